@@ -1,0 +1,76 @@
+# windrow: `make demo` and `make test` do all the set-up they need.
+
+PYTHON ?= python3
+VENV ?= .venv
+JAVA ?= $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+ENGINE ?= local
+FILES ?= $(wildcard tests/conformance/*.json)
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv java demo test check lint types docs format conformance bench
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "PYTHON=$(PYTHON) chooses the Python that makes $(VENV); JAVA_HOME the Java that Spark runs on."
+
+venv: $(STAMP) ## make the virtual environment, if it is missing or pyproject.toml is newer
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "windrow needs Python 3.10 or newer as $(PYTHON); another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
+	  $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "$(PYTHON) cannot make virtual environments: its venv or ensurepip module is missing." >&2; \
+	    echo "  Debian, Ubuntu: apt-get install python3-venv" >&2; exit 1; }; \
+	  echo "making $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "installing windrow and its tools into $(VENV) (some minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+java:
+	@version=$$("$(JAVA)" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
+	if [ "$${version:-0}" -lt 17 ]; then \
+	  if [ -z "$$version" ]; then echo "Spark needs Java 17 or newer, and \"$(JAVA)\" does not run." >&2; \
+	  else echo "Spark needs Java 17 or newer, and \"$(JAVA)\" is Java $$version." >&2; fi; \
+	  echo "  Debian, Ubuntu: apt-get install openjdk-17-jre-headless" >&2; \
+	  echo "  Fedora:         dnf install java-21-openjdk-headless" >&2; \
+	  echo "  macOS:          brew install openjdk@17" >&2; \
+	  echo "  Then set JAVA_HOME, unless the new java comes first on PATH." >&2; \
+	  echo "  Without Java, \"make check\" runs everything that needs no Spark." >&2; \
+	  exit 1; \
+	fi
+
+demo: java $(STAMP) ## run the sensor pipeline on an embedded Spark and show its result
+	$(BIN)/python examples/sensor_min.py $(ARGS)
+
+test: java lint types docs ## run everything that CI runs
+	$(BIN)/python -m pytest $(ARGS)
+
+check: lint types docs ## run everything that needs neither Spark nor Java
+	$(BIN)/python -m pytest -m "not spark" $(ARGS)
+
+lint: $(STAMP) ## check style, format and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-logo
+
+types: $(STAMP) ## check types with mypy --strict
+	$(BIN)/mypy
+
+docs: $(STAMP) ## build the pages into docs/_build/html
+	$(BIN)/sphinx-build -q -W -n --keep-going -b html docs docs/_build/html
+
+format: $(STAMP) ## mend style and format where a machine can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+conformance: $(if $(filter spark,$(ENGINE)),java) $(STAMP) ## run the conformance cases; ENGINE=local|spark FILES="..."
+	$(BIN)/python -m tests.conformance --engine $(ENGINE) $(FILES)
+
+bench: java $(STAMP) ## run the benchmarks side by side
+	$(BIN)/python -m benchmarks.run $(ARGS)

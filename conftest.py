@@ -1,0 +1,118 @@
+"""What all tests share: one Spark session, and the examples of README.md and docs/ as tests.
+
+It stands at the root because tests, docstrings and pages all need it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import pytest
+from sybil import Document, Sybil
+from sybil.integration.pytest import SybilItem
+from sybil.parsers.myst import PythonCodeBlockParser
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parent
+USES_SPARK = re.compile(r"\bpyspark\b|\bwindrow_runtime\.spark\b|\bSparkRunner\b")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one Spark session of the test run: embedded, two cores, nothing left behind."""
+    from pyspark.sql import SparkSession
+
+    with pytest.MonkeyPatch.context() as patch:
+        # Spark starts its workers with the `python3` of PATH unless it is told otherwise.
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        # Functions of test modules are pickled by name, so workers must be able to import `tests`.
+        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+        session = (
+            SparkSession.builder.master("local[2]")
+            .appName("windrow tests")
+            .config("spark.driver.memory", "2g")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config(
+                "spark.sql.streaming.stateStore.providerClass",
+                "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+            )
+            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+            .getOrCreate()
+        )
+        session.sparkContext.setLogLevel("ERROR")
+        yield session
+        session.stop()
+
+
+@pytest.fixture(autouse=True)
+def spark_if_marked(request: pytest.FixtureRequest) -> None:
+    """Start the shared session for every test marked `spark`, so that none makes a session of its own."""
+    if request.node.get_closest_marker("spark") is not None:
+        request.getfixturevalue("spark")
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses by markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) or USES_SPARK.search(_example_code(item)):
+            item.add_marker(pytest.mark.spark)
+
+
+def _example_code(item: pytest.Item) -> str:
+    """The code of an example: of a docstring, or of a whole page, since its examples build on each other."""
+    if isinstance(item, pytest.DoctestItem):
+        return "".join(example.source for example in item.dtest.examples)
+    if isinstance(item, SybilItem):
+        page = item.example.document
+        return "".join(page.text[region.start : region.end] for _, region in page.regions)
+    return ""
+
+
+class Page(Document):
+    """A page whose examples run as one script.
+
+    They run as `__main__`, as the reader's script does. Spark then pickles their classes and functions by
+    value, and annotations resolve.
+    """
+
+    def __init__(self, text: str, path: str) -> None:
+        super().__init__(text, path)
+        module = ModuleType("__main__")
+        module.__dict__.update(__file__=path, __page__=module)
+        self.namespace = module.__dict__
+
+
+_MAIN = sys.modules["__main__"]
+
+
+def _enter_page(namespace: dict[str, object]) -> None:
+    page = namespace["__page__"]
+    assert isinstance(page, ModuleType)
+    sys.modules["__main__"] = page
+
+
+def _leave_page(_: dict[str, object]) -> None:
+    sys.modules["__main__"] = _MAIN
+
+
+pytest_collect_file = Sybil(
+    parsers=[PythonCodeBlockParser()],
+    patterns=["README.md", "docs/*.md", "docs/**/*.md"],
+    document_types={".md": Page},
+    setup=_enter_page,
+    teardown=_leave_page,
+    fixtures=["spark_if_marked"],
+).pytest()

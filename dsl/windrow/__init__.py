@@ -1,0 +1,29 @@
+"""windrow: a typed, Dataflow-style language for windowed streams."""
+
+from windrow.errors import WindrowError
+from windrow.plan.pipeline import DataStreamSink, Pipeline
+from windrow.stream import DataStream, KeyedStream, from_collection, from_source
+from windrow.tags import OutputTag
+from windrow.watermarks import WatermarkStrategy
+from windrow.windowed import (
+    AllWindowedStream,
+    MergingAllWindowedStream,
+    MergingWindowedStream,
+    WindowedStream,
+)
+
+__all__ = [
+    "AllWindowedStream",
+    "DataStream",
+    "DataStreamSink",
+    "KeyedStream",
+    "MergingAllWindowedStream",
+    "MergingWindowedStream",
+    "OutputTag",
+    "Pipeline",
+    "WatermarkStrategy",
+    "WindowedStream",
+    "WindrowError",
+    "from_collection",
+    "from_source",
+]

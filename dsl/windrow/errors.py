@@ -1,0 +1,168 @@
+"""The errors of windrow: one root, and for each error what was given, what was expected, where, and a hint.
+
+Every error that windrow raises is a :class:`WindrowError`. Its text is put together from parts, so that each
+message reads the same way::
+
+    window size must be positive
+      given:    timedelta(0)
+      expected: a timedelta of at least one millisecond
+      where:    sensors.3.window, pipeline.py:41
+      hint:     TumblingEventTimeWindows.of(timedelta(seconds=5))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from typing_extensions import Self
+
+__all__ = [
+    "Fault",
+    "IncompatibleStateError",
+    "InvalidArgumentError",
+    "Location",
+    "MalformedRecordError",
+    "MissingTimestampError",
+    "PlanError",
+    "SourceError",
+    "UnsupportedOperationError",
+    "UserFunctionError",
+    "WindrowError",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A line of the user's program: where a step was written."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def _describe(
+    message: str,
+    *,
+    given: object = None,
+    expected: str | None = None,
+    where: object = None,
+    hint: str | None = None,
+) -> str:
+    lines = [message]
+    if given is not None:
+        lines.append(f"  given:    {given if isinstance(given, str) else repr(given)}")
+    if expected is not None:
+        lines.append(f"  expected: {expected}")
+    if where is not None:
+        lines.append(f"  where:    {where}")
+    if hint is not None:
+        lines.append(f"  hint:     {hint}")
+    return "\n".join(lines)
+
+
+class WindrowError(Exception):
+    """The root of all errors that windrow raises.
+
+    Args:
+        message: What is wrong, in one line.
+        given: What was given; shown by ``repr`` unless it is a string.
+        expected: What was expected instead.
+        where: The step and the line of the user's program.
+        hint: What to write instead.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        given: object = None,
+        expected: str | None = None,
+        where: object = None,
+        hint: str | None = None,
+    ) -> None:
+        self.message = message
+        self.given = given
+        self.expected = expected
+        self.where = where
+        self.hint = hint
+        super().__init__(_describe(message, given=given, expected=expected, where=where, hint=hint))
+
+    def at(self, where: object) -> Self:
+        """This error, with the step and line filled in if it does not know them yet."""
+        if self.where is None:
+            self.where = where
+            self.args = (
+                _describe(
+                    self.message, given=self.given, expected=self.expected, where=where, hint=self.hint
+                ),
+            )
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross process boundaries (Spark's workers); keyword-only arguments do not pickle by themselves.
+        return (_rebuild, (type(self), self.args, self.__dict__))
+
+
+def _rebuild(kind: type[WindrowError], args: tuple[object, ...], state: dict[str, object]) -> WindrowError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class InvalidArgumentError(WindrowError, ValueError):
+    """An argument has a value that cannot be meant: a size of zero, an offset beyond the size."""
+
+
+class UnsupportedOperationError(WindrowError):
+    """An operation that the model does not have: a merge behind the watermark, per-window state while merging."""
+
+
+class MissingTimestampError(InvalidArgumentError):
+    """An element without a timestamp reached an event-time step."""
+
+
+class MalformedRecordError(WindrowError):
+    """A source read a record that does not fit its record type."""
+
+
+class SourceError(WindrowError):
+    """A source cannot be read: an unknown path, a missing column."""
+
+
+class UserFunctionError(WindrowError):
+    """A function of the user's raised; the original exception is the cause."""
+
+
+class IncompatibleStateError(WindrowError):
+    """Stored state does not belong to this plan, or was written by an unknown version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of a plan: what is wrong, in which step, and how to mend it."""
+
+    message: str
+    where: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  where:    {self.where}\n  hint:     {self.hint}"
+
+
+class PlanError(WindrowError):
+    """A plan has faults. All of them are raised together.
+
+    Attributes:
+        faults: Every fault that was found, in the order of the plan.
+    """
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        count = len(self.faults)
+        title = "the plan has a fault" if count == 1 else f"the plan has {count} faults"
+        body = "\n".join(f"{number}. {fault}" for number, fault in enumerate(self.faults, start=1))
+        super().__init__(f"{title}\n{body}")

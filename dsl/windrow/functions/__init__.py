@@ -1,0 +1,22 @@
+"""The functions that users write."""
+
+from windrow.functions.aggregate import AggregateFunction, ReduceFunction
+from windrow.functions.element import FilterFunction, FlatMapFunction, KeySelector, MapFunction
+from windrow.functions.rich import Counter, MetricGroup, RichFunction, RuntimeContext
+from windrow.functions.window import ProcessAllWindowFunction, ProcessWindowContext, ProcessWindowFunction
+
+__all__ = [
+    "AggregateFunction",
+    "Counter",
+    "FilterFunction",
+    "FlatMapFunction",
+    "KeySelector",
+    "MapFunction",
+    "MetricGroup",
+    "ProcessAllWindowFunction",
+    "ProcessWindowContext",
+    "ProcessWindowFunction",
+    "ReduceFunction",
+    "RichFunction",
+    "RuntimeContext",
+]

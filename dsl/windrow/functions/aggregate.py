@@ -1,0 +1,64 @@
+"""Functions that fold the elements of a window one by one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+from windrow.errors import UnsupportedOperationError
+from windrow.functions.rich import RichFunction
+
+__all__ = ["AggregateFunction", "ReduceFunction"]
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+A = TypeVar("A")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co]):
+    """Folds elements into an accumulator, from which the result is taken when the window fires.
+
+    The type parameters are the element, the accumulator and the result. An accumulator may be changed in place, as
+    long as it is returned; it is stored between calls and must pickle.
+    """
+
+    @abstractmethod
+    def create_accumulator(self) -> A:
+        """A new, empty accumulator. Called for the first element of a window."""
+
+    @abstractmethod
+    def add(self, value: T_contra, accumulator: A) -> A:
+        """Fold ``value`` in. Called for every element, in order of arrival.
+
+        Returns:
+            The accumulator to store: the one given, changed, or another one.
+        """
+
+    @abstractmethod
+    def get_result(self, accumulator: A) -> R_co:
+        """The result. Called at each firing; must leave the accumulator as it is."""
+
+    def merge(self, a: A, b: A) -> A:
+        """One accumulator for the elements of both. Called when windows merge; ``a`` began earlier.
+
+        Raises:
+            UnsupportedOperationError: Unless it is overridden. Merging windows need it.
+        """
+        raise UnsupportedOperationError(
+            "an aggregate function without merge cannot be used on merging windows",
+            given=type(self).__name__,
+            hint="override merge(self, a, b)",
+        )
+
+
+class ReduceFunction(RichFunction, ABC, Generic[T]):
+    """Combines two elements into one of the same type. A plain function of two arguments serves as well."""
+
+    @abstractmethod
+    def reduce(self, a: T, b: T) -> T:
+        """Combine ``a``, what was combined so far, with ``b``, the new element."""
+
+    def __call__(self, a: T, b: T) -> T:
+        """Calls :meth:`reduce`."""
+        return self.reduce(a, b)

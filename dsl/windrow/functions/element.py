@@ -1,0 +1,62 @@
+"""Functions of one element, as classes. A plain function serves as well; a class can open and close."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+from windrow.functions.rich import RichFunction
+
+__all__ = ["FilterFunction", "FlatMapFunction", "KeySelector", "MapFunction"]
+
+T_contra = TypeVar("T_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+
+
+class MapFunction(RichFunction, ABC, Generic[T_contra, R_co]):
+    """Makes one record from each element."""
+
+    @abstractmethod
+    def map(self, value: T_contra) -> R_co:
+        """Called for each element."""
+
+    def __call__(self, value: T_contra) -> R_co:
+        """Calls :meth:`map`."""
+        return self.map(value)
+
+
+class FlatMapFunction(RichFunction, ABC, Generic[T_contra, R_co]):
+    """Makes any number of records from each element."""
+
+    @abstractmethod
+    def flat_map(self, value: T_contra) -> Iterable[R_co]:
+        """Called for each element; what it gives is emitted in order."""
+
+    def __call__(self, value: T_contra) -> Iterable[R_co]:
+        """Calls :meth:`flat_map`."""
+        return self.flat_map(value)
+
+
+class FilterFunction(RichFunction, ABC, Generic[T_contra]):
+    """Decides which elements stay."""
+
+    @abstractmethod
+    def filter(self, value: T_contra) -> bool:
+        """Called for each element; true keeps it."""
+
+    def __call__(self, value: T_contra) -> bool:
+        """Calls :meth:`filter`."""
+        return self.filter(value)
+
+
+class KeySelector(RichFunction, ABC, Generic[T_contra, R_co]):
+    """Takes the key from an element."""
+
+    @abstractmethod
+    def get_key(self, value: T_contra) -> R_co:
+        """Called for each element. Equal elements must give equal keys."""
+
+    def __call__(self, value: T_contra) -> R_co:
+        """Calls :meth:`get_key`."""
+        return self.get_key(value)

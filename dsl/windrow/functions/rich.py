@@ -1,0 +1,56 @@
+"""Rich functions: those that are told when their step opens and closes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+__all__ = ["Counter", "MetricGroup", "RichFunction", "RuntimeContext"]
+
+
+class Counter(Protocol):
+    """A number that only grows."""
+
+    def inc(self, n: int = 1) -> None:
+        """Add ``n``."""
+        ...
+
+
+class MetricGroup(Protocol):
+    """The metrics of a step."""
+
+    def counter(self, name: str) -> Counter:
+        """The counter of that name; made at first use. Its total is in the result of the run."""
+        ...
+
+
+class RuntimeContext(Protocol):
+    """Where a function runs."""
+
+    @property
+    def step_name(self) -> str:
+        """The name of the step, as ``explain()`` shows it."""
+        ...
+
+    @property
+    def key_group(self) -> int | None:
+        """The key group that the instance works on; None where there are no key groups."""
+        ...
+
+    @property
+    def metrics(self) -> MetricGroup:
+        """The metrics of the step."""
+        ...
+
+
+class RichFunction:
+    """A function with a life: :meth:`open` is called before its first element, :meth:`close` after its last one.
+
+    An instance may be opened many times, on other machines, from a copy. What :meth:`open` makes (a connection, a
+    loaded model) is neither stored nor sent.
+    """
+
+    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027  an optional hook
+        """Called once on each worker before the first element."""
+
+    def close(self) -> None:  # noqa: B027  an optional hook
+        """Called once on each worker after the last element, also when the step failed."""

@@ -1,0 +1,101 @@
+"""Functions that see a whole window when it fires."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from windrow.functions.rich import RichFunction
+
+if TYPE_CHECKING:
+    # windrow.state needs aggregate functions; at run time this module needs none of these.
+    from windrow.state import KeyedStateStore
+    from windrow.tags import OutputTag
+    from windrow.windows.window import Window
+
+__all__ = ["ProcessAllWindowFunction", "ProcessWindowContext", "ProcessWindowFunction"]
+
+T_contra = TypeVar("T_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+K_contra = TypeVar("K_contra", contravariant=True)
+W = TypeVar("W", bound="Window")
+W_co = TypeVar("W_co", bound="Window", covariant=True)
+S = TypeVar("S")
+
+
+class ProcessWindowContext(Protocol[W_co]):
+    """What a window function can ask for during one call."""
+
+    @property
+    def window(self) -> W_co:
+        """The window that fires."""
+        ...
+
+    @property
+    def current_watermark(self) -> int:
+        """The watermark in milliseconds; :data:`windrow.time.MIN_TIMESTAMP` while there is none."""
+        ...
+
+    @property
+    def current_processing_time(self) -> int:
+        """The clock in milliseconds."""
+        ...
+
+    @property
+    def window_state(self) -> KeyedStateStore:
+        """State of this key and window. It goes when the window is cleaned up.
+
+        Raises:
+            UnsupportedOperationError: For merging windows, whose state would be left behind by a merge.
+        """
+        ...
+
+    @property
+    def global_state(self) -> KeyedStateStore:
+        """State of this key, shared by all its windows. It stays until it is cleared."""
+        ...
+
+    def output(self, tag: OutputTag[S], value: S) -> None:
+        """Emit ``value`` to a side output. It carries the last timestamp of the window."""
+        ...
+
+
+class ProcessWindowFunction(RichFunction, ABC, Generic[T_contra, R_co, K_contra, W]):
+    """Makes records from the contents of a window.
+
+    The type parameters are the element, the result, the key and the window. Together with a reduce or an aggregate it
+    gets the one value that these made.
+    """
+
+    @abstractmethod
+    def process(
+        self, key: K_contra, context: ProcessWindowContext[W], elements: Sequence[T_contra]
+    ) -> Iterable[R_co]:
+        """Called at each firing of a window that has contents.
+
+        Args:
+            key: The key.
+            context: The window, the time, state and side outputs; not to be kept beyond the call.
+            elements: The contents in order of arrival; not to be changed.
+
+        Returns:
+            The records to emit, in order; a generator will do. They carry the last timestamp of the window.
+        """
+
+    def clear(self, context: ProcessWindowContext[W]) -> None:
+        """Called when the window is cleaned up, to clear what :attr:`ProcessWindowContext.global_state` holds for it.
+
+        Per-window state goes by itself afterwards.
+        """
+
+
+class ProcessAllWindowFunction(RichFunction, ABC, Generic[T_contra, R_co, W]):
+    """As :class:`ProcessWindowFunction`, for windows of a stream without keys."""
+
+    @abstractmethod
+    def process(self, context: ProcessWindowContext[W], elements: Sequence[T_contra]) -> Iterable[R_co]:
+        """Called at each firing of a window that has contents; see :meth:`ProcessWindowFunction.process`."""
+
+    def clear(self, context: ProcessWindowContext[W]) -> None:
+        """Called when the window is cleaned up; see :meth:`ProcessWindowFunction.clear`."""

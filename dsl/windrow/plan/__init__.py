@@ -1,0 +1,42 @@
+"""Plans: what a chain of builder calls makes."""
+
+from windrow.plan.nodes import (
+    AggregateSpec,
+    FilterNode,
+    FlatMapNode,
+    FunctionSpec,
+    KeyByNode,
+    MapNode,
+    Node,
+    ProcessSpec,
+    ReduceSpec,
+    ReturnsNode,
+    SideOutputNode,
+    SinkNode,
+    SourceNode,
+    TimestampsNode,
+    UnionNode,
+    WindowNode,
+)
+from windrow.plan.pipeline import Pipeline, Step
+
+__all__ = [
+    "AggregateSpec",
+    "FilterNode",
+    "FlatMapNode",
+    "FunctionSpec",
+    "KeyByNode",
+    "MapNode",
+    "Node",
+    "Pipeline",
+    "ProcessSpec",
+    "ReduceSpec",
+    "ReturnsNode",
+    "SideOutputNode",
+    "SinkNode",
+    "SourceNode",
+    "Step",
+    "TimestampsNode",
+    "UnionNode",
+    "WindowNode",
+]

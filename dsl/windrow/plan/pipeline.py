@@ -1,0 +1,113 @@
+"""Pipelines: a named, immutable set of sinks with everything that leads to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from windrow.errors import InvalidArgumentError
+from windrow.plan.nodes import Node, SinkNode
+from windrow.plan.render import render_text
+from windrow.plan.validation import validate
+
+__all__ = ["DataStreamSink", "Pipeline", "Step"]
+
+
+@dataclass(frozen=True, slots=True)
+class DataStreamSink:
+    """A stream with the sink it goes to; made by ``DataStream.sink_to`` and given to a :class:`Pipeline`."""
+
+    node: SinkNode
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A node in its place in a pipeline.
+
+    Attributes:
+        id: The dotted id that errors and ``explain()`` show: pipeline, number, name.
+        index: The number, from 1, inputs before what reads them.
+        node: The node.
+        inputs: The ids of the steps that it reads from.
+    """
+
+    id: str
+    index: int
+    node: Node
+    inputs: tuple[str, ...]
+
+    @property
+    def where(self) -> str:
+        """The id with the line of the user's program."""
+        return self.id if self.node.location is None else f"{self.id}, {self.node.location}"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Pipeline:
+    """A named, immutable set of sinks; what a runner runs.
+
+    Args:
+        name: Names the pipeline in ids, in errors and in Spark's pages.
+        sinks: What ``sink_to`` gave, at least one.
+
+    Raises:
+        PlanError: With every fault of the plan: an event-time window on a stream without timestamps, a trigger that
+            cannot merge on merging windows, lateness outside event time, a sink whose columns cannot be known.
+    """
+
+    name: str
+    sinks: tuple[DataStreamSink, ...]
+    steps: tuple[Step, ...] = field(repr=False)
+
+    def __init__(self, name: str, *sinks: DataStreamSink) -> None:
+        if not isinstance(name, str) or not name:
+            raise InvalidArgumentError("a pipeline needs a name", given=name, expected="a non-empty string")
+        for sink in sinks:
+            if not isinstance(sink, DataStreamSink):
+                raise InvalidArgumentError(
+                    "a pipeline is made of sinks",
+                    given=sink,
+                    expected="what stream.sink_to(...) gives",
+                    hint="Pipeline(name, stream.sink_to(CollectSink()))",
+                )
+        steps = tuple(_number(name, [sink.node for sink in sinks]))
+        validate(name, steps)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "sinks", sinks)
+        object.__setattr__(self, "steps", steps)
+
+    def explain(self) -> str:
+        """The plan as text: a line a step, inputs before what reads them."""
+        return render_text(self.name, self.steps)
+
+    def step_of(self, node: Node) -> Step:
+        """The step that ``node`` is.
+
+        Raises:
+            KeyError: If the node is not part of the pipeline.
+        """
+        for step in self.steps:
+            if step.node is node:
+                return step
+        raise KeyError(node)
+
+
+def walk(roots: list[SinkNode]) -> Iterator[Node]:
+    """All nodes that lead to ``roots``, each once, inputs before what reads them."""
+    seen: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            yield node
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((source, False) for source in reversed(node.inputs) if id(source) not in seen)
+
+
+def _number(pipeline: str, roots: list[SinkNode]) -> Iterator[Step]:
+    ids: dict[int, str] = {}
+    for index, node in enumerate(walk(roots), start=1):
+        ids[id(node)] = f"{pipeline}.{index}.{node.name or node.kind}"
+        yield Step(ids[id(node)], index, node, tuple(ids[id(source)] for source in node.inputs))

@@ -1,0 +1,32 @@
+"""Plans as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from windrow.plan.nodes import type_name
+
+if TYPE_CHECKING:
+    from windrow.plan.pipeline import Step
+
+__all__ = ["render_text"]
+
+
+def render_text(name: str, steps: Sequence[Step]) -> str:
+    """A line a step: its number, name, inputs, what it does, and the type of its output."""
+    lines = [f"pipeline {name}"]
+    width = max((len(_title(step)) for step in steps), default=0)
+    for step in steps:
+        inputs = ", ".join(identifier.split(".")[-2] for identifier in step.inputs)
+        arrow = f"<- {inputs}" if inputs else ""
+        line = f"  {_title(step):<{width}}  {arrow:<8} {step.node.describe()}"
+        if step.node.element_type is not None and step.node.kind not in ("sink", "returns"):
+            line += f"  : {type_name(step.node.element_type)}"
+        lines.append(line.rstrip())
+    return "\n".join(lines)
+
+
+def _title(step: Step) -> str:
+    kind = step.node.kind
+    return f"{step.index} {kind} {step.node.name}" if step.node.name else f"{step.index} {kind}"

@@ -1,0 +1,163 @@
+"""What a plan must fulfil beyond what the type checker proves. All faults are raised together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from windrow.errors import Fault, PlanError
+from windrow.functions import AggregateFunction
+from windrow.plan.nodes import (
+    AggregateSpec,
+    KeyByNode,
+    Node,
+    ProcessSpec,
+    ReturnsNode,
+    SideOutputNode,
+    SinkNode,
+    SourceNode,
+    TimestampsNode,
+    WindowNode,
+)
+from windrow.sinks import CollectSink, WriterSink
+from windrow.tags import OutputTag
+from windrow.triggers import MergingTrigger
+
+if TYPE_CHECKING:
+    from windrow.plan.pipeline import Step
+
+__all__ = ["has_timestamps", "validate"]
+
+
+def validate(pipeline: str, steps: Sequence[Step]) -> None:
+    """Raise what is wrong with a plan.
+
+    Raises:
+        PlanError: With every fault.
+    """
+    faults = list(_faults(pipeline, steps))
+    if faults:
+        raise PlanError(faults)
+
+
+def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
+    if not any(isinstance(step.node, SinkNode) for step in steps):
+        yield Fault("the pipeline has no sink", pipeline, "add stream.sink_to(...)")
+    names = Counter(step.node.name for step in steps if step.node.name is not None)
+    for step in steps:
+        node = step.node
+        if node.name is not None and names[node.name] > 1:
+            yield Fault(f"the name {node.name!r} is given to several steps", step.where, "give each its own name")
+        if isinstance(node, WindowNode):
+            yield from _window_faults(step, node)
+        elif isinstance(node, TimestampsNode):
+            if node.timestamp is None and not has_timestamps(node.input):
+                yield Fault(
+                    "the stream has no timestamps to make watermarks from",
+                    step.where,
+                    "assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
+                )
+        elif isinstance(node, SideOutputNode):
+            yield from _side_output_faults(step, node)
+        elif isinstance(node, SinkNode):
+            yield from _sink_faults(step, node)
+    yield from _sink_set_faults(steps)
+
+
+def _window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
+    if node.assigner.is_event_time and not has_timestamps(node.input):
+        yield Fault(
+            f"{node.assigner.describe()} needs timestamps, and the stream has none",
+            step.where,
+            "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before key_by or window_all",
+        )
+    if not node.assigner.is_event_time:
+        if node.allowed_lateness is not None:
+            yield Fault(
+                f"{node.assigner.describe()} is not in event time and knows no lateness",
+                step.where,
+                "leave allowed_lateness out, or use an event-time assigner",
+            )
+        if node.late_tag is not None:
+            yield Fault(
+                f"{node.assigner.describe()} is not in event time and has no late elements",
+                step.where,
+                "leave side_output_late_data out, or use an event-time assigner",
+            )
+    if node.merging:
+        trigger = node.effective_trigger
+        if not isinstance(trigger, MergingTrigger):
+            yield Fault(
+                f"the trigger {trigger.describe()} cannot merge, but {node.assigner.describe()} merges windows",
+                step.where,
+                "use a MergingTrigger",
+            )
+        if (
+            isinstance(node.function, AggregateSpec)
+            and node.evictor is None
+            and type(node.function.aggregate).merge is AggregateFunction.merge
+        ):
+            yield Fault(
+                f"{type(node.function.aggregate).__name__} has no merge, but {node.assigner.describe()} merges windows",
+                step.where,
+                "override AggregateFunction.merge",
+            )
+
+
+def _side_output_faults(step: Step, node: SideOutputNode) -> Iterator[Fault]:
+    producer = node.input
+    while isinstance(producer, (ReturnsNode, SideOutputNode)):
+        producer = producer.inputs[0]
+    known: list[OutputTag[Any]] = []
+    if isinstance(producer, WindowNode):
+        if producer.late_tag is not None:
+            known.append(producer.late_tag)
+        if isinstance(producer.function, ProcessSpec) or producer.function.process is not None:
+            return
+    elif isinstance(producer, SourceNode):
+        if isinstance(producer.source.on_malformed, OutputTag):
+            known.append(producer.source.on_malformed)
+    if node.tag not in known:
+        names = ", ".join(repr(tag.name) for tag in known)
+        yield Fault(
+            f"the step {producer.name or producer.kind!r} has no side output {node.tag.name!r}",
+            step.where,
+            f"its side outputs are: {names}" if known else "a source with on_malformed=tag, a window with "
+            "side_output_late_data(tag) or a process function that outputs to the tag has one",
+        )
+
+
+def _sink_faults(step: Step, node: SinkNode) -> Iterator[Fault]:
+    if isinstance(node.input, KeyByNode):
+        yield Fault("a keyed stream cannot go to a sink", step.where, "use the stream before key_by")
+    if node.sink.needs_schema and node.input.element_type is None:
+        yield Fault(
+            f"the columns of the sink {node.sink.describe()!r} cannot be known: the type of the elements is not",
+            step.where,
+            "annotate the function that makes them, or call returns(Type) before sink_to",
+        )
+
+
+def _sink_set_faults(steps: Sequence[Step]) -> Iterator[Fault]:
+    sinks = [step for step in steps if isinstance(step.node, SinkNode)]
+    objects = Counter(id(step.node.sink) for step in sinks if isinstance(step.node, SinkNode))
+    for step in sinks:
+        if not isinstance(step.node, SinkNode):
+            continue
+        if isinstance(step.node.sink, CollectSink) and objects[id(step.node.sink)] > 1:
+            yield Fault("one CollectSink takes several streams", step.where, "make one for each stream")
+        if isinstance(step.node.sink, WriterSink) and len(sinks) > 1:
+            yield Fault("a WriterSink must be the only sink of its pipeline", step.where, "make a pipeline of its own")
+
+
+def has_timestamps(node: Node) -> bool:
+    """Whether the elements that a step gives carry timestamps."""
+    if isinstance(node, (TimestampsNode, WindowNode)):
+        return True
+    if isinstance(node, SourceNode):
+        return node.source.has_timestamps
+    if isinstance(node, SideOutputNode):
+        # Late elements keep the timestamps with which they came; what a window function puts out has its window's.
+        return has_timestamps(node.input)
+    return bool(node.inputs) and all(has_timestamps(source) for source in node.inputs)

@@ -1,0 +1,280 @@
+"""Sources: where a pipeline reads."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from os import PathLike, fspath
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+
+from typing_extensions import TypeForm
+
+from windrow.errors import InvalidArgumentError
+from windrow.tags import OutputTag
+
+__all__ = [
+    "CollectionSource",
+    "CsvFileSource",
+    "DataFrameSource",
+    "FileSource",
+    "JsonFileSource",
+    "MalformedRecord",
+    "OnMalformed",
+    "ParquetFileSource",
+    "RateRecord",
+    "RateSource",
+    "Source",
+]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedRecord:
+    """A record that does not fit its record type.
+
+    Attributes:
+        raw: The record as it was read, shortened.
+        reason: What is wrong, with the field.
+        origin: The file, and the line where the format has lines.
+    """
+
+    raw: str
+    reason: str
+    origin: str
+
+
+OnMalformed = Literal["fail", "drop"] | OutputTag[MalformedRecord]
+"""What becomes of malformed records: the run fails, they are counted and left out (``records_malformed``), or they
+go to a side output."""
+
+
+class Source(ABC, Generic[T_co]):
+    """Where elements come from."""
+
+    @property
+    @abstractmethod
+    def element_type(self) -> object | None:
+        """The type of the elements, or None where it is not known."""
+
+    @property
+    def on_malformed(self) -> OnMalformed:
+        """What becomes of malformed records."""
+        return "fail"
+
+    @property
+    def has_timestamps(self) -> bool:
+        """Whether the elements come with timestamps, so that none need be assigned."""
+        return False
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+
+
+class CollectionSource(Source[T]):
+    """Elements given in the program: for tests and examples.
+
+    Args:
+        elements: The elements; they are copied.
+        element_type: Their type; by default that of the first element, where that is a class without parameters.
+        batch_size: How many elements make a batch; by default all are in one.
+    """
+
+    def __init__(
+        self,
+        elements: Iterable[T],
+        element_type: TypeForm[T] | None = None,
+        *,
+        batch_size: int | None = None,
+    ) -> None:
+        self.elements: tuple[T, ...] = tuple(elements)
+        if batch_size is not None and batch_size < 1:
+            raise InvalidArgumentError("the batch size must be positive", given=batch_size, expected="an int >= 1")
+        self.batch_size = batch_size
+        self._element_type: object | None = element_type
+        if element_type is None and self.elements:
+            first = type(self.elements[0])
+            if first not in (tuple, list, dict, set, frozenset) and all(
+                type(element) is first for element in self.elements
+            ):
+                self._element_type = first
+
+    @property
+    def element_type(self) -> object | None:
+        """The type that was given, or that all elements have."""
+        return self._element_type
+
+    def describe(self) -> str:
+        return f"collection of {len(self.elements)}"
+
+
+class FileSource(Source[T]):
+    """Files of one format below a path, read as records.
+
+    Args:
+        path: A file, or a folder whose files are read, those added later too while the pipeline runs on Spark. Names
+            that begin with ``_`` or ``.`` are passed over.
+        record_type: The type of the records.
+        on_malformed: What becomes of records that do not fit the type.
+        files_per_batch: How many files make a batch, in the order of their modification; by default all that are there.
+    """
+
+    format_name = "files"
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        record_type: TypeForm[T],
+        *,
+        on_malformed: OnMalformed = "fail",
+        files_per_batch: int | None = None,
+    ) -> None:
+        if on_malformed not in ("fail", "drop") and not isinstance(on_malformed, OutputTag):
+            raise InvalidArgumentError(
+                "on_malformed has an unknown value", given=on_malformed, expected='"fail", "drop" or an OutputTag'
+            )
+        if files_per_batch is not None and files_per_batch < 1:
+            raise InvalidArgumentError(
+                "files_per_batch must be positive", given=files_per_batch, expected="an int >= 1"
+            )
+        self.path = fspath(path)
+        self.record_type = record_type
+        self.files_per_batch = files_per_batch
+        self._on_malformed = on_malformed
+
+    @property
+    def element_type(self) -> object:
+        """The record type."""
+        return self.record_type
+
+    @property
+    def on_malformed(self) -> OnMalformed:
+        """What becomes of malformed records."""
+        return self._on_malformed
+
+    def describe(self) -> str:
+        return f"{self.format_name} {self.path}"
+
+
+class JsonFileSource(FileSource[T]):
+    """Files with one JSON object on each line."""
+
+    format_name = "json"
+
+
+class CsvFileSource(FileSource[T]):
+    """Files of comma-separated values with a header line that names the fields.
+
+    An empty value is null. See :class:`FileSource`; besides:
+
+    Args:
+        delimiter: The character between values.
+    """
+
+    format_name = "csv"
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        record_type: TypeForm[T],
+        *,
+        delimiter: str = ",",
+        on_malformed: OnMalformed = "fail",
+        files_per_batch: int | None = None,
+    ) -> None:
+        super().__init__(path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch)
+        if len(delimiter) != 1:
+            raise InvalidArgumentError("the delimiter must be one character", given=delimiter, expected="such as ','")
+        self.delimiter = delimiter
+
+
+class ParquetFileSource(FileSource[T]):
+    """Parquet files with a column for each field."""
+
+    format_name = "parquet"
+
+
+class SparkDataFrame(Protocol):
+    """A Spark DataFrame, as far as the language looks at it."""
+
+    @property
+    def isStreaming(self) -> bool:  # noqa: N802  Spark's name
+        """Whether it is a stream."""
+        ...
+
+    @property
+    def schema(self) -> Any:  # Spark's StructType; the language does not import Spark.
+        """The columns."""
+        ...
+
+
+class DataFrameSource(Source[T]):
+    """Any Spark DataFrame, static or streaming, whose columns are the fields of the record type. Runs on Spark only.
+
+    Args:
+        dataframe: The DataFrame; columns that the record type does not name are left out.
+        record_type: The type of the records.
+        on_malformed: What becomes of rows that do not fit the type.
+    """
+
+    def __init__(
+        self, dataframe: SparkDataFrame, record_type: TypeForm[T], *, on_malformed: OnMalformed = "fail"
+    ) -> None:
+        self.dataframe = dataframe
+        self.record_type = record_type
+        self._on_malformed = on_malformed
+
+    @property
+    def element_type(self) -> object:
+        """The record type."""
+        return self.record_type
+
+    @property
+    def on_malformed(self) -> OnMalformed:
+        """What becomes of malformed rows."""
+        return self._on_malformed
+
+    def describe(self) -> str:
+        return f"{'streaming' if self.dataframe.isStreaming else 'static'} DataFrame"
+
+
+class RateRecord(NamedTuple):
+    """A row of Spark's rate source.
+
+    Attributes:
+        timestamp: When it was made.
+        value: Counts up from 0.
+    """
+
+    timestamp: datetime
+    value: int
+
+
+class RateSource(Source[RateRecord]):
+    """Spark's rate source: so many rows each second, for load tests and first steps. Runs on Spark only.
+
+    Args:
+        rows_per_second: How many.
+        options: Further options of Spark's source, such as ``{"rampUpTime": "5s"}``.
+    """
+
+    def __init__(self, rows_per_second: int = 1, *, options: Mapping[str, str] | None = None) -> None:
+        if rows_per_second < 1:
+            raise InvalidArgumentError(
+                "rows_per_second must be positive", given=rows_per_second, expected="an int >= 1"
+            )
+        self.rows_per_second = rows_per_second
+        self.options: dict[str, str] = dict(options or {})
+
+    @property
+    def element_type(self) -> object:
+        """:class:`RateRecord`."""
+        return RateRecord
+
+    def describe(self) -> str:
+        return f"rate {self.rows_per_second}/s"
+

@@ -1,0 +1,267 @@
+"""Keyed state: what triggers and functions keep per key, or per key and window.
+
+A descriptor names a piece of state and says how it behaves; a context turns it into a handle on the state of the key
+(and window) at hand. Handles must not be kept beyond the call that got them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Generic, Protocol, TypeVar, overload
+
+from windrow.errors import InvalidArgumentError
+from windrow.functions.aggregate import AggregateFunction
+from windrow.time import positive_millis
+
+__all__ = [
+    "AggregatingState",
+    "AggregatingStateDescriptor",
+    "KeyedStateStore",
+    "ListState",
+    "ListStateDescriptor",
+    "MapState",
+    "MapStateDescriptor",
+    "MergingStateDescriptor",
+    "ReducingState",
+    "ReducingStateDescriptor",
+    "StateDescriptor",
+    "StateTtlConfig",
+    "ValueState",
+    "ValueStateDescriptor",
+]
+
+V = TypeVar("V")
+K = TypeVar("K")
+A = TypeVar("A")
+T_contra = TypeVar("T_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class ValueState(Protocol[V]):
+    """One value, or none."""
+
+    def value(self) -> V | None:
+        """The value, or None where there is none."""
+        ...
+
+    def update(self, value: V) -> None:
+        """Set the value."""
+        ...
+
+    def clear(self) -> None:
+        """Forget the value."""
+        ...
+
+
+class ListState(Protocol[V]):
+    """Values in the order in which they were added."""
+
+    def get(self) -> list[V]:
+        """The values; empty where there are none."""
+        ...
+
+    def add(self, value: V) -> None:
+        """Append one value."""
+        ...
+
+    def add_all(self, values: Iterable[V]) -> None:
+        """Append several values."""
+        ...
+
+    def update(self, values: Iterable[V]) -> None:
+        """Replace all values."""
+        ...
+
+    def clear(self) -> None:
+        """Forget all values."""
+        ...
+
+
+class MapState(Protocol[K, V]):
+    """Values by key, in the order in which the keys were first put."""
+
+    def get(self, key: K) -> V | None:
+        """The value under ``key``, or None."""
+        ...
+
+    def put(self, key: K, value: V) -> None:
+        """Set the value under ``key``."""
+        ...
+
+    def remove(self, key: K) -> None:
+        """Forget ``key``; no error where it is not there."""
+        ...
+
+    def contains(self, key: K) -> bool:
+        """Whether there is a value under ``key``."""
+        ...
+
+    def keys(self) -> Iterator[K]:
+        """The keys."""
+        ...
+
+    def values(self) -> Iterator[V]:
+        """The values."""
+        ...
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """Keys and values."""
+        ...
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing in the map."""
+        ...
+
+    def clear(self) -> None:
+        """Forget everything."""
+        ...
+
+
+class ReducingState(Protocol[V]):
+    """Values folded into one by a reduce function as they are added."""
+
+    def get(self) -> V | None:
+        """The folded value, or None where nothing was added."""
+        ...
+
+    def add(self, value: V) -> None:
+        """Fold one more value in."""
+        ...
+
+    def clear(self) -> None:
+        """Forget the value."""
+        ...
+
+
+class AggregatingState(Protocol[T_contra, R_co]):
+    """Values folded into an accumulator as they are added."""
+
+    def get(self) -> R_co | None:
+        """The result of the accumulator, or None where nothing was added."""
+        ...
+
+    def add(self, value: T_contra) -> None:
+        """Fold one more value in."""
+        ...
+
+    def clear(self) -> None:
+        """Forget the accumulator."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StateTtlConfig:
+    """How long a piece of state lives.
+
+    Attributes:
+        time_to_live: After this much processing time without a write, the state is gone.
+        refresh_on_read: Whether a read counts as a write.
+    """
+
+    time_to_live: timedelta
+    refresh_on_read: bool = False
+
+    def __post_init__(self) -> None:
+        positive_millis(self.time_to_live, "the time to live of state")
+
+
+# No slots: typing sets __orig_class__ on ReducingStateDescriptor[int](...), which slotted frozen classes refuse badly.
+@dataclass(frozen=True)
+class StateDescriptor:
+    """What all descriptors have.
+
+    Attributes:
+        name: Names the state; unique within a step (and, for triggers, within the trigger).
+        ttl: How long it lives; None: until it is cleared. Not for the state of triggers and windows, whose life is
+            the window's.
+    """
+
+    name: str
+    ttl: StateTtlConfig | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidArgumentError(
+                "a state descriptor needs a name", given=self.name, expected="a non-empty string"
+            )
+
+
+@dataclass(frozen=True)
+class ValueStateDescriptor(StateDescriptor, Generic[V]):
+    """Describes a :class:`ValueState`.
+
+    Attributes:
+        type_: The type of the value, for the type checker.
+    """
+
+    type_: type[V] | None = None
+
+
+@dataclass(frozen=True)
+class MergingStateDescriptor(StateDescriptor):
+    """A descriptor of state that can be merged when windows merge: list, reducing, aggregating state."""
+
+
+@dataclass(frozen=True)
+class ListStateDescriptor(MergingStateDescriptor, Generic[V]):
+    """Describes a :class:`ListState`. Merging appends the lists.
+
+    Attributes:
+        type_: The type of the values, for the type checker.
+    """
+
+    type_: type[V] | None = None
+
+
+@dataclass(frozen=True)
+class MapStateDescriptor(StateDescriptor, Generic[K, V]):
+    """Describes a :class:`MapState`. It cannot be merged by windrow: which value would win is yours to say.
+
+    Attributes:
+        key_type: The type of the keys, for the type checker.
+        value_type: The type of the values, for the type checker.
+    """
+
+    key_type: type[K] | None = None
+    value_type: type[V] | None = None
+
+
+@dataclass(frozen=True)
+class ReducingStateDescriptor(MergingStateDescriptor, Generic[V]):
+    """Describes a :class:`ReducingState`. Merging folds the values by the same function.
+
+    Attributes:
+        reduce_function: Combines what was folded so far with a new value.
+    """
+
+    reduce_function: Callable[[V, V], V]
+
+
+@dataclass(frozen=True)
+class AggregatingStateDescriptor(MergingStateDescriptor, Generic[T, A, R]):
+    """Describes an :class:`AggregatingState`. Merging needs the function's ``merge``.
+
+    Attributes:
+        aggregate_function: Folds the values.
+    """
+
+    aggregate_function: AggregateFunction[T, A, R]
+
+
+class KeyedStateStore(Protocol):
+    """Hands out the state of the key at hand."""
+
+    @overload
+    def get_state(self, descriptor: ValueStateDescriptor[V]) -> ValueState[V]: ...
+    @overload
+    def get_state(self, descriptor: ListStateDescriptor[V]) -> ListState[V]: ...
+    @overload
+    def get_state(self, descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]: ...
+    @overload
+    def get_state(self, descriptor: ReducingStateDescriptor[V]) -> ReducingState[V]: ...
+    @overload
+    def get_state(self, descriptor: AggregatingStateDescriptor[T, A, R]) -> AggregatingState[T, R]: ...

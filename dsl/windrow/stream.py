@@ -1,0 +1,362 @@
+"""The builder: streams, and the stages between a stream and its windows.
+
+Each stage is a type of its own with only the calls that are legal on it, and every call returns a new stage: a stream
+may be used many times and is never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Generic, TypeVar, overload
+
+from typing_extensions import TypeForm
+
+from windrow.errors import InvalidArgumentError
+from windrow.evictors import CountEvictor
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import (
+    FilterNode,
+    FlatMapNode,
+    KeyByNode,
+    MapNode,
+    Node,
+    ReturnsNode,
+    SideOutputNode,
+    SinkNode,
+    SourceNode,
+    TimestampsNode,
+    UnionNode,
+    WindowNode,
+)
+from windrow.plan.pipeline import DataStreamSink
+from windrow.plan.types import iterable_item, result_type
+from windrow.sinks import Sink
+from windrow.sources import CollectionSource, Source
+from windrow.tags import OutputTag
+from windrow.triggers import CountTrigger, PurgingTrigger
+from windrow.watermarks import WatermarkStrategy
+from windrow.windowed import (
+    AllWindowedStream,
+    MergingAllWindowedStream,
+    MergingWindowedStream,
+    WindowedStream,
+    WindowSettings,
+)
+from windrow.windows import GlobalWindow, GlobalWindows, MergingWindowAssigner, Window, WindowAssigner
+
+__all__ = ["DataStream", "KeyedStream", "from_collection", "from_source"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+K = TypeVar("K")
+S = TypeVar("S")
+W = TypeVar("W", bound=Window)
+
+
+class DataStream(Generic[T]):
+    """A stream of elements of type ``T``."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @property
+    def node(self) -> Node:
+        """The step of the plan that makes this stream."""
+        return self._node
+
+    @property
+    def element_type(self) -> object | None:
+        """The type of the elements, where the plan knows it."""
+        return self._node.element_type
+
+    def map(self, function: Callable[[T], R], *, name: str | None = None) -> DataStream[R]:
+        """Make one element from each.
+
+        Args:
+            function: A function, or a :class:`~windrow.functions.MapFunction`.
+            name: Names the step.
+        """
+        _check_function(function, "map")
+        return DataStream(
+            MapNode(
+                input=self._node,
+                function=function,
+                name=name,
+                element_type=result_type(function),
+                location=caller_location(),
+            )
+        )
+
+    def flat_map(self, function: Callable[[T], Iterable[R]], *, name: str | None = None) -> DataStream[R]:
+        """Make any number of elements from each, in order.
+
+        Args:
+            function: A function or generator function, or a :class:`~windrow.functions.FlatMapFunction`.
+            name: Names the step.
+        """
+        _check_function(function, "flat_map")
+        return DataStream(
+            FlatMapNode(
+                input=self._node,
+                function=function,
+                name=name,
+                element_type=iterable_item(result_type(function)),
+                location=caller_location(),
+            )
+        )
+
+    def filter(self, function: Callable[[T], bool], *, name: str | None = None) -> DataStream[T]:
+        """Keep the elements for which the function is true.
+
+        Args:
+            function: A function, or a :class:`~windrow.functions.FilterFunction`.
+            name: Names the step.
+        """
+        _check_function(function, "filter")
+        return DataStream(
+            FilterNode(
+                input=self._node,
+                function=function,
+                name=name,
+                element_type=self._node.element_type,
+                location=caller_location(),
+            )
+        )
+
+    def union(self, *others: DataStream[T]) -> DataStream[T]:
+        """This stream and others of the same type as one. Its watermark is the lowest of theirs."""
+        types = {repr(stream.element_type) for stream in (self, *others)}
+        return DataStream(
+            UnionNode(
+                streams=(self._node, *(other._node for other in others)),  # noqa: SLF001  same class
+                element_type=self._node.element_type if len(types) == 1 else None,
+                location=caller_location(),
+            )
+        )
+
+    def returns(self, element_type: TypeForm[T]) -> DataStream[T]:
+        """Say the type of the elements where the plan cannot know it: behind a lambda, before a sink with columns."""
+        return DataStream(ReturnsNode(input=self._node, element_type=element_type, location=caller_location()))
+
+    def assign_timestamps_and_watermarks(
+        self,
+        strategy: WatermarkStrategy[T],
+        timestamp: Callable[[T], int | datetime] | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[T]:
+        """Give elements timestamps, and make watermarks from them.
+
+        Args:
+            strategy: How watermarks are made.
+            timestamp: Takes the timestamp from an element: epoch milliseconds, or an aware datetime. May be left out
+                where the elements have timestamps, such as behind a window.
+            name: Names the step.
+        """
+        if not isinstance(strategy, WatermarkStrategy):
+            raise InvalidArgumentError(
+                "watermarks need a strategy",
+                given=strategy,
+                expected="a WatermarkStrategy",
+                where=caller_location(),
+                hint="WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=1))",
+            )
+        if timestamp is not None:
+            _check_function(timestamp, "assign_timestamps_and_watermarks")
+        return DataStream(
+            TimestampsNode(
+                input=self._node,
+                strategy=strategy,
+                timestamp=timestamp,
+                name=name,
+                element_type=self._node.element_type,
+                location=caller_location(),
+            )
+        )
+
+    def key_by(
+        self, selector: Callable[[T], K], key_type: TypeForm[K] | None = None
+    ) -> KeyedStream[T, K]:
+        """Split the stream by key.
+
+        Args:
+            selector: Takes the key from an element: a function, or a :class:`~windrow.functions.KeySelector`. Keys
+                are hashable and compare by value: str, int, bytes, None, tuples, enums, frozen dataclasses of these.
+            key_type: The type of the key, where the selector is a lambda and something needs it.
+        """
+        _check_function(selector, "key_by")
+        return KeyedStream(
+            KeyByNode(
+                input=self._node,
+                selector=selector,
+                key_type=key_type if key_type is not None else result_type(selector),
+                element_type=self._node.element_type,
+                location=caller_location(),
+            )
+        )
+
+    # The overloads overlap where a merging assigner hides behind the type WindowAssigner: the plan checks that case.
+    @overload
+    def window_all(  # type: ignore[overload-overlap]
+        self, assigner: MergingWindowAssigner[T, W]
+    ) -> MergingAllWindowedStream[T, W]: ...
+    @overload
+    def window_all(self, assigner: WindowAssigner[T, W]) -> AllWindowedStream[T, W]: ...
+    def window_all(
+        self, assigner: WindowAssigner[T, W]
+    ) -> AllWindowedStream[T, W] | MergingAllWindowedStream[T, W]:
+        """Windows over the whole stream, without keys. They run on one core; with keys they spread."""
+        settings = WindowSettings(self._node, _check_assigner(assigner))
+        if isinstance(assigner, MergingWindowAssigner):
+            return MergingAllWindowedStream(settings)
+        return AllWindowedStream(settings)
+
+    def count_window_all(self, size: int, slide: int | None = None) -> AllWindowedStream[T, GlobalWindow]:
+        """Windows of ``size`` elements over the whole stream; see :meth:`KeyedStream.count_window`."""
+        windows: AllWindowedStream[T, GlobalWindow] = self.window_all(GlobalWindows.create())
+        if slide is None:
+            return windows.trigger(PurgingTrigger.of(CountTrigger.of(size)))
+        return windows.evictor(CountEvictor.of(_positive(size))).trigger(CountTrigger.of(slide))
+
+    def get_side_output(self, tag: OutputTag[S]) -> DataStream[S]:
+        """The side output of the step that made this stream: late elements, malformed records, or what a process
+        function put out under ``tag``."""
+        kind: object | None = tag.element_type
+        if kind is None and isinstance(self._node, WindowNode) and self._node.late_tag == tag:
+            kind = self._node.input.element_type
+        return DataStream(SideOutputNode(input=self._node, tag=tag, element_type=kind, location=caller_location()))
+
+    def sink_to(self, sink: Sink[T], *, name: str | None = None) -> DataStreamSink:
+        """Write the stream. Hand the result to a :class:`~windrow.Pipeline`.
+
+        Args:
+            sink: Where to.
+            name: Names the step.
+        """
+        if not isinstance(sink, Sink):
+            raise InvalidArgumentError(
+                "a stream goes to a sink", given=sink, expected="a windrow Sink", where=caller_location()
+            )
+        return DataStreamSink(
+            SinkNode(
+                input=self._node,
+                sink=sink,
+                name=name,
+                element_type=self._node.element_type,
+                location=caller_location(),
+            )
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._node.kind}, {self._node.location})"
+
+
+class KeyedStream(Generic[T, K]):
+    """A stream split by key: elements of type ``T``, keys of type ``K``."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: KeyByNode) -> None:
+        self._node = node
+
+    @property
+    def node(self) -> KeyByNode:
+        """The step of the plan that makes this stream."""
+        return self._node
+
+    # The overloads overlap where a merging assigner hides behind the type WindowAssigner: the plan checks that case.
+    @overload
+    def window(  # type: ignore[overload-overlap]
+        self, assigner: MergingWindowAssigner[T, W]
+    ) -> MergingWindowedStream[T, K, W]: ...
+    @overload
+    def window(self, assigner: WindowAssigner[T, W]) -> WindowedStream[T, K, W]: ...
+    def window(
+        self, assigner: WindowAssigner[T, W]
+    ) -> WindowedStream[T, K, W] | MergingWindowedStream[T, K, W]:
+        """Assign the elements of each key to windows.
+
+        Args:
+            assigner: Which windows. One that merges, such as sessions, gives a stage that takes only triggers that
+                can merge.
+        """
+        settings = WindowSettings(self._node, _check_assigner(assigner))
+        if isinstance(assigner, MergingWindowAssigner):
+            return MergingWindowedStream(settings)
+        return WindowedStream(settings)
+
+    def count_window(self, size: int, slide: int | None = None) -> WindowedStream[T, K, GlobalWindow]:
+        """Windows of ``size`` elements of a key.
+
+        Without ``slide`` a window fires when it has ``size`` elements, and begins anew. With it, every ``slide``
+        elements the last ``size`` ones are evaluated.
+
+        Raises:
+            InvalidArgumentError: If ``size`` or ``slide`` is not a positive int.
+        """
+        windows: WindowedStream[T, K, GlobalWindow] = self.window(GlobalWindows.create())
+        if slide is None:
+            return windows.trigger(PurgingTrigger.of(CountTrigger.of(size)))
+        return windows.evictor(CountEvictor.of(_positive(size))).trigger(CountTrigger.of(slide))
+
+    def __repr__(self) -> str:
+        return f"KeyedStream({self._node.location})"
+
+
+def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
+    """A stream that reads from ``source``.
+
+    Args:
+        source: Where from.
+        name: Names the step.
+    """
+    if not isinstance(source, Source):
+        raise InvalidArgumentError(
+            "a stream reads from a source",
+            given=source,
+            expected="a windrow Source",
+            where=caller_location(),
+            hint="from_collection(elements) for elements of your program",
+        )
+    return DataStream(
+        SourceNode(source=source, name=name, element_type=source.element_type, location=caller_location())
+    )
+
+
+def from_collection(
+    elements: Iterable[T], element_type: TypeForm[T] | None = None, *, name: str | None = None
+) -> DataStream[T]:
+    """A stream of the given elements; see :class:`~windrow.sources.CollectionSource`."""
+    return from_source(CollectionSource(elements, element_type), name=name)
+
+
+def _check_function(function: object, call: str) -> None:
+    if not callable(function):
+        raise InvalidArgumentError(
+            f"{call} needs a function", given=function, expected="a callable", where=caller_location()
+        )
+
+
+def _check_assigner(assigner: WindowAssigner[T, W]) -> WindowAssigner[T, W]:
+    if not isinstance(assigner, WindowAssigner):
+        raise InvalidArgumentError(
+            "windows need an assigner",
+            given=assigner,
+            expected="a WindowAssigner",
+            where=caller_location(),
+            hint="TumblingEventTimeWindows.of(timedelta(seconds=5))",
+        )
+    return assigner
+
+
+def _positive(size: int) -> int:
+    if type(size) is not int or size < 1:
+        raise InvalidArgumentError(
+            "the size of a count window must be positive", given=size, expected="an int of at least 1"
+        )
+    return size
+
+

@@ -1,0 +1,87 @@
+"""Time as windrow counts it: integer milliseconds since the epoch, in the signed 64-bit range.
+
+Users give durations as :class:`datetime.timedelta` and timestamps as integers or :class:`datetime.datetime`; inside,
+everything is a number of milliseconds.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Final
+
+from windrow.errors import InvalidArgumentError
+
+__all__ = ["MAX_TIMESTAMP", "MIN_TIMESTAMP", "duration_millis", "timestamp_millis"]
+
+MIN_TIMESTAMP: Final = -(2**63)
+"""The lowest timestamp. As a watermark: nothing is known yet. As an element's timestamp: it has none."""
+
+MAX_TIMESTAMP: Final = 2**63 - 1
+"""The highest timestamp. As a watermark: the stream is at its end."""
+
+_MILLISECOND = timedelta(milliseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def duration_millis(duration: timedelta, name: str) -> int:
+    """The whole milliseconds of ``duration``; ``name`` says in errors what the duration is.
+
+    Raises:
+        InvalidArgumentError: If it is not a timedelta, or has a fraction of a millisecond.
+    """
+    if not isinstance(duration, timedelta):
+        raise InvalidArgumentError(
+            f"{name} must be a duration",
+            given=duration,
+            expected="a datetime.timedelta",
+            hint=f"timedelta(milliseconds={duration!r})" if isinstance(duration, (int, float)) else None,
+        )
+    millis, rest = divmod(duration, _MILLISECOND)
+    if rest:
+        raise InvalidArgumentError(
+            f"{name} has a fraction of a millisecond",
+            given=duration,
+            expected="whole milliseconds, the unit of event time",
+        )
+    return millis
+
+
+def positive_millis(duration: timedelta, name: str) -> int:
+    """As :func:`duration_millis`, and greater than zero."""
+    millis = duration_millis(duration, name)
+    if millis <= 0:
+        raise InvalidArgumentError(
+            f"{name} must be positive", given=duration, expected="a timedelta of at least one millisecond"
+        )
+    return millis
+
+
+def timestamp_millis(timestamp: int | datetime) -> int:
+    """A timestamp as epoch milliseconds.
+
+    Integers are taken as milliseconds; an aware datetime is converted (rounded down to the millisecond).
+
+    Raises:
+        InvalidArgumentError: For a naive datetime, for a value of another type, or one outside the 64-bit range.
+    """
+    if type(timestamp) is int:
+        if MIN_TIMESTAMP <= timestamp <= MAX_TIMESTAMP:
+            return timestamp
+        raise InvalidArgumentError(
+            "a timestamp is out of range", given=timestamp, expected="milliseconds in the signed 64-bit range"
+        )
+    if isinstance(timestamp, datetime):
+        if timestamp.tzinfo is None:
+            raise InvalidArgumentError(
+                "a timestamp has no time zone",
+                given=timestamp,
+                expected="an aware datetime, or epoch milliseconds",
+                hint="datetime.replace(tzinfo=timezone.utc) if the value is in UTC",
+            )
+        return (timestamp - _EPOCH) // _MILLISECOND
+    raise InvalidArgumentError(
+        "a timestamp has the wrong type",
+        given=timestamp,
+        expected="epoch milliseconds as int, or an aware datetime",
+        hint="int(seconds * 1000) for seconds as a float" if isinstance(timestamp, float) else None,
+    )

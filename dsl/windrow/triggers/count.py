@@ -1,0 +1,70 @@
+"""The trigger that counts elements."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING
+
+from windrow.errors import InvalidArgumentError
+from windrow.state import ReducingStateDescriptor
+from windrow.triggers.trigger import MergingTrigger, OnMergeContext, TriggerContext, TriggerResult
+
+if TYPE_CHECKING:
+    from windrow.windows.window import Window
+
+__all__ = ["CountTrigger"]
+
+
+class CountTrigger(MergingTrigger[object, "Window"]):
+    """Fires at every ``max_count``-th element of a window, and starts over.
+
+    When windows merge, their counts add up; the sum is looked at when the next element comes.
+    """
+
+    _COUNT = ReducingStateDescriptor[int]("count", operator.add)
+
+    def __init__(self, max_count: int) -> None:
+        if type(max_count) is not int or max_count < 1:
+            raise InvalidArgumentError(
+                "the count of a count trigger must be positive", given=max_count, expected="an int of at least 1"
+            )
+        self.max_count = max_count
+
+    @classmethod
+    def of(cls, max_count: int) -> CountTrigger:
+        """Fire at every ``max_count``-th element.
+
+        Raises:
+            InvalidArgumentError: If ``max_count`` is not a positive int.
+        """
+        return cls(max_count)
+
+    def on_element(
+        self, element: object, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
+        """Counts the element, and fires when there are enough."""
+        count = context.get_state(self._COUNT)
+        count.add(1)
+        if (count.get() or 0) >= self.max_count:
+            count.clear()
+            return TriggerResult.FIRE
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Does nothing."""
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Does nothing."""
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: Window, context: OnMergeContext) -> None:
+        """Adds the counts up."""
+        context.merge_partitioned_state(self._COUNT)
+
+    def clear(self, window: Window, context: TriggerContext) -> None:
+        """Forgets the count."""
+        context.get_state(self._COUNT).clear()
+
+    def describe(self) -> str:
+        return f"CountTrigger({self.max_count})"

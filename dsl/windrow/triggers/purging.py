@@ -1,0 +1,74 @@
+"""The trigger that makes another one purge when it fires."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
+
+from windrow.triggers.trigger import MergingTrigger, OnMergeContext, Trigger, TriggerContext, TriggerResult
+
+if TYPE_CHECKING:
+    from windrow.windows.window import Window
+
+__all__ = ["MergingPurgingTrigger", "PurgingTrigger"]
+
+T_contra = TypeVar("T_contra", contravariant=True)
+W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
+T = TypeVar("T")
+W = TypeVar("W", bound="Window")
+
+
+class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
+    """Turns every firing of another trigger into one that drops the contents afterwards."""
+
+    def __init__(self, inner: Trigger[T_contra, W_contra]) -> None:
+        self.inner = inner
+
+    @overload
+    @staticmethod
+    def of(inner: MergingTrigger[T, W]) -> MergingPurgingTrigger[T, W]: ...
+    @overload
+    @staticmethod
+    def of(inner: Trigger[T, W]) -> PurgingTrigger[T, W]: ...
+    @staticmethod
+    def of(inner: Trigger[T, W]) -> PurgingTrigger[T, W]:
+        """Purge whenever ``inner`` fires. The result can merge if ``inner`` can."""
+        if isinstance(inner, MergingTrigger):
+            return MergingPurgingTrigger(inner)
+        return PurgingTrigger(inner)
+
+    def on_element(
+        self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext
+    ) -> TriggerResult:
+        """The inner trigger's answer, with a purge where it fires."""
+        return _purge(self.inner.on_element(element, timestamp, window, context))
+
+    def on_event_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
+        """The inner trigger's answer, with a purge where it fires."""
+        return _purge(self.inner.on_event_time(time, window, context))
+
+    def on_processing_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
+        """The inner trigger's answer, with a purge where it fires."""
+        return _purge(self.inner.on_processing_time(time, window, context))
+
+    def clear(self, window: W_contra, context: TriggerContext) -> None:
+        """Clears the inner trigger."""
+        self.inner.clear(window, context)
+
+    def describe(self) -> str:
+        return f"PurgingTrigger({self.inner.describe()})"
+
+
+class MergingPurgingTrigger(PurgingTrigger[T_contra, W_contra], MergingTrigger[T_contra, W_contra]):
+    """A :class:`PurgingTrigger` around a trigger that can merge. Made by :meth:`PurgingTrigger.of`."""
+
+    def __init__(self, inner: MergingTrigger[T_contra, W_contra]) -> None:
+        super().__init__(inner)
+        self._merging = inner
+
+    def on_merge(self, window: W_contra, context: OnMergeContext) -> None:
+        """Merges the inner trigger."""
+        self._merging.on_merge(window, context)
+
+
+def _purge(result: TriggerResult) -> TriggerResult:
+    return TriggerResult.FIRE_AND_PURGE if result.is_fire else result

@@ -1,0 +1,83 @@
+"""Triggers that fire once, when time reaches the end of the window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from windrow.triggers.trigger import MergingTrigger, OnMergeContext, TriggerContext, TriggerResult
+
+if TYPE_CHECKING:
+    from windrow.windows.window import Window
+
+__all__ = ["EventTimeTrigger", "ProcessingTimeTrigger"]
+
+
+class EventTimeTrigger(MergingTrigger[object, "Window"]):
+    """Fires when the watermark reaches the last timestamp of the window; at once for elements that come later."""
+
+    @classmethod
+    def create(cls) -> EventTimeTrigger:
+        """The trigger."""
+        return cls()
+
+    def on_element(
+        self, element: object, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
+        """Fires at once for a window that the watermark has reached, else waits for it."""
+        end = window.max_timestamp()
+        if end <= context.current_watermark:
+            return TriggerResult.FIRE
+        context.register_event_time_timer(end)
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Fires at the last timestamp."""
+        return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Does nothing."""
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: Window, context: OnMergeContext) -> None:
+        """Waits for the end of the new window, unless the watermark is past it: then the element will fire it."""
+        end = window.max_timestamp()
+        if end > context.current_watermark:
+            context.register_event_time_timer(end)
+
+    def clear(self, window: Window, context: TriggerContext) -> None:
+        """Deletes the timer."""
+        context.delete_event_time_timer(window.max_timestamp())
+
+
+class ProcessingTimeTrigger(MergingTrigger[object, "Window"]):
+    """Fires when the clock reaches the last timestamp of the window."""
+
+    @classmethod
+    def create(cls) -> ProcessingTimeTrigger:
+        """The trigger."""
+        return cls()
+
+    def on_element(
+        self, element: object, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
+        """Waits for the end of the window."""
+        context.register_processing_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Does nothing."""
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Fires."""
+        return TriggerResult.FIRE
+
+    def on_merge(self, window: Window, context: OnMergeContext) -> None:
+        """Waits for the end of the new window, unless the clock is past it."""
+        end = window.max_timestamp()
+        if end > context.current_processing_time:
+            context.register_processing_time_timer(end)
+
+    def clear(self, window: Window, context: TriggerContext) -> None:
+        """Deletes the timer."""
+        context.delete_processing_time_timer(window.max_timestamp())

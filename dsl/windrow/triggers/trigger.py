@@ -1,0 +1,151 @@
+"""The contract of triggers, for those of windrow and for users' own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from windrow.state import KeyedStateStore, MergingStateDescriptor
+
+if TYPE_CHECKING:
+    # windrow.windows needs triggers for its defaults; at run time this module needs no window.
+    from windrow.windows.window import Window
+
+__all__ = ["MergingTrigger", "OnMergeContext", "Trigger", "TriggerContext", "TriggerResult"]
+
+T_contra = TypeVar("T_contra", contravariant=True)
+W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
+
+
+class TriggerResult(Enum):
+    """What becomes of a window after a trigger was asked."""
+
+    CONTINUE = (False, False)
+    """Nothing."""
+
+    FIRE = (True, False)
+    """The window is evaluated and keeps its contents."""
+
+    PURGE = (False, True)
+    """The contents are dropped. Timers and the trigger's state stay."""
+
+    FIRE_AND_PURGE = (True, True)
+    """The window is evaluated, then its contents are dropped."""
+
+    def __init__(self, is_fire: bool, is_purge: bool) -> None:
+        self.is_fire = is_fire
+        self.is_purge = is_purge
+
+    def combine(self, other: TriggerResult) -> TriggerResult:
+        """Fire if one of both fires, purge if one of both purges."""
+        purge = self.is_purge or other.is_purge
+        if self.is_fire or other.is_fire:
+            return TriggerResult.FIRE_AND_PURGE if purge else TriggerResult.FIRE
+        return TriggerResult.PURGE if purge else TriggerResult.CONTINUE
+
+    def __or__(self, other: TriggerResult) -> TriggerResult:
+        """As :meth:`combine`."""
+        return self.combine(other)
+
+
+class TriggerContext(KeyedStateStore, Protocol):
+    """What a trigger can ask for, for one key and window. Not to be kept beyond the call.
+
+    ``get_state`` gives state of this key and window. A timer is unique by its time: to set one twice sets it once,
+    to delete one that is not set does nothing. A timer at or before the current time fires at the next advance of
+    that time.
+    """
+
+    @property
+    def current_watermark(self) -> int:
+        """The watermark in milliseconds; :data:`windrow.time.MIN_TIMESTAMP` while there is none."""
+        ...
+
+    @property
+    def current_processing_time(self) -> int:
+        """The clock in milliseconds."""
+        ...
+
+    def register_event_time_timer(self, time: int) -> None:
+        """Have ``on_event_time`` called when the watermark reaches ``time`` (milliseconds)."""
+        ...
+
+    def register_processing_time_timer(self, time: int) -> None:
+        """Have ``on_processing_time`` called when the clock reaches ``time`` (milliseconds)."""
+        ...
+
+    def delete_event_time_timer(self, time: int) -> None:
+        """Take a timer back."""
+        ...
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        """Take a timer back."""
+        ...
+
+    def nested(self, name: str) -> TriggerContext:
+        """The same context for a trigger inside this one, with state names of its own."""
+        ...
+
+
+class OnMergeContext(TriggerContext, Protocol):
+    """What a trigger can ask for while windows merge."""
+
+    def merge_partitioned_state(self, descriptor: MergingStateDescriptor) -> None:
+        """Move that state of all merged windows into that of the window they became."""
+        ...
+
+    def nested(self, name: str) -> OnMergeContext:
+        """The same context for a trigger inside this one, with state names of its own."""
+        ...
+
+
+class Trigger(ABC, Generic[T_contra, W_contra]):
+    """Decides when a window is evaluated, and when its contents go.
+
+    One instance serves all keys and windows: what it remembers belongs into ``context.get_state``, never onto
+    ``self``. A trigger of yours overrides what it needs; each call returns a :class:`TriggerResult`.
+    """
+
+    @abstractmethod
+    def on_element(
+        self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext
+    ) -> TriggerResult:
+        """Called for each element, once for each of its windows, after the window took it.
+
+        Args:
+            element: The element.
+            timestamp: Its timestamp in milliseconds; :data:`windrow.time.MIN_TIMESTAMP` for none.
+            window: The window, merged already.
+            context: Time, timers and state.
+        """
+
+    @abstractmethod
+    def on_event_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
+        """Called when the watermark reaches an event timer, also at the cleanup time of the window."""
+
+    @abstractmethod
+    def on_processing_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
+        """Called when the clock reaches a processing timer, also at the cleanup time of the window."""
+
+    @abstractmethod
+    def clear(self, window: W_contra, context: TriggerContext) -> None:
+        """Called when a window goes: at its cleanup time, or because it merged into another.
+
+        Delete the timers that are still set and clear the state.
+        """
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        return type(self).__name__
+
+
+class MergingTrigger(Trigger[T_contra, W_contra]):
+    """A trigger that can follow windows that merge. Only such a trigger is taken on sessions."""
+
+    @abstractmethod
+    def on_merge(self, window: W_contra, context: OnMergeContext) -> None:
+        """Called when windows became ``window``, before ``clear`` is called for each of them.
+
+        Merge the state, and set again the timers that the new window needs.
+        """

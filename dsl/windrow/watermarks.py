@@ -1,0 +1,157 @@
+"""Watermarks: how far event time has come.
+
+A watermark ``W`` says that every element with a timestamp up to ``W`` has arrived.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Generic, Protocol, TypeVar
+
+from windrow.errors import InvalidArgumentError
+from windrow.time import MIN_TIMESTAMP, duration_millis, positive_millis
+
+__all__ = [
+    "BoundedOutOfOrdernessWatermarks",
+    "NoWatermarks",
+    "WatermarkGenerator",
+    "WatermarkOutput",
+    "WatermarkStrategy",
+]
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class WatermarkOutput(Protocol):
+    """Where a generator puts its watermarks."""
+
+    def emit_watermark(self, watermark: int) -> None:
+        """Say that event time has come to ``watermark``, in milliseconds. One below an earlier one has no effect."""
+        ...
+
+
+class WatermarkGenerator(ABC, Generic[T_contra]):
+    """Makes watermarks from the elements that pass.
+
+    A generator that emits from :meth:`on_event` is punctuated, one that emits from :meth:`on_periodic_emit` is
+    periodic. A micro-batch (or a step of the interpreter) is the unit of progress: what is emitted during a batch
+    becomes the watermark of the next one.
+    """
+
+    @abstractmethod
+    def on_event(self, element: T_contra, timestamp: int, output: WatermarkOutput) -> None:
+        """Called for every element, with its timestamp in milliseconds."""
+
+    @abstractmethod
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Called at the end of every batch."""
+
+
+class BoundedOutOfOrdernessWatermarks(WatermarkGenerator[object]):
+    """The highest timestamp so far, less a fixed delay, less one: later elements may equal the highest.
+
+    Source of the rule: Flink's class of the same name.
+    """
+
+    def __init__(self, max_out_of_orderness: int) -> None:
+        self.max_out_of_orderness = max_out_of_orderness
+        self._highest: int | None = None
+
+    def on_event(self, element: object, timestamp: int, output: WatermarkOutput) -> None:
+        """Remembers the highest timestamp."""
+        if self._highest is None or timestamp > self._highest:
+            self._highest = timestamp
+
+    def observe(self, highest: int) -> None:
+        """As :meth:`on_event` for a whole batch, whose highest timestamp is ``highest``."""
+        if self._highest is None or highest > self._highest:
+            self._highest = highest
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Emits the watermark."""
+        if self._highest is not None:
+            output.emit_watermark(max(self._highest - self.max_out_of_orderness - 1, MIN_TIMESTAMP))
+
+
+class NoWatermarks(WatermarkGenerator[object]):
+    """Emits none."""
+
+    def on_event(self, element: object, timestamp: int, output: WatermarkOutput) -> None:
+        """Does nothing."""
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Does nothing."""
+
+
+@dataclass(frozen=True)
+class WatermarkStrategy(Generic[T_contra]):
+    """How a stream gets its watermarks.
+
+    Attributes:
+        create_generator: Makes a generator; called once for each parallel instance of the step.
+        description: One line for ``explain()``.
+        out_of_orderness: The delay in milliseconds of the bounded strategies; None for others.
+        idleness: After so many milliseconds of processing time without elements the stream no longer holds back the
+            watermark of others; None: it always does.
+    """
+
+    create_generator: Callable[[], WatermarkGenerator[T_contra]]
+    description: str
+    out_of_orderness: int | None = None
+    idleness: int | None = None
+
+    @staticmethod
+    def for_monotonous_timestamps() -> WatermarkStrategy[object]:
+        """For timestamps that never fall: the watermark is one millisecond behind the latest one."""
+        return WatermarkStrategy(_Bounded(0), "monotonous timestamps", 0)
+
+    @staticmethod
+    def for_bounded_out_of_orderness(max_out_of_orderness: timedelta) -> WatermarkStrategy[object]:
+        """For timestamps that come at most ``max_out_of_orderness`` after a later one.
+
+        Raises:
+            InvalidArgumentError: If the duration is negative.
+        """
+        delay = duration_millis(max_out_of_orderness, "the out-of-orderness")
+        if delay < 0:
+            raise InvalidArgumentError(
+                "the out-of-orderness must not be negative", given=max_out_of_orderness, expected="a timedelta >= 0"
+            )
+        return WatermarkStrategy(_Bounded(delay), f"bounded out-of-orderness, {delay} ms", delay)
+
+    @staticmethod
+    def for_generator(create: Callable[[], WatermarkGenerator[T]]) -> WatermarkStrategy[T]:
+        """Watermarks from a generator of your own.
+
+        Args:
+            create: Makes a generator, for each parallel instance of the step; a class will do.
+        """
+        return WatermarkStrategy(create, f"generator {getattr(create, '__qualname__', repr(create))}")
+
+    @staticmethod
+    def no_watermarks() -> WatermarkStrategy[object]:
+        """Timestamps without watermarks: event-time windows fire at the end of the stream only."""
+        return WatermarkStrategy(NoWatermarks, "no watermarks")
+
+    def with_idleness(self, timeout: timedelta) -> WatermarkStrategy[T_contra]:
+        """The same strategy for a stream that may fall silent.
+
+        Args:
+            timeout: After so long without an element, the stream does not hold back the watermark of others.
+
+        Raises:
+            InvalidArgumentError: If ``timeout`` is not positive.
+        """
+        return replace(self, idleness=positive_millis(timeout, "the idleness timeout"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounded:
+    delay: int
+
+    def __call__(self) -> WatermarkGenerator[object]:
+        return BoundedOutOfOrdernessWatermarks(self.delay)

@@ -1,0 +1,471 @@
+"""The stages behind ``window``: how windows fire, what leaves them, and what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from typing_extensions import Self
+
+from windrow.errors import InvalidArgumentError
+from windrow.evictors import Evictor
+from windrow.functions import (
+    AggregateFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowContext,
+    ProcessWindowFunction,
+    RuntimeContext,
+)
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import AggregateSpec, FunctionSpec, Node, ProcessSpec, ReduceSpec, WindowNode
+from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.tags import OutputTag
+from windrow.time import duration_millis
+from windrow.triggers import MergingTrigger, Trigger
+from windrow.windows import Window, WindowAssigner
+
+if TYPE_CHECKING:
+    from windrow.stream import DataStream
+
+__all__ = [
+    "AllWindowedStream",
+    "MergingAllWindowedStream",
+    "MergingWindowedStream",
+    "WindowSettings",
+    "WindowedStream",
+]
+
+T = TypeVar("T")
+K = TypeVar("K")
+R = TypeVar("R")
+A = TypeVar("A")
+V = TypeVar("V")
+W = TypeVar("W", bound=Window)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSettings:
+    """What the calls of a windowed stage have set so far."""
+
+    input: Node
+    # Any: the stages are generic and have proved that the parts fit.
+    assigner: WindowAssigner[Any, Any]
+    trigger: Trigger[Any, Any] | None = None
+    evictor: Evictor[Any, Any] | None = None
+    allowed_lateness: int | None = None
+    late_tag: OutputTag[Any] | None = None
+
+    def node(self, function: FunctionSpec, element_type: object | None, name: str | None) -> WindowNode:
+        """The step with these settings that computes ``function``."""
+        return WindowNode(
+            input=self.input,
+            assigner=self.assigner,
+            trigger=self.trigger,
+            evictor=self.evictor,
+            allowed_lateness=self.allowed_lateness,
+            late_tag=self.late_tag,
+            function=function,
+            element_type=element_type,
+            name=name,
+            location=caller_location(),
+        )
+
+
+class _WindowStage(Generic[T, W]):
+    """What all stages of windows share."""
+
+    __slots__ = ("_settings",)
+
+    def __init__(self, settings: WindowSettings) -> None:
+        self._settings = settings
+
+    def evictor(self, evictor: Evictor[T, W]) -> Self:
+        """Remove elements before or after the function sees them. The window then keeps all its elements.
+
+        Raises:
+            InvalidArgumentError: If there is an evictor already.
+        """
+        if self._settings.evictor is not None:
+            raise _set_twice("evictor", self._settings.evictor.describe())
+        return type(self)(replace(self._settings, evictor=evictor))
+
+    def allowed_lateness(self, lateness: timedelta) -> Self:
+        """Keep windows for so long after the watermark has passed their end; a late element fires them again.
+
+        Args:
+            lateness: How long, in event time; zero by default.
+
+        Raises:
+            InvalidArgumentError: If it is negative, or was set already.
+        """
+        millis = duration_millis(lateness, "the allowed lateness")
+        if millis < 0:
+            raise InvalidArgumentError(
+                "the allowed lateness must not be negative",
+                given=lateness,
+                expected="a timedelta >= 0",
+                where=caller_location(),
+            )
+        if self._settings.allowed_lateness is not None:
+            raise _set_twice("allowed lateness", f"{self._settings.allowed_lateness} ms")
+        return type(self)(replace(self._settings, allowed_lateness=millis))
+
+    def side_output_late_data(self, tag: OutputTag[T]) -> Self:
+        """Send elements that are too late for all their windows to a side output, instead of counting and dropping
+        them.
+
+        Raises:
+            InvalidArgumentError: If there is a tag already.
+        """
+        if self._settings.late_tag is not None:
+            raise _set_twice("side output for late data", self._settings.late_tag.name)
+        return type(self)(replace(self._settings, late_tag=tag))
+
+    def _with_trigger(self, trigger: Trigger[Any, Any]) -> Self:
+        if not isinstance(trigger, Trigger):
+            raise InvalidArgumentError(
+                "windows fire by a trigger", given=trigger, expected="a Trigger", where=caller_location()
+            )
+        if self._settings.trigger is not None:
+            raise _set_twice("trigger", self._settings.trigger.describe())
+        return type(self)(replace(self._settings, trigger=trigger))
+
+    # Any: the function is checked by the public methods that call this.
+    def _stream(self, function: FunctionSpec, element_type: object | None, name: str | None) -> DataStream[Any]:
+        from windrow.stream import DataStream  # noqa: PLC0415  the two modules give each other's stages
+
+        return DataStream(self._settings.node(function, element_type, name))
+
+    def _reduce(
+        self,
+        function: Callable[[Any, Any], Any],
+        behind: ProcessWindowFunction[Any, Any, Any, Any] | None,
+        element_type: object | None,
+        name: str | None,
+    ) -> DataStream[Any]:
+        if not callable(function):
+            raise InvalidArgumentError(
+                "reduce needs a function of two elements",
+                given=function,
+                expected="a callable, or a ReduceFunction",
+                where=caller_location(),
+            )
+        return self._stream(ReduceSpec(reduce=function, process=behind), element_type, name)
+
+    def _aggregate(
+        self,
+        function: AggregateFunction[Any, Any, Any],
+        behind: ProcessWindowFunction[Any, Any, Any, Any] | None,
+        element_type: object | None,
+        name: str | None,
+    ) -> DataStream[Any]:
+        if not isinstance(function, AggregateFunction):
+            raise InvalidArgumentError(
+                "aggregate needs an aggregate function",
+                given=function,
+                expected="an instance of AggregateFunction",
+                where=caller_location(),
+                hint=f"{function.__name__}()" if isinstance(function, type) else None,
+            )
+        return self._stream(AggregateSpec(aggregate=function, process=behind), element_type, name)
+
+
+class _KeyedStage(_WindowStage[T, W], Generic[T, K, W]):
+    """What the keyed stages share: the functions."""
+
+    __slots__ = ()
+
+    @overload
+    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
+    @overload
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessWindowFunction[T, R, K, W],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessWindowFunction[T, R, K, W] | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[T] | DataStream[R]:
+        """Combine the elements of a window two by two, as they arrive.
+
+        Args:
+            function: Combines what was combined so far with a new element: a function, or a
+                :class:`~windrow.functions.ReduceFunction`.
+            window_function: Gets the one element that is left, with the key and the window.
+            name: Names the step.
+        """
+        _check_process(window_function, ProcessWindowFunction)
+        kind = self._settings.input.element_type if window_function is None else _result_of(window_function)
+        return self._reduce(function, window_function, kind, name)
+
+    @overload
+    def aggregate(
+        self, function: AggregateFunction[T, A, R], *, name: str | None = None
+    ) -> DataStream[R]: ...
+    @overload
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, V],
+        window_function: ProcessWindowFunction[V, R, K, W],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, V],
+        window_function: ProcessWindowFunction[V, R, K, W] | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[V] | DataStream[R]:
+        """Fold the elements of a window into an accumulator, as they arrive.
+
+        Args:
+            function: Folds. On merging windows it must have ``merge``.
+            window_function: Gets the one result, with the key and the window.
+            name: Names the step.
+        """
+        _check_process(window_function, ProcessWindowFunction)
+        kind = _aggregated(function) if window_function is None else _result_of(window_function)
+        return self._aggregate(function, window_function, kind, name)
+
+    def process(
+        self, function: ProcessWindowFunction[T, R, K, W], *, name: str | None = None
+    ) -> DataStream[R]:
+        """Compute from all elements of a window when it fires.
+
+        Args:
+            function: Gets key, window, time, state and side outputs.
+            name: Names the step.
+        """
+        if function is None:
+            raise _needs_process(function, ProcessWindowFunction)
+        _check_process(function, ProcessWindowFunction)
+        return self._stream(ProcessSpec(process=function), _result_of(function), name)
+
+    def apply(
+        self, function: Callable[[K, W, Sequence[T]], Iterable[R]], *, name: str | None = None
+    ) -> DataStream[R]:
+        """As :meth:`process`, with a plain function.
+
+        Args:
+            function: Takes key, window and elements in order of arrival; gives the records to emit.
+            name: Names the step.
+        """
+        return self._stream(
+            ProcessSpec(process=_Apply(function)), iterable_item(result_type(function)), name
+        )
+
+
+class WindowedStream(_KeyedStage[T, K, W]):
+    """Windows of a keyed stream: elements ``T``, keys ``K``, windows ``W``."""
+
+    __slots__ = ()
+
+    def trigger(self, trigger: Trigger[T, W]) -> WindowedStream[T, K, W]:
+        """Decide when windows are evaluated; by default the assigner's trigger does.
+
+        Raises:
+            InvalidArgumentError: If there is a trigger already.
+        """
+        return self._with_trigger(trigger)
+
+
+class MergingWindowedStream(_KeyedStage[T, K, W]):
+    """Windows of a keyed stream that may merge, such as sessions."""
+
+    __slots__ = ()
+
+    def trigger(self, trigger: MergingTrigger[T, W]) -> MergingWindowedStream[T, K, W]:
+        """Decide when windows are evaluated, by a trigger that can follow merges.
+
+        Raises:
+            InvalidArgumentError: If there is a trigger already.
+        """
+        return self._with_trigger(trigger)
+
+
+class _AllStage(_WindowStage[T, W]):
+    """What the stages without keys share: the functions."""
+
+    __slots__ = ()
+
+    @overload
+    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
+    @overload
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessAllWindowFunction[T, R, W],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessAllWindowFunction[T, R, W] | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[T] | DataStream[R]:
+        """Combine the elements of a window two by two; see :meth:`WindowedStream.reduce`."""
+        _check_process(window_function, ProcessAllWindowFunction)
+        if window_function is None:
+            return self._reduce(function, None, self._settings.input.element_type, name)
+        return self._reduce(function, _WithoutKey(window_function), _result_of(window_function), name)
+
+    @overload
+    def aggregate(
+        self, function: AggregateFunction[T, A, R], *, name: str | None = None
+    ) -> DataStream[R]: ...
+    @overload
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, V],
+        window_function: ProcessAllWindowFunction[V, R, W],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, V],
+        window_function: ProcessAllWindowFunction[V, R, W] | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[V] | DataStream[R]:
+        """Fold the elements of a window into an accumulator; see :meth:`WindowedStream.aggregate`."""
+        _check_process(window_function, ProcessAllWindowFunction)
+        if window_function is None:
+            return self._aggregate(function, None, _aggregated(function), name)
+        return self._aggregate(function, _WithoutKey(window_function), _result_of(window_function), name)
+
+    def process(
+        self, function: ProcessAllWindowFunction[T, R, W], *, name: str | None = None
+    ) -> DataStream[R]:
+        """Compute from all elements of a window when it fires."""
+        if function is None:
+            raise _needs_process(function, ProcessAllWindowFunction)
+        _check_process(function, ProcessAllWindowFunction)
+        return self._stream(ProcessSpec(process=_WithoutKey(function)), _result_of(function), name)
+
+    def apply(
+        self, function: Callable[[W, Sequence[T]], Iterable[R]], *, name: str | None = None
+    ) -> DataStream[R]:
+        """As :meth:`process`, with a plain function of window and elements."""
+        return self._stream(
+            ProcessSpec(process=_WithoutKey(_ApplyAll(function))), iterable_item(result_type(function)), name
+        )
+
+
+class AllWindowedStream(_AllStage[T, W]):
+    """Windows of a stream without keys."""
+
+    __slots__ = ()
+
+    def trigger(self, trigger: Trigger[T, W]) -> AllWindowedStream[T, W]:
+        """Decide when windows are evaluated; see :meth:`WindowedStream.trigger`."""
+        return self._with_trigger(trigger)
+
+
+class MergingAllWindowedStream(_AllStage[T, W]):
+    """Windows of a stream without keys that may merge."""
+
+    __slots__ = ()
+
+    def trigger(self, trigger: MergingTrigger[T, W]) -> MergingAllWindowedStream[T, W]:
+        """Decide when windows are evaluated; see :meth:`MergingWindowedStream.trigger`."""
+        return self._with_trigger(trigger)
+
+
+class _Apply(ProcessWindowFunction[T, R, K, W]):
+    """A plain function as a process function."""
+
+    def __init__(self, function: Callable[[K, W, Sequence[T]], Iterable[R]]) -> None:
+        _check_apply(function)
+        self.function = function
+
+    def process(self, key: K, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R]:
+        return self.function(key, context.window, elements)
+
+
+class _ApplyAll(ProcessAllWindowFunction[T, R, W]):
+    """A plain function as a process function without a key."""
+
+    def __init__(self, function: Callable[[W, Sequence[T]], Iterable[R]]) -> None:
+        _check_apply(function)
+        self.function = function
+
+    def process(self, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R]:
+        return self.function(context.window, elements)
+
+
+class _WithoutKey(ProcessWindowFunction[T, R, object, W]):
+    """A function without a key, for the operator, which always has one."""
+
+    def __init__(self, function: ProcessAllWindowFunction[T, R, W]) -> None:
+        self.function = function
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.function.open(runtime_context)
+
+    def close(self) -> None:
+        self.function.close()
+
+    def process(self, key: object, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R]:
+        return self.function.process(context, elements)
+
+    def clear(self, context: ProcessWindowContext[W]) -> None:
+        self.function.clear(context)
+
+
+def _result_of(
+    function: ProcessWindowFunction[Any, Any, Any, Any] | ProcessAllWindowFunction[Any, Any, Any],
+) -> object | None:
+    base = ProcessWindowFunction if isinstance(function, ProcessWindowFunction) else ProcessAllWindowFunction
+    return base_argument(function, base, 1) or iterable_item(result_type(function.process))
+
+
+def _aggregated(function: AggregateFunction[Any, Any, Any]) -> object | None:
+    if not isinstance(function, AggregateFunction):
+        return None
+    return base_argument(function, AggregateFunction, 2) or result_type(function.get_result)
+
+
+def _check_apply(function: object) -> None:
+    if not callable(function):
+        raise InvalidArgumentError(
+            "apply needs a function",
+            given=function,
+            expected="a callable; process takes a ProcessWindowFunction",
+            where=caller_location(),
+        )
+
+
+def _check_process(function: object, kind: type) -> None:
+    if function is not None and not isinstance(function, kind):
+        raise _needs_process(function, kind)
+
+
+def _needs_process(function: object, kind: type) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "the window function has the wrong kind",
+        given=function,
+        expected=f"an instance of {kind.__name__}",
+        where=caller_location(),
+        hint="apply(...) takes a plain function",
+    )
+
+
+def _set_twice(what: str, first: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"the {what} of a window is set twice",
+        given=f"first {first}, then another",
+        expected="one call for each window",
+        where=caller_location(),
+    )

@@ -1,0 +1,39 @@
+"""Windows and the assigners that put elements into them."""
+
+from windrow.windows.assigner import AssignerContext, Merge, MergingWindowAssigner, WindowAssigner
+from windrow.windows.global_windows import GlobalWindows
+from windrow.windows.sessions import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+    SessionWindows,
+    merge_time_windows,
+)
+from windrow.windows.sliding import SlidingEventTimeWindows, SlidingProcessingTimeWindows
+from windrow.windows.stagger import WindowStagger
+from windrow.windows.tumbling import TumblingEventTimeWindows, TumblingProcessingTimeWindows
+from windrow.windows.window import GlobalWindow, TimeWindow, Window, window_start
+
+__all__ = [
+    "AssignerContext",
+    "DynamicEventTimeSessionWindows",
+    "DynamicProcessingTimeSessionWindows",
+    "EventTimeSessionWindows",
+    "GlobalWindow",
+    "GlobalWindows",
+    "Merge",
+    "MergingWindowAssigner",
+    "ProcessingTimeSessionWindows",
+    "SessionWindows",
+    "SlidingEventTimeWindows",
+    "SlidingProcessingTimeWindows",
+    "TimeWindow",
+    "TumblingEventTimeWindows",
+    "TumblingProcessingTimeWindows",
+    "Window",
+    "WindowAssigner",
+    "WindowStagger",
+    "merge_time_windows",
+    "window_start",
+]

@@ -1,0 +1,47 @@
+"""The global window: all elements of a key in one window."""
+
+from __future__ import annotations
+
+from windrow.triggers.never import EndOfStreamTrigger, NeverTrigger
+from windrow.triggers.trigger import MergingTrigger
+from windrow.windows.assigner import AssignerContext, WindowAssigner
+from windrow.windows.window import GlobalWindow
+
+__all__ = ["GlobalWindows"]
+
+_ALL = (GlobalWindow(),)
+
+
+class GlobalWindows(WindowAssigner[object, GlobalWindow]):
+    """Puts every element of a key into the one global window, which a trigger of yours must fire."""
+
+    def __init__(self, *, end_of_stream: bool) -> None:
+        self.end_of_stream = end_of_stream
+
+    @classmethod
+    def create(cls) -> GlobalWindows:
+        """Global windows that never fire by themselves."""
+        return cls(end_of_stream=False)
+
+    @classmethod
+    def create_with_end_of_stream_trigger(cls) -> GlobalWindows:
+        """Global windows that fire once, at the end of a bounded stream."""
+        return cls(end_of_stream=True)
+
+    def assign_windows(
+        self, element: object, timestamp: int, context: AssignerContext
+    ) -> tuple[GlobalWindow]:
+        """The global window."""
+        return _ALL
+
+    def default_trigger(self) -> MergingTrigger[object, GlobalWindow]:
+        """:class:`~windrow.triggers.NeverTrigger`, or :class:`~windrow.triggers.EndOfStreamTrigger`."""
+        return EndOfStreamTrigger.create() if self.end_of_stream else NeverTrigger.create()
+
+    @property
+    def is_event_time(self) -> bool:
+        """False: the global window is never cleaned up by a watermark and knows no lateness."""
+        return False
+
+    def describe(self) -> str:
+        return "GlobalWindows(end of stream)" if self.end_of_stream else "GlobalWindows"

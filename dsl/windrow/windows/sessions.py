@@ -1,0 +1,169 @@
+"""Session windows: an element opens a window of one gap, and windows that overlap or touch merge."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Collection
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from windrow.time import positive_millis
+from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
+from windrow.windows.assigner import AssignerContext, Merge, MergingWindowAssigner
+from windrow.windows.window import TimeWindow
+
+__all__ = [
+    "DynamicEventTimeSessionWindows",
+    "DynamicProcessingTimeSessionWindows",
+    "EventTimeSessionWindows",
+    "ProcessingTimeSessionWindows",
+    "SessionWindows",
+    "merge_time_windows",
+]
+
+T_contra = TypeVar("T_contra", contravariant=True)
+D = TypeVar("D")
+
+
+def merge_time_windows(windows: Collection[TimeWindow]) -> list[Merge[TimeWindow]]:
+    """The groups of ``windows`` that overlap or touch, each with the window that covers it.
+
+    A window that meets no other is in no group; equal windows are one.
+    """
+    merges: list[Merge[TimeWindow]] = []
+    group: list[TimeWindow] = []
+    start = end = 0
+    for window in sorted(set(windows)):
+        if group and window.start <= end:
+            group.append(window)
+            end = max(end, window.end)
+            continue
+        if len(group) > 1:
+            merges.append(Merge(TimeWindow(start, end), group))
+        group = [window]
+        start, end = window
+    if len(group) > 1:
+        merges.append(Merge(TimeWindow(start, end), group))
+    return merges
+
+
+class SessionWindows(MergingWindowAssigner[T_contra, TimeWindow]):
+    """What all sessions share: windows of one gap that merge when they overlap or touch.
+
+    A subclass that keeps this :meth:`merge_windows` runs in the faster form for sessions.
+    """
+
+    def merge_windows(self, windows: Collection[TimeWindow]) -> list[Merge[TimeWindow]]:
+        """The groups of windows that overlap or touch."""
+        return merge_time_windows(windows)
+
+    @abstractmethod
+    def gap_of(self, element: T_contra) -> int:
+        """The gap after ``element``, in milliseconds, greater than zero."""
+
+
+class _FixedGap(SessionWindows[object]):
+    def __init__(self, gap: timedelta) -> None:
+        self.gap = positive_millis(gap, "the gap of session windows")
+
+    def gap_of(self, element: object) -> int:
+        """The one gap."""
+        return self.gap
+
+    def describe(self) -> str:
+        return f"{type(self).__name__}(gap={self.gap} ms)"
+
+
+class _DynamicGap(SessionWindows[T_contra], Generic[T_contra]):
+    def __init__(self, gap: Callable[[T_contra], timedelta]) -> None:
+        self._gap = gap
+
+    def gap_of(self, element: T_contra) -> int:
+        """What the function says of ``element``.
+
+        Raises:
+            InvalidArgumentError: If the gap is not positive.
+        """
+        return positive_millis(self._gap(element), "the gap of a session window")
+
+    def describe(self) -> str:
+        return f"{type(self).__name__}(gap per element)"
+
+
+class _EventTimeSession(SessionWindows[T_contra]):
+    def assign_windows(
+        self, element: T_contra, timestamp: int, context: AssignerContext
+    ) -> tuple[TimeWindow]:
+        """The window ``[timestamp, timestamp + gap)``."""
+        return (TimeWindow(timestamp, timestamp + self.gap_of(element)),)
+
+    def default_trigger(self) -> EventTimeTrigger:
+        """:class:`~windrow.triggers.EventTimeTrigger`."""
+        return EventTimeTrigger.create()
+
+    @property
+    def is_event_time(self) -> bool:
+        """True."""
+        return True
+
+
+class _ProcessingTimeSession(SessionWindows[T_contra]):
+    def assign_windows(
+        self, element: T_contra, timestamp: int, context: AssignerContext
+    ) -> tuple[TimeWindow]:
+        """The window ``[now, now + gap)``."""
+        now = context.current_processing_time
+        return (TimeWindow(now, now + self.gap_of(element)),)
+
+    def default_trigger(self) -> ProcessingTimeTrigger:
+        """:class:`~windrow.triggers.ProcessingTimeTrigger`."""
+        return ProcessingTimeTrigger.create()
+
+    @property
+    def is_event_time(self) -> bool:
+        """False."""
+        return False
+
+
+class DynamicEventTimeSessionWindows(_DynamicGap[T_contra], _EventTimeSession[T_contra]):
+    """Sessions in event time whose gap is taken from each element."""
+
+
+class DynamicProcessingTimeSessionWindows(_DynamicGap[T_contra], _ProcessingTimeSession[T_contra]):
+    """Sessions on the clock whose gap is taken from each element."""
+
+
+class EventTimeSessionWindows(_FixedGap, _EventTimeSession[object]):
+    """Sessions in event time: a session ends when no element came for the gap."""
+
+    @classmethod
+    def with_gap(cls, gap: timedelta) -> EventTimeSessionWindows:
+        """Sessions with a fixed gap.
+
+        Raises:
+            InvalidArgumentError: If ``gap`` is not positive.
+        """
+        return cls(gap)
+
+    @staticmethod
+    def with_dynamic_gap(gap: Callable[[D], timedelta]) -> DynamicEventTimeSessionWindows[D]:
+        """Sessions whose gap is taken from each element. A gap that is not positive fails the element."""
+        return DynamicEventTimeSessionWindows(gap)
+
+
+class ProcessingTimeSessionWindows(_FixedGap, _ProcessingTimeSession[object]):
+    """Sessions on the clock: a session ends when no element came for the gap."""
+
+    @classmethod
+    def with_gap(cls, gap: timedelta) -> ProcessingTimeSessionWindows:
+        """Sessions with a fixed gap.
+
+        Raises:
+            InvalidArgumentError: If ``gap`` is not positive.
+        """
+        return cls(gap)
+
+    @staticmethod
+    def with_dynamic_gap(gap: Callable[[D], timedelta]) -> DynamicProcessingTimeSessionWindows[D]:
+        """Sessions whose gap is taken from each element. A gap that is not positive fails the element."""
+        return DynamicProcessingTimeSessionWindows(gap)

@@ -1,0 +1,97 @@
+"""Sliding windows: windows of a fixed size that start every slide, so that they overlap."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from windrow.errors import InvalidArgumentError
+from windrow.time import duration_millis, positive_millis
+from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
+from windrow.windows.assigner import AssignerContext, WindowAssigner
+from windrow.windows.window import TimeWindow
+
+__all__ = ["SlidingEventTimeWindows", "SlidingProcessingTimeWindows"]
+
+_NO_OFFSET = timedelta(0)
+
+
+class _Sliding(WindowAssigner[object, TimeWindow]):
+    def __init__(self, size: timedelta, slide: timedelta, offset: timedelta) -> None:
+        self.size = positive_millis(size, "the size of sliding windows")
+        self.slide = positive_millis(slide, "the slide of sliding windows")
+        self.offset = duration_millis(offset, "the offset of sliding windows")
+        if abs(self.offset) >= self.slide:
+            raise InvalidArgumentError(
+                "the offset of sliding windows must be smaller than their slide",
+                given=f"slide={self.slide} ms, offset={self.offset} ms",
+                expected="|offset| < slide",
+                hint=f"an offset of {self.offset % self.slide} ms gives the windows you mean",
+            )
+
+    def _windows(self, timestamp: int) -> list[TimeWindow]:
+        size = self.size
+        slide = self.slide
+        last = timestamp - (timestamp - self.offset) % slide
+        return [TimeWindow(start, start + size) for start in range(last, timestamp - size, -slide)]
+
+    def describe(self) -> str:
+        offset = f", offset={self.offset} ms" if self.offset else ""
+        return f"{type(self).__name__}(size={self.size} ms, slide={self.slide} ms{offset})"
+
+
+class SlidingEventTimeWindows(_Sliding):
+    """Windows of a fixed size in event time that start every slide."""
+
+    @classmethod
+    def of(cls, size: timedelta, slide: timedelta, offset: timedelta = _NO_OFFSET) -> SlidingEventTimeWindows:
+        """Windows ``[n * slide + offset, n * slide + offset + size)`` for every integer ``n``.
+
+        An element is in ``ceil(size / slide)`` windows, or one fewer where the slide does not divide the size. With a
+        slide larger than the size there are gaps between windows, and elements that fall into one are in no window:
+        they are left out of the results, on purpose, as in Flink.
+
+        Raises:
+            InvalidArgumentError: If ``size`` or ``slide`` is not positive or ``|offset| >= slide``.
+        """
+        return cls(size, slide, offset)
+
+    def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
+        """All windows that hold ``timestamp``, the latest first."""
+        return self._windows(timestamp)
+
+    def default_trigger(self) -> EventTimeTrigger:
+        """:class:`~windrow.triggers.EventTimeTrigger`."""
+        return EventTimeTrigger.create()
+
+    @property
+    def is_event_time(self) -> bool:
+        """True."""
+        return True
+
+
+class SlidingProcessingTimeWindows(_Sliding):
+    """Windows of a fixed size on the clock that start every slide."""
+
+    @classmethod
+    def of(
+        cls, size: timedelta, slide: timedelta, offset: timedelta = _NO_OFFSET
+    ) -> SlidingProcessingTimeWindows:
+        """As :meth:`SlidingEventTimeWindows.of`, on the clock.
+
+        Raises:
+            InvalidArgumentError: If ``size`` or ``slide`` is not positive or ``|offset| >= slide``.
+        """
+        return cls(size, slide, offset)
+
+    def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
+        """All windows that hold the current processing time, the latest first."""
+        return self._windows(context.current_processing_time)
+
+    def default_trigger(self) -> ProcessingTimeTrigger:
+        """:class:`~windrow.triggers.ProcessingTimeTrigger`."""
+        return ProcessingTimeTrigger.create()
+
+    @property
+    def is_event_time(self) -> bool:
+        """False."""
+        return False

@@ -1,0 +1,29 @@
+"""Staggering: shifting the windows of each parallel instance, so that not all fire at the same moment."""
+
+from __future__ import annotations
+
+import random
+from enum import Enum
+
+__all__ = ["WindowStagger"]
+
+
+class WindowStagger(Enum):
+    """How the windows of a parallel instance are shifted, after Flink's ``WindowStagger``."""
+
+    ALIGNED = "aligned"
+    """Not at all."""
+
+    RANDOM = "random"
+    """By a random part of the size, uniform in ``[0, size)``."""
+
+    NATURAL = "natural"
+    """By the distance of the clock into its unshifted window when the first element comes."""
+
+    def offset(self, current_processing_time: int, size: int) -> int:
+        """The shift in milliseconds for windows of ``size`` milliseconds."""
+        if self is WindowStagger.ALIGNED:
+            return 0
+        if self is WindowStagger.RANDOM:
+            return random.randrange(size)  # noqa: S311  spreads load; no secret depends on it
+        return current_processing_time % size

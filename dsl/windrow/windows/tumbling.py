@@ -1,0 +1,120 @@
+"""Tumbling windows: each timestamp is in exactly one window of a fixed size."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from windrow.errors import InvalidArgumentError
+from windrow.time import duration_millis, positive_millis
+from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
+from windrow.windows.assigner import AssignerContext, WindowAssigner
+from windrow.windows.stagger import WindowStagger
+from windrow.windows.window import TimeWindow
+
+__all__ = ["TumblingEventTimeWindows", "TumblingProcessingTimeWindows"]
+
+_NO_OFFSET = timedelta(0)
+
+
+class _Tumbling(WindowAssigner[object, TimeWindow]):
+    def __init__(self, size: timedelta, offset: timedelta, stagger: WindowStagger) -> None:
+        self.size = positive_millis(size, "the size of tumbling windows")
+        self.offset = duration_millis(offset, "the offset of tumbling windows")
+        if abs(self.offset) >= self.size:
+            raise InvalidArgumentError(
+                "the offset of tumbling windows must be smaller than their size",
+                given=f"size={self.size} ms, offset={self.offset} ms",
+                expected="|offset| < size",
+                hint=f"an offset of {self.offset % self.size} ms gives the windows you mean",
+            )
+        self.stagger = stagger
+        self._shift = self.offset if stagger is WindowStagger.ALIGNED else None
+
+    def _window(self, timestamp: int, clock: int) -> TimeWindow:
+        size = self.size
+        if self._shift is None:
+            # Fixed at the first element that this instance sees, as Flink does.
+            self._shift = (self.offset + self.stagger.offset(clock, size)) % size
+        start = timestamp - (timestamp - self._shift) % size
+        return TimeWindow(start, start + size)
+
+    def describe(self) -> str:
+        parts = [f"size={self.size} ms"]
+        if self.offset:
+            parts.append(f"offset={self.offset} ms")
+        if self.stagger is not WindowStagger.ALIGNED:
+            parts.append(f"stagger={self.stagger.value}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+class TumblingEventTimeWindows(_Tumbling):
+    """Windows of a fixed size in event time, one after the other."""
+
+    @classmethod
+    def of(
+        cls,
+        size: timedelta,
+        offset: timedelta = _NO_OFFSET,
+        stagger: WindowStagger = WindowStagger.ALIGNED,
+    ) -> TumblingEventTimeWindows:
+        """Windows ``[n * size + offset, (n + 1) * size + offset)`` for every integer ``n``.
+
+        Args:
+            size: The length of a window.
+            offset: Shifts all windows; ``|offset| < size``. Windows of a day in UTC+8 have an offset of -8 hours.
+            stagger: Shifts the windows of each parallel instance, so that not all fire at once.
+
+        Raises:
+            InvalidArgumentError: If ``size`` is not positive or ``|offset| >= size``.
+        """
+        return cls(size, offset, stagger)
+
+    def assign_windows(
+        self, element: object, timestamp: int, context: AssignerContext
+    ) -> tuple[TimeWindow]:
+        """The one window that holds ``timestamp``."""
+        clock = context.current_processing_time if self._shift is None else 0
+        return (self._window(timestamp, clock),)
+
+    def default_trigger(self) -> EventTimeTrigger:
+        """:class:`~windrow.triggers.EventTimeTrigger`."""
+        return EventTimeTrigger.create()
+
+    @property
+    def is_event_time(self) -> bool:
+        """True."""
+        return True
+
+
+class TumblingProcessingTimeWindows(_Tumbling):
+    """Windows of a fixed size on the clock, one after the other."""
+
+    @classmethod
+    def of(
+        cls,
+        size: timedelta,
+        offset: timedelta = _NO_OFFSET,
+        stagger: WindowStagger = WindowStagger.ALIGNED,
+    ) -> TumblingProcessingTimeWindows:
+        """As :meth:`TumblingEventTimeWindows.of`, on the clock.
+
+        Raises:
+            InvalidArgumentError: If ``size`` is not positive or ``|offset| >= size``.
+        """
+        return cls(size, offset, stagger)
+
+    def assign_windows(
+        self, element: object, timestamp: int, context: AssignerContext
+    ) -> tuple[TimeWindow]:
+        """The one window that holds the current processing time."""
+        clock = context.current_processing_time
+        return (self._window(clock, clock),)
+
+    def default_trigger(self) -> ProcessingTimeTrigger:
+        """:class:`~windrow.triggers.ProcessingTimeTrigger`."""
+        return ProcessingTimeTrigger.create()
+
+    @property
+    def is_event_time(self) -> bool:
+        """False."""
+        return False

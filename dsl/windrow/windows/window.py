@@ -1,0 +1,58 @@
+"""Windows: what an element is assigned to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from windrow.time import MAX_TIMESTAMP
+
+__all__ = ["GlobalWindow", "TimeWindow", "Window", "window_start"]
+
+
+class Window(Protocol):
+    """What a user-defined window needs: a last timestamp, and to be hashable and comparable by value.
+
+    A frozen dataclass or a NamedTuple with a :meth:`max_timestamp` is a window. Two windows of one key that are equal
+    are the same window.
+    """
+
+    def max_timestamp(self) -> int:
+        """The last timestamp, in milliseconds, that still belongs to the window. Emitted records carry it."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+class TimeWindow(NamedTuple):
+    """The half-open interval ``start <= t < end`` of time, in milliseconds."""
+
+    start: int
+    end: int
+
+    def max_timestamp(self) -> int:
+        """``end - 1``: the last millisecond inside the window."""
+        return self.end - 1
+
+    def intersects(self, other: TimeWindow) -> bool:
+        """Whether the windows overlap or touch. Windows that touch merge, as in Flink's ``TimeWindow.intersects``."""
+        return self.start <= other.end and self.end >= other.start
+
+    def cover(self, other: TimeWindow) -> TimeWindow:
+        """The smallest window that holds both."""
+        return TimeWindow(min(self.start, other.start), max(self.end, other.end))
+
+
+class GlobalWindow(NamedTuple):
+    """The one window that holds all elements of a key. Its last timestamp is the highest there is."""
+
+    def max_timestamp(self) -> int:
+        """:data:`windrow.time.MAX_TIMESTAMP`."""
+        return MAX_TIMESTAMP
+
+
+def window_start(timestamp: int, offset: int, size: int) -> int:
+    """The start of the window of ``size`` that holds ``timestamp``, windows being shifted by ``offset``.
+
+    All in milliseconds. The arithmetic floors, so it holds for timestamps before the epoch too.
+    """
+    return timestamp - (timestamp - offset) % size

@@ -1,0 +1,1 @@
+"""The runtimes of windrow: the interpreter, and Spark."""

@@ -1,0 +1,280 @@
+"""From Arrow arrays to lists of Python values."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import operator
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise, repeat
+from typing import TYPE_CHECKING
+
+from windrow_runtime.codecs.arrow_types import DECIMAL_PRECISION, DECIMAL_SCALE
+from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
+from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.records import build_records, build_tuples, scatter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["decode_rows", "schema_faults"]
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+_EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
+_NULL = "null in a required field"
+
+
+def schema_faults(schema: pa.Schema, record_type: RecordType) -> list[str]:
+    """What keeps columns from being decoded, one line for each fault."""
+    if record_type.single:
+        return _field_faults(record_type.columns, schema.get_field_index, schema.field, "")
+    return _field_faults(record_type.columns, schema.get_field_index, schema.field, f"{record_type.name}.")
+
+
+def _field_faults(
+    fields: Sequence[Field], index_of: Callable[[str], int], field_at: Callable[[int], pa.Field], prefix: str
+) -> list[str]:
+    faults: list[str] = []
+    for field in fields:
+        index = index_of(field.column)
+        if index >= 0:
+            faults += _type_faults(field_at(index).type, field.column_type, f"{prefix}{field.column}")
+        elif field.required:
+            faults.append(f"{prefix}{field.column}: no such column, or two of them; expected {field.type}")
+    return faults
+
+
+def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
+    from pyarrow import types
+
+    kind = value.kind
+    wrong = [f"{path}: expected {value}, not {given}"]
+    if types.is_dictionary(given):
+        given = given.value_type
+    if types.is_null(given):
+        return [] if value.nullable else wrong
+    if kind in (Kind.RECORD, Kind.TUPLE):
+        if not types.is_struct(given):
+            return wrong
+        return _field_faults(_parts(value), given.get_field_index, given.field, f"{path}.")
+    if kind is Kind.DICT:
+        if not types.is_map(given):
+            return wrong
+        key, item = value.arguments
+        return _type_faults(given.key_type, key, f"{path}{{key}}") + _type_faults(
+            given.item_type, item, f"{path}{{}}"
+        )
+    if kind in (Kind.LIST, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET):
+        if not (types.is_list(given) or types.is_large_list(given)):
+            return wrong
+        return _type_faults(given.value_type, value.arguments[0], f"{path}[]")
+    if kind is Kind.ENUM:
+        return wrong if _type_faults(given, value.arguments[0], path) else []
+    return [] if _reads(given, kind) else wrong
+
+
+def _reads(given: pa.DataType, kind: Kind) -> bool:
+    """Whether a column of scalars can be read as a kind without loss."""
+    from pyarrow import types
+
+    small = types.is_integer(given) and (given.bit_width < 32 or types.is_int32(given))
+    if kind is Kind.BOOL:
+        return bool(types.is_boolean(given))
+    if kind is Kind.INT:
+        return bool(small or types.is_int64(given) or types.is_uint32(given))
+    if kind is Kind.FLOAT:
+        return bool(small or types.is_floating(given))
+    if kind in (Kind.STR, Kind.UUID):
+        return bool(types.is_string(given) or types.is_large_string(given))
+    if kind is Kind.BYTES:
+        return bool(types.is_binary(given) or types.is_large_binary(given))
+    if kind is Kind.DECIMAL:
+        return bool(
+            types.is_decimal128(given)
+            and given.scale <= DECIMAL_SCALE
+            and given.precision - given.scale <= DECIMAL_PRECISION - DECIMAL_SCALE
+        )
+    if kind is Kind.DATETIME:
+        return bool(types.is_timestamp(given))
+    if kind is Kind.DATE:
+        return bool(types.is_date32(given))
+    return kind is Kind.TIMEDELTA and bool(types.is_duration(given))
+
+
+def _parts(value: ValueType) -> tuple[Field, ...]:
+    """The fields of a record, or the parts of a tuple as if they were fields."""
+    if value.kind is Kind.RECORD:
+        return value.fields
+    return tuple(Field(f"[{i}]", f"_{i + 1}", part) for i, part in enumerate(value.arguments))
+
+
+def decode_rows(
+    batch: pa.RecordBatch, record_type: RecordType, *, stop_at_first: bool
+) -> tuple[list[object], list[MalformedRecord]]:
+    """The elements of a batch whose schema fits, and the rows that do not.
+
+    A batch that fails is halved until the row at fault is alone; its own failure tells the field and the reason.
+
+    Args:
+        batch: The rows.
+        record_type: Their type.
+        stop_at_first: Give up at the first row at fault, because it will be raised.
+    """
+    malformed: list[MalformedRecord] = []
+    try:
+        return _decode_slice(batch, record_type), malformed
+    except UnfitError:
+        return _decode_halves(batch, 0, batch.num_rows, record_type, malformed, stop_at_first), malformed
+
+
+def _decode_halves(
+    batch: pa.RecordBatch,
+    start: int,
+    stop: int,
+    record_type: RecordType,
+    malformed: list[MalformedRecord],
+    stop_at_first: bool,
+) -> list[object]:
+    part = batch.slice(start, stop - start)
+    try:
+        return _decode_slice(part, record_type)
+    except UnfitError as error:
+        if stop - start == 1:
+            malformed.append(MalformedRecord(_raw(part), error.reason, error.path, start))
+            return []
+    middle = (start + stop) // 2
+    values = _decode_halves(batch, start, middle, record_type, malformed, stop_at_first)
+    if malformed and stop_at_first:
+        return values
+    return values + _decode_halves(batch, middle, stop, record_type, malformed, stop_at_first)
+
+
+def _raw(row: pa.RecordBatch) -> str:
+    try:
+        return json.dumps(row.to_pylist()[0], default=str, ensure_ascii=False)
+    except Exception:  # some values have no Python form: that may be the very fault
+        return str({name: str(row.column(i)[0]) for i, name in enumerate(row.schema.names)})
+
+
+def _decode_slice(batch: pa.RecordBatch, record_type: RecordType) -> list[object]:
+    root, name = record_type.root, record_type.name
+    if record_type.single:
+        index = batch.schema.get_field_index("value")
+        return [None] * batch.num_rows if index < 0 else _decode(batch.column(index), root, name)
+    return _decode_parts(root, batch.schema.get_field_index, batch.column, batch.num_rows, name)
+
+
+def _decode_parts(
+    value: ValueType,
+    index_of: Callable[[str], int],
+    column_at: Callable[[int], pa.Array],
+    count: int,
+    path: str,
+) -> list[object]:
+    """Records or tuples, none of them null, from their columns."""
+    fields: list[Field] = []
+    columns: list[list[object]] = []
+    dot = "." if value.kind is Kind.RECORD else ""
+    for field in _parts(value):
+        index = index_of(field.column)
+        if index >= 0:
+            columns.append(_decode(column_at(index), field.column_type, f"{path}{dot}{field.name}"))
+        elif field.type.nullable and field.default is None:
+            columns.append([None] * count)
+        else:
+            continue  # the constructor fills in the default, or the key stays absent
+        fields.append(field)
+    if value.kind is Kind.TUPLE:
+        return build_tuples(columns)
+    return build_records(value, fields, columns, count, path)
+
+
+def _decode(array: pa.Array, value: ValueType, path: str) -> list[object]:
+    from pyarrow import types
+
+    if value.kind is Kind.NONE or (types.is_null(array.type) and value.nullable):
+        return [None] * len(array)
+    if types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if not array.null_count:
+        return _decode_valid(array, value, path)
+    if not value.nullable:
+        raise UnfitError(path, _NULL, str(value))
+    valid: list[bool] = array.is_valid().to_pylist()
+    return scatter(_decode_valid(array.drop_null(), value, path), valid)
+
+
+def _decode_valid(array: pa.Array, value: ValueType, path: str) -> list[object]:
+    """The values of an array without nulls."""
+    kind = value.kind
+    if kind in (Kind.RECORD, Kind.TUPLE):
+        children = array.flatten()
+        return _decode_parts(value, array.type.get_field_index, children.__getitem__, len(array), path)
+    if kind is Kind.DICT:
+        return _decode_map(array, value, path)
+    if kind in (Kind.LIST, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET):
+        items = _decode(array.flatten(), value.arguments[0], f"{path}[]")
+        runs: list[object] = [items[start:end] for start, end in _runs(array)]
+        return runs if kind is Kind.LIST else list(map(value.python_type, runs))
+    if kind is Kind.ENUM:
+        members = _decode_valid(array, value.arguments[0], path)
+        return _converted(map(value.python_type, members), path, value)
+    return _decode_scalars(array, value, path)
+
+
+def _runs(array: pa.Array) -> Sequence[tuple[int, int]]:
+    """Where the lists of an array start and end in its flattened values."""
+    offsets: list[int] = array.offsets.to_numpy().tolist()
+    first = offsets[0] if offsets else 0
+    return [(start - first, end - first) for start, end in pairwise(offsets)]
+
+
+def _decode_map(array: pa.Array, value: ValueType, path: str) -> list[object]:
+    offsets: list[int] = array.offsets.to_numpy().tolist()
+    first, length = offsets[0], offsets[-1] - offsets[0]
+    key, item = value.arguments
+    # Unlike a list's flatten(), the keys and items of a slice are those of the whole array.
+    keys = _decode(array.keys.slice(first, length), key, f"{path}{{key}}")
+    items = _decode(array.items.slice(first, length), item, f"{path}{{}}")
+    return [dict(zip(keys[start:end], items[start:end], strict=True)) for start, end in _runs(array)]
+
+
+def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object]:
+    import pyarrow as pa
+
+    kind = value.kind
+    if kind is Kind.INT:
+        return _plain(array.cast(pa.int64()))
+    if kind is Kind.FLOAT:
+        return _plain(array.cast(pa.float64()))
+    if kind is Kind.DATETIME:
+        # A cast from nanoseconds truncates: Python has no finer unit than the microsecond.
+        micros = array.cast(pa.timestamp("us", tz=array.type.tz), safe=False).view(pa.int64())
+        elapsed = micros.to_numpy().astype("m8[us]").tolist()
+        return _converted(map(operator.add, repeat(_EPOCH), elapsed), path, value)
+    if kind is Kind.DATE:
+        ordinals = map(operator.add, repeat(_EPOCH_DAY), array.view(pa.int32()).to_numpy().tolist())
+        return _converted(map(datetime.date.fromordinal, ordinals), path, value)
+    if kind is Kind.TIMEDELTA:
+        durations = array.cast(pa.duration("us"), safe=False).view(pa.int64())
+        return _converted(iter(durations.to_numpy().astype("m8[us]").tolist()), path, value)
+    if kind is Kind.UUID:
+        return _converted(map(uuid.UUID, array.to_pylist()), path, value)
+    if kind is Kind.DECIMAL:
+        return _converted(iter(array.to_pylist()), path, value)
+    return _plain(array)
+
+
+def _plain(array: pa.Array) -> list[object]:
+    """The values of an array whose Python form numpy makes; faster than ``to_pylist`` in older releases of Arrow."""
+    values: list[object] = array.to_numpy(zero_copy_only=False).tolist()
+    return values
+
+
+def _converted(values: Iterable[object], path: str, value: ValueType) -> list[object]:
+    """The values of an iterator that may fail: a year beyond 9999, an unknown member of an Enum."""
+    try:
+        return list(values)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise UnfitError(path, f"not a {value.python_type.__name__}: {error}", str(value)) from error

@@ -1,0 +1,57 @@
+"""The Arrow types of record types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from windrow_runtime.codecs.record_type import Kind, RecordType, ValueType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["DECIMAL_PRECISION", "DECIMAL_SCALE", "arrow_fields", "arrow_type"]
+
+# Spark's widest decimal, with its default scale for Python's Decimal.
+DECIMAL_PRECISION = 38
+DECIMAL_SCALE = 18
+
+
+def arrow_fields(record_type: RecordType) -> list[pa.Field]:
+    """The columns of a record type as Arrow fields."""
+    import pyarrow as pa
+
+    return [pa.field(field.column, arrow_type(field.type)) for field in record_type.columns]
+
+
+def arrow_type(value: ValueType) -> pa.DataType:
+    """The Arrow type of a column: the one that Spark uses for the same Spark type."""
+    import pyarrow as pa
+
+    kind = value.kind
+    if kind is Kind.RECORD:
+        return pa.struct([pa.field(field.column, arrow_type(field.type)) for field in value.fields])
+    if kind is Kind.TUPLE:
+        return pa.struct(
+            [pa.field(f"_{i}", arrow_type(part)) for i, part in enumerate(value.arguments, start=1)]
+        )
+    if kind is Kind.DICT:
+        key, item = value.arguments
+        return pa.map_(arrow_type(key), arrow_type(item))
+    if kind in (Kind.LIST, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET):
+        # "element" is Spark's name for it, and Arrow's type equality looks at names.
+        return pa.list_(pa.field("element", arrow_type(value.arguments[0])))
+    if kind is Kind.ENUM:
+        return arrow_type(value.arguments[0])
+    return {
+        Kind.NONE: pa.null(),
+        Kind.BOOL: pa.bool_(),
+        Kind.INT: pa.int64(),
+        Kind.FLOAT: pa.float64(),
+        Kind.STR: pa.string(),
+        Kind.UUID: pa.string(),
+        Kind.BYTES: pa.binary(),
+        Kind.DECIMAL: pa.decimal128(DECIMAL_PRECISION, DECIMAL_SCALE),
+        Kind.DATETIME: pa.timestamp("us", tz="UTC"),
+        Kind.DATE: pa.date32(),
+        Kind.TIMEDELTA: pa.duration("us"),
+    }[kind]

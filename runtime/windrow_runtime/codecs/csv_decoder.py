@@ -1,0 +1,162 @@
+"""Elements from the rows of a CSV file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+
+from windrow.errors import SourceError
+
+from windrow_runtime.codecs.json_values import Parser, construct, default_of, parser
+from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
+from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.records import short_repr
+
+__all__ = ["CsvDecoder"]
+
+_INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
+_FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_BOOLEANS = {"true": True, "false": False}
+_CellParser = Callable[[str], object]
+_NESTED = (
+    Kind.LIST,
+    Kind.TUPLE,
+    Kind.VARIADIC_TUPLE,
+    Kind.SET,
+    Kind.FROZENSET,
+    Kind.DICT,
+    Kind.RECORD,
+)
+
+
+class CsvDecoder:
+    """Reads elements of one type from rows of cells.
+
+    Cells hold what :class:`~windrow_runtime.codecs.json_decoder.JsonDecoder` takes, without quotes: ``3``, ``3.5``,
+    ``true`` (in any case), ISO 8601 texts; lists, tuples, dicts and nested records are JSON. An empty cell takes the
+    field's default, or else is ``None`` if the field is Optional, or else is the empty text if it is a ``str``.
+
+    Args:
+        record_type: The type of the elements.
+        header: The names of the columns, in their order. Columns without a field are ignored.
+
+    Raises:
+        SourceError: The header lacks columns that the type requires, or has one of them twice.
+    """
+
+    def __init__(self, record_type: RecordType, header: Sequence[str]) -> None:
+        self._type = record_type
+        self._width = len(header)
+        counts = Counter(header)
+        faults = [
+            f"{field.column}: {'no such column' if not counts[field.column] else 'two columns of this name'}"
+            for field in record_type.columns
+            if counts[field.column] > 1 or (field.required and not counts[field.column])
+        ]
+        if faults:
+            raise SourceError(
+                f"the columns do not fit {record_type.name}\n" + "\n".join(f"  - {fault}" for fault in faults),
+                given=", ".join(header),
+                expected=", ".join(field.column for field in record_type.columns),
+                hint="correct the header, or give the fields defaults",
+            )
+        prefix = "" if record_type.single else f"{record_type.name}."
+        places = {name: place for place, name in enumerate(header)}
+        self._cells: list[tuple[Field, int | None, _CellParser]] = [
+            (field, places.get(field.column), _cell_parser(field.type, f"{prefix}{field.name}"))
+            for field in record_type.columns
+        ]
+
+    def decode(self, row: Sequence[str]) -> object:
+        """The element of one row.
+
+        Raises:
+            MalformedRecordError: The row has a wrong number of cells, or one of them is not of its field's type.
+        """
+        value = self.try_decode(row)
+        if isinstance(value, MalformedRecord):
+            raise value.error()
+        return value
+
+    def try_decode(self, row: Sequence[str]) -> object | MalformedRecord:
+        """The element of one row, or what is wrong with the row; for sources that drop or route bad rows."""
+        try:
+            return self._decode(row)
+        except UnfitError as error:
+            return MalformedRecord(_line(row), error.reason, error.path)
+
+    def _decode(self, row: Sequence[str]) -> object:
+        name = self._type.name
+        if len(row) != self._width:
+            raise UnfitError(name, f"{len(row)} cells under a header of {self._width}")
+        found: dict[str, object] = {}
+        for field, place, parse in self._cells:
+            cell = "" if place is None else row[place]
+            if place is not None and (cell or _empty_is_text(field)):
+                found[field.name] = parse(cell)
+            elif place is not None and field.required:
+                raise UnfitError(f"{name}.{field.name}", "an empty cell in a required field", str(field.type))
+            else:
+                default_of(field, found, name)
+        if self._type.single:
+            return found["value"]
+        if self._type.root.kind is Kind.TUPLE:
+            return tuple(found.values())
+        return construct(self._type.root, found, name)
+
+
+def _empty_is_text(field: Field) -> bool:
+    return field.required and field.type.kind in (Kind.STR, Kind.BYTES)
+
+
+def _line(row: Sequence[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(row)
+    return text.getvalue()
+
+
+def _cell_parser(value: ValueType, path: str) -> _CellParser:
+    parse = parser(value, path)
+    kind = (value.arguments[0] if value.kind is Kind.ENUM else value).kind
+    if kind in _NESTED:
+        return _json_cell(parse, value, path)
+    if kind is Kind.NONE:
+        return lambda cell: parse(cell or None)
+    convert = {Kind.INT: _int_of, Kind.FLOAT: _float_of, Kind.BOOL: _bool_of}.get(kind)
+    if convert is None:
+        return parse
+    # A text that is no number goes on as it is, and the parser says what it expected.
+    return lambda cell: parse(convert(cell))
+
+
+def _int_of(cell: str) -> object:
+    return int(cell) if _INTEGER.fullmatch(cell) else cell
+
+
+def _float_of(cell: str) -> object:
+    if _FLOAT.fullmatch(cell) is None:
+        return cell
+    number = float(cell)
+    # An int beyond all floats: the parser says that it is out of range.
+    return number if math.isfinite(number) else 10**400
+
+
+def _bool_of(cell: str) -> object:
+    return _BOOLEANS.get(cell.lower(), cell)
+
+
+def _json_cell(parse: Parser, value: ValueType, path: str) -> _CellParser:
+    def parse_cell(cell: str) -> object:
+        try:
+            parsed: object = json.loads(cell, parse_float=Decimal if value.contains(Kind.DECIMAL) else float)
+        except (ValueError, RecursionError) as error:
+            raise UnfitError(path, f"{short_repr(cell)} is not JSON: {error}", str(value)) from None
+        return parse(parsed)
+
+    return parse_cell

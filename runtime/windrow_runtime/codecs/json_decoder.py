@@ -1,0 +1,233 @@
+"""Elements from JSON lines.
+
+The plain Python form in :mod:`windrow_runtime.codecs.json_values` says what fits. Where msgspec is installed and the
+type is one that both read alike, msgspec reads the line; a line that it refuses, or whose values it reads more freely,
+is read again the plain way, which either accepts it or knows the field and the reason.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from operator import attrgetter, itemgetter
+from typing import NoReturn
+
+from windrow_runtime.codecs.json_values import Parser, parser
+from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
+from windrow_runtime.codecs.record_type import INT_MAX, INT_MIN, Kind, RecordShape, RecordType, ValueType
+from windrow_runtime.codecs.records import has_generated
+
+__all__ = ["JsonDecoder"]
+
+# Whether what msgspec read is what plain Python would have read.
+_Check = Callable[[object], bool]
+_UTC = datetime.timezone.utc
+_ALIKE = frozenset(
+    {Kind.NONE, Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.STR, Kind.ENUM, Kind.DATETIME}
+    | {Kind.LIST, Kind.TUPLE, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET, Kind.DICT, Kind.RECORD}
+)
+
+
+class JsonDecoder:
+    """Reads elements of one type, a JSON text each.
+
+    Records are objects, whose other keys are ignored; tuples, lists and sets are arrays; any other element is its own
+    JSON value. Types are strict: ``"3"`` and ``3.0`` are no int, ``true`` is none either; ``3`` is a float. Datetimes,
+    dates, durations, decimals, UUIDs and bytes are texts; a datetime without an offset is taken as UTC. A missing
+    field takes its default, or ``None`` if it is Optional. The texts "NaN", "Infinity" and "-Infinity" are floats.
+
+    Args:
+        record_type: The type of the elements.
+        use_msgspec: Read with msgspec where it is installed and suits the type. The result is the same.
+    """
+
+    def __init__(self, record_type: RecordType, *, use_msgspec: bool = True) -> None:
+        self._parse: Parser = parser(record_type.root, record_type.name)
+        # A float cannot hold a Decimal's digits, so they are kept from the start.
+        self._parse_float = Decimal if record_type.root.contains(Kind.DECIMAL) else float
+        self._fast = _msgspec_reader(record_type) if use_msgspec else None
+        self._check = _check_for(record_type.root) if self._fast is not None else None
+
+    @property
+    def uses_msgspec(self) -> bool:
+        """Whether msgspec reads the well-formed lines."""
+        return self._fast is not None
+
+    def decode(self, line: str | bytes) -> object:
+        """The element of one line.
+
+        Raises:
+            MalformedRecordError: The line is not JSON, or not of the type; the message has the line, the field and
+                the reason.
+        """
+        value = self.try_decode(line)
+        if isinstance(value, MalformedRecord):
+            raise value.error()
+        return value
+
+    def try_decode(self, line: str | bytes) -> object | MalformedRecord:
+        """The element of one line, or what is wrong with the line; for sources that drop or route bad lines."""
+        if self._fast is not None:
+            try:
+                value = self._fast(line)
+            except Exception:  # noqa: S110 - msgspec and constructors raise many kinds; the plain way names the fault
+                pass
+            else:
+                if self._check is None or self._check(value):
+                    return value
+        return self._decode_plainly(line)
+
+    def _decode_plainly(self, line: str | bytes) -> object | MalformedRecord:
+        try:
+            text = line if isinstance(line, str) else line.decode("utf-8")
+            parsed: object = json.loads(text, parse_constant=_refuse_constant, parse_float=self._parse_float)
+        except (ValueError, RecursionError) as error:
+            return MalformedRecord(_as_text(line), f"not JSON: {error}", None)
+        try:
+            return self._parse(parsed)
+        except UnfitError as error:
+            return MalformedRecord(_as_text(line), error.reason, error.path)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _as_text(line: str | bytes) -> str:
+    return line if isinstance(line, str) else line.decode("utf-8", "backslashreplace")
+
+
+def _msgspec_reader(record_type: RecordType) -> Callable[[str | bytes], object] | None:
+    """msgspec's reader, or ``None`` where it is missing or reads the type in another way."""
+    root = record_type.root
+    named_tuple = root.shape is RecordShape.NAMED_TUPLE and not root.nullable
+    parts = [field.type for field in root.fields] if named_tuple else [root]
+    if not all(map(_read_alike, parts)):
+        return None
+    try:
+        import msgspec
+
+        if named_tuple:
+            return _named_tuple_reader(root)
+        return msgspec.json.Decoder(record_type.annotation).decode
+    except (ImportError, TypeError):
+        return None
+
+
+def _named_tuple_reader(root: ValueType) -> Callable[[str | bytes], object] | None:
+    """msgspec reads a NamedTuple from an array, so a Struct of the same fields reads the object."""
+    import msgspec
+    import typing_extensions
+
+    if len(root.fields) < 2:
+        return None
+    hints = typing_extensions.get_type_hints(root.python_type, include_extras=True)
+    fields: list[tuple[str, type] | tuple[str, type, object]] = []
+    for field in root.fields:
+        if field.default is None:
+            fields.append((field.name, hints[field.name]))
+        else:
+            fields.append((field.name, hints[field.name], msgspec.field(default_factory=field.default)))
+    # A Struct with defaults in front of required fields must be keyword-only; it is never built by position.
+    twin = msgspec.defstruct(root.python_type.__name__, fields, kw_only=True)
+    read = msgspec.json.Decoder(twin).decode
+    values_of = attrgetter(*(field.name for field in root.fields))
+    make = root.python_type
+    return lambda line: make(*values_of(read(line)))
+
+
+def _read_alike(value: ValueType) -> bool:
+    """Whether msgspec reads a type as the plain way does, but for what ``_check_for`` looks at afterwards."""
+    if value.kind not in _ALIKE:
+        return False
+    if value.kind is Kind.DICT and value.arguments[0].kind is not Kind.STR:
+        return False
+    if value.kind is Kind.RECORD and not _record_read_alike(value):
+        return False
+    return all(map(_read_alike, (*value.arguments, *(field.type for field in value.fields))))
+
+
+def _record_read_alike(value: ValueType) -> bool:
+    if value.shape is RecordShape.TYPED_DICT:
+        return True
+    if value.shape is RecordShape.STRUCT:
+        config = getattr(value.python_type, "__struct_config__", None)
+        return config is not None and not config.array_like and config.tag is None
+    # msgspec calls no __init__ of a dataclass, so it must be the generated one.
+    return value.shape is RecordShape.DATACLASS and has_generated(value.python_type, "__init__")
+
+
+def _check_for(value: ValueType) -> _Check | None:
+    """Finds what msgspec reads more freely: ints beyond 64 bits, datetimes that are not in UTC."""
+    check = _valid_check_for(value)
+    if check is None or not value.nullable:
+        return check
+    valid_check = check
+    return lambda given: given is None or valid_check(given)
+
+
+def _valid_check_for(value: ValueType) -> _Check | None:
+    kind = value.kind
+    if kind is Kind.INT:
+        return _fits_64_bits
+    if kind is Kind.DATETIME:
+        return _is_utc
+    if kind is Kind.TUPLE:
+        return _part_checks((itemgetter(i), part) for i, part in enumerate(value.arguments))
+    if kind is Kind.RECORD and value.shape is RecordShape.TYPED_DICT:
+        return _key_checks(value)
+    if kind is Kind.RECORD:
+        return _part_checks((attrgetter(field.name), field.type) for field in value.fields)
+    if kind is Kind.DICT:
+        item_check = _check_for(value.arguments[1])
+        return None if item_check is None else _each_value(item_check)
+    if kind in (Kind.LIST, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET):
+        element_check = _check_for(value.arguments[0])
+        return None if element_check is None else _each(element_check)
+    return None
+
+
+def _fits_64_bits(given: object) -> bool:
+    return isinstance(given, int) and INT_MIN <= given <= INT_MAX
+
+
+def _is_utc(given: object) -> bool:
+    return isinstance(given, datetime.datetime) and given.tzinfo is _UTC
+
+
+def _each(check: _Check) -> _Check:
+    return lambda given: isinstance(given, Iterable) and all(map(check, given))
+
+
+def _each_value(check: _Check) -> _Check:
+    return lambda given: isinstance(given, dict) and all(map(check, given.values()))
+
+
+def _part_checks(parts: Iterable[tuple[Callable[[object], object], ValueType]]) -> _Check | None:
+    checks = [(get, check) for get, part in parts if (check := _check_for(part)) is not None]
+    if not checks:
+        return None
+    if len(checks) == 1:
+        ((get_only, check_only),) = checks
+        return lambda given: check_only(get_only(given))
+
+    def check_all(given: object) -> bool:
+        for get, check in checks:
+            if not check(get(given)):
+                return False
+        return True
+
+    return check_all
+
+
+def _key_checks(value: ValueType) -> _Check | None:
+    checks = [
+        (field.name, check) for field in value.fields if (check := _check_for(field.type)) is not None
+    ]
+    if not checks:
+        return None
+    return lambda given: isinstance(given, dict) and all(
+        check(given[name]) for name, check in checks if name in given
+    )

@@ -1,0 +1,58 @@
+"""Records that do not fit their type: how codecs report them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windrow.errors import MalformedRecordError
+
+__all__ = ["MalformedRecord", "UnfitError", "shorten"]
+
+_SHOWN = 200
+
+
+def shorten(text: str) -> str:
+    """A text, cut to a length that fits a message."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+class UnfitError(Exception):
+    """Inside the codecs: a value does not fit; the codec's entry point knows the record and reports it.
+
+    Attributes:
+        path: The field, such as ``Reading.tags[]``.
+        reason: What is wrong with the value.
+        expected: The type of the field as text, where it helps.
+    """
+
+    def __init__(self, path: str, reason: str, expected: str | None = None) -> None:
+        super().__init__(path, reason, expected)
+        self.path = path
+        self.reason = reason
+        self.expected = expected
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedRecord:
+    """A record that a source read and that does not fit its record type.
+
+    Attributes:
+        raw: The record as read: the line of a text file, or the row as JSON.
+        reason: What is wrong, in one line.
+        field: The field at fault, such as ``Reading.tags[]``; ``None`` where the record has no fields to name.
+        row: The row in its batch, from zero; ``None`` for records read one by one.
+    """
+
+    raw: str
+    reason: str
+    field: str | None
+    row: int | None = None
+
+    def error(self) -> MalformedRecordError:
+        """The error to raise where malformed records are not to be dropped or routed."""
+        return MalformedRecordError(
+            f"malformed record: {self.reason}",
+            given=shorten(self.raw),
+            where=self.field,
+            hint='correct the data, or tell the source what to do with it: on_malformed="drop" or an OutputTag',
+        )

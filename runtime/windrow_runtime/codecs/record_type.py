@@ -1,0 +1,537 @@
+"""Record types: what the annotations of an element type say about its columns.
+
+:func:`record_type` reads an annotation once, when the plan is built, and refuses there what has no columns. The
+codecs (Arrow, Spark, JSON, CSV) work from its answer and never look at annotations again.
+"""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import dataclasses
+import datetime
+import decimal
+import enum
+import functools
+import inspect
+import sys
+import types
+import typing
+import uuid
+from collections.abc import Callable
+
+import typing_extensions
+from windrow.errors import InvalidArgumentError
+
+__all__ = [
+    "INT_MAX",
+    "INT_MIN",
+    "Field",
+    "Kind",
+    "RecordShape",
+    "RecordType",
+    "ValueType",
+    "record_type",
+    "type_name",
+]
+
+INT_MIN = -(2**63)
+INT_MAX = 2**63 - 1
+
+
+class Kind(enum.Enum):
+    """The kinds of values that have a column form."""
+
+    NONE = "None"
+    BOOL = "bool"
+    INT = "int"
+    FLOAT = "float"
+    STR = "str"
+    BYTES = "bytes"
+    DECIMAL = "Decimal"
+    UUID = "UUID"
+    ENUM = "Enum"
+    DATETIME = "datetime"
+    DATE = "date"
+    TIMEDELTA = "timedelta"
+    LIST = "list"
+    TUPLE = "tuple"
+    VARIADIC_TUPLE = "tuple[...]"
+    SET = "set"
+    FROZENSET = "frozenset"
+    DICT = "dict"
+    RECORD = "record"
+
+
+class RecordShape(enum.Enum):
+    """The ways to write a record."""
+
+    DATACLASS = "dataclass"
+    NAMED_TUPLE = "NamedTuple"
+    STRUCT = "msgspec.Struct"
+    TYPED_DICT = "TypedDict"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Constant:
+    """A default value as a factory; a class, because it must pickle."""
+
+    value: object
+
+    def __call__(self) -> object:
+        return self.value
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a record.
+
+    Attributes:
+        name: The attribute (or key) in Python.
+        column: The name of the column and of the JSON key; differs from the name where a Struct renames.
+        type: What the field holds.
+        default: Makes the default; ``None`` where there is none.
+        absent_allowed: A ``NotRequired`` key of a TypedDict: a null column means that the key is absent.
+    """
+
+    name: str
+    column: str
+    type: ValueType
+    default: Callable[[], object] | None = dataclasses.field(default=None, compare=False)
+    absent_allowed: bool = False
+
+    @property
+    def required(self) -> bool:
+        """Whether a source must have this column: no default, and ``None`` is not a value of it."""
+        return self.default is None and not self.absent_allowed and not self.type.nullable
+
+    @property
+    def column_type(self) -> ValueType:
+        """The type of the column: nullable where the key may be absent."""
+        return dataclasses.replace(self.type, nullable=True) if self.absent_allowed else self.type
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ValueType:
+    """What a column, or a part of one, holds.
+
+    Attributes:
+        kind: The kind of the values.
+        python_type: The class of the values, such as ``int``, ``list`` or ``Reading``.
+        nullable: Whether ``None`` is a value too.
+        arguments: The element of a list or set, the key and value of a dict, the parts of a tuple, the values of an
+            Enum.
+        fields: The fields of a record.
+        shape: How a record is written; ``None`` for other kinds.
+        by_keyword: A record whose constructor cannot take all fields by position, in their order.
+        sequence: A list written as ``Sequence``: tuples are welcome when encoding.
+    """
+
+    kind: Kind
+    python_type: type
+    nullable: bool = False
+    arguments: tuple[ValueType, ...] = ()
+    fields: tuple[Field, ...] = ()
+    shape: RecordShape | None = None
+    by_keyword: bool = False
+    sequence: bool = False
+
+    def __str__(self) -> str:
+        text = self._bare_name()
+        return f"{text} | None" if self.nullable and self.kind is not Kind.NONE else text
+
+    def _bare_name(self) -> str:
+        if self.kind is Kind.NONE:
+            return "None"
+        if self.kind is Kind.ENUM or not self.arguments:
+            return self.python_type.__name__
+        inner = ", ".join(map(str, self.arguments))
+        return f"{self.python_type.__name__}[{inner}{', ...' if self.kind is Kind.VARIADIC_TUPLE else ''}]"
+
+    def contains(self, *kinds: Kind) -> bool:
+        """Whether a value of one of these kinds may be in here, at any depth."""
+        return self.kind in kinds or any(
+            part.contains(*kinds) for part in (*self.arguments, *(field.type for field in self.fields))
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RecordType:
+    """The columns of a stream's elements.
+
+    A record has a column per field and a tuple has ``_1``, ``_2`` and so on; any other element is one column, called
+    ``value``.
+
+    Attributes:
+        annotation: What the user wrote.
+        name: The type as text; error messages start their paths with it.
+        root: The type of the whole element.
+        columns: The columns, in order.
+    """
+
+    annotation: object = dataclasses.field(compare=False)
+    name: str
+    root: ValueType
+    columns: tuple[Field, ...]
+
+    @property
+    def single(self) -> bool:
+        """Whether the element is one value in a column called ``value``."""
+        return self.root.nullable or self.root.kind not in (Kind.RECORD, Kind.TUPLE)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_SCALARS: dict[object, Kind] = {
+    None: Kind.NONE,
+    types.NoneType: Kind.NONE,
+    bool: Kind.BOOL,
+    int: Kind.INT,
+    float: Kind.FLOAT,
+    str: Kind.STR,
+    bytes: Kind.BYTES,
+    decimal.Decimal: Kind.DECIMAL,
+    uuid.UUID: Kind.UUID,
+    datetime.datetime: Kind.DATETIME,
+    datetime.date: Kind.DATE,
+    datetime.timedelta: Kind.TIMEDELTA,
+}
+_LISTS = (list, collections.abc.Sequence, collections.abc.MutableSequence)
+_DICTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+_SETS: dict[object, Kind] = {set: Kind.SET, frozenset: Kind.FROZENSET}
+# Keys need a text form, because JSON has no other keys.
+_KEYS = (Kind.STR, Kind.INT, Kind.ENUM, Kind.UUID, Kind.DATE, Kind.DATETIME)
+_SUPPORTED = (
+    "bool, int, float, str, bytes, Decimal, UUID, Enum, datetime, date, timedelta, a dataclass, NamedTuple, TypedDict "
+    "or msgspec.Struct, or an Optional, list, tuple, set or dict of these"
+)
+
+
+def type_name(annotation: object) -> str:
+    """An annotation as a reader would write it."""
+    if annotation is None or annotation is types.NoneType:
+        return "None"
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        return annotation.__name__
+    return str(annotation).replace("typing.", "").replace("typing_extensions.", "")
+
+
+def record_type(annotation: object) -> RecordType:
+    """Reads an annotation into columns.
+
+    Answers are cached, so this may be called wherever a record type is needed.
+
+    Args:
+        annotation: The type of a stream's elements, such as ``Reading``, ``int`` or ``tuple[str, float | None]``.
+
+    Raises:
+        InvalidArgumentError: The type, or a part of it, has no column form; the message names the part, such as
+            ``Reading.tags[]``.
+    """
+    try:
+        return _cached_record_type(annotation)
+    except TypeError as error:
+        if "unhashable" not in str(error):
+            raise
+        # Annotated[...] may carry unhashable metadata.
+        return _read(annotation)
+
+
+@functools.lru_cache(maxsize=1024)
+def _cached_record_type(annotation: object) -> RecordType:
+    return _read(annotation)
+
+
+def _read(annotation: object) -> RecordType:
+    name = type_name(annotation)
+    root = _value_type(annotation, name, ())
+    if root.kind is Kind.RECORD and not root.nullable:
+        columns = root.fields
+    elif root.kind is Kind.TUPLE and not root.nullable:
+        columns = tuple(Field(f"_{i}", f"_{i}", part) for i, part in enumerate(root.arguments, start=1))
+    else:
+        columns = (Field("value", "value", root),)
+    return RecordType(annotation, name, root, columns)
+
+
+def _refuse(
+    annotation: object, path: str, hint: str, expected: str = _SUPPORTED, cause: Exception | None = None
+) -> typing.NoReturn:
+    raise InvalidArgumentError(
+        "this type has no column form", given=type_name(annotation), expected=expected, where=path, hint=hint
+    ) from cause
+
+
+def _value_type(annotation: object, path: str, within: tuple[type, ...]) -> ValueType:
+    if isinstance(annotation, typing.NewType):
+        return _value_type(annotation.__supertype__, path, within)
+    origin = typing.get_origin(annotation)
+    arguments = typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _value_type(arguments[0], path, within)
+    if origin is typing.Union or origin is types.UnionType:
+        return _optional(annotation, arguments, path, within)
+    if annotation is None or (isinstance(annotation, type) and annotation in _SCALARS):
+        kind = _SCALARS[annotation]
+        plain = types.NoneType if annotation is None else annotation
+        return ValueType(kind, plain, nullable=kind is Kind.NONE)
+    container = annotation if origin is None else origin
+    if container in _LISTS or container in _SETS:
+        return _collection(annotation, container, arguments, path, within)
+    if container in _DICTS:
+        return _dict(annotation, arguments, path, within)
+    if container is tuple:
+        return _tuple(annotation, arguments, path, within)
+    if isinstance(annotation, type) and origin is None:
+        if issubclass(annotation, enum.Enum):
+            return _enum(annotation, path)
+        shape = _shape(annotation)
+        if shape is not None:
+            return _record(annotation, shape, path, within)
+    _refuse(annotation, path, _hint_for(annotation, origin))
+
+
+def _hint_for(annotation: object, origin: object) -> str:
+    if annotation is typing.Any or annotation is object:
+        return "give the type; where it is a function's result, annotate the function or write .returns(Type)"
+    if origin is typing.Literal:
+        return "use str or int, or an Enum of the values"
+    if isinstance(annotation, typing.TypeVar) or _shape(origin) is not None:
+        return "records cannot be generic; write a record with the types filled in"
+    if isinstance(annotation, (str, typing.ForwardRef)):
+        return "give the type itself, not its name in quotes"
+    if isinstance(annotation, type):
+        for scalar in _SCALARS:
+            if isinstance(scalar, type) and issubclass(annotation, scalar) and annotation is not scalar:
+                return f"a subclass would come back as {scalar.__name__}; use {scalar.__name__}, or a record"
+    return "use a supported type, or map the value to a record before it leaves Python"
+
+
+def _optional(
+    annotation: object, arguments: tuple[object, ...], path: str, within: tuple[type, ...]
+) -> ValueType:
+    others = [argument for argument in arguments if argument is not types.NoneType]
+    if len(others) != 1:
+        _refuse(
+            annotation,
+            path,
+            "use one type; for either-or, a record with an Optional field for each",
+            "one type, or one type and None",
+        )
+    return dataclasses.replace(_value_type(others[0], path, within), nullable=True)
+
+
+def _collection(
+    annotation: object, container: object, arguments: tuple[object, ...], path: str, within: tuple[type, ...]
+) -> ValueType:
+    if len(arguments) != 1:
+        _refuse(annotation, path, "write the type of the elements, as in list[str]", "an element type")
+    element = _value_type(arguments[0], f"{path}[]", within)
+    if container in _SETS:
+        if not _hashable(element):
+            _refuse(arguments[0], f"{path}[]", "use a list, or tuples and frozen records as elements", "hashable elements")
+        plain = set if container is set else frozenset
+        return ValueType(_SETS[container], plain, arguments=(element,))
+    return ValueType(Kind.LIST, list, arguments=(element,), sequence=container is not list)
+
+
+def _hashable(value: ValueType) -> bool:
+    if value.kind in (Kind.TUPLE, Kind.VARIADIC_TUPLE):
+        return all(map(_hashable, value.arguments))
+    return value.python_type.__hash__ is not None
+
+
+def _dict(
+    annotation: object, arguments: tuple[object, ...], path: str, within: tuple[type, ...]
+) -> ValueType:
+    if len(arguments) != 2:
+        _refuse(annotation, path, "write both types, as in dict[str, int]", "a key type and a value type")
+    key = _value_type(arguments[0], f"{path}{{key}}", within)
+    if key.nullable or key.kind not in _KEYS:
+        _refuse(
+            arguments[0],
+            f"{path}{{key}}",
+            "use str keys, or a list of records",
+            "keys of type str, int, Enum, UUID, date or datetime",
+        )
+    return ValueType(Kind.DICT, dict, arguments=(key, _value_type(arguments[1], f"{path}{{}}", within)))
+
+
+def _tuple(
+    annotation: object, arguments: tuple[object, ...], path: str, within: tuple[type, ...]
+) -> ValueType:
+    if not arguments or arguments == ((),):
+        _refuse(annotation, path, "write its parts, as in tuple[str, int]", "the types of the parts")
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return ValueType(
+            Kind.VARIADIC_TUPLE, tuple, arguments=(_value_type(arguments[0], f"{path}[]", within),)
+        )
+    parts = tuple(_value_type(part, f"{path}[{i}]", within) for i, part in enumerate(arguments))
+    return ValueType(Kind.TUPLE, tuple, arguments=parts)
+
+
+def _enum(annotation: type[enum.Enum], path: str) -> ValueType:
+    classes = {type(member.value) for member in annotation}
+    if classes == {str}:
+        return ValueType(Kind.ENUM, annotation, arguments=(ValueType(Kind.STR, str),))
+    if classes == {int} and all(INT_MIN <= member.value <= INT_MAX for member in annotation):
+        return ValueType(Kind.ENUM, annotation, arguments=(ValueType(Kind.INT, int),))
+    _refuse(
+        annotation, path, "give every member a str value", "an Enum whose values are all str, or all 64-bit int"
+    )
+
+
+def _shape(candidate: object) -> RecordShape | None:
+    if not isinstance(candidate, type):
+        return None
+    if typing_extensions.is_typeddict(candidate):
+        return RecordShape.TYPED_DICT
+    if issubclass(candidate, tuple) and hasattr(candidate, "_fields"):
+        return RecordShape.NAMED_TUPLE
+    # Whoever wrote a Struct has imported msgspec, so there is no need to import it here.
+    msgspec = sys.modules.get("msgspec")
+    if msgspec is not None and issubclass(candidate, msgspec.Struct):
+        return RecordShape.STRUCT
+    if dataclasses.is_dataclass(candidate):
+        return RecordShape.DATACLASS
+    return None
+
+
+def _record(record: type, shape: RecordShape, path: str, within: tuple[type, ...]) -> ValueType:
+    if record in within:
+        _refuse(
+            record,
+            path,
+            "flatten the record, or keep a key to the other one",
+            "a record that does not contain itself",
+        )
+    try:
+        hints = typing_extensions.get_type_hints(record, include_extras=True)
+    except (NameError, TypeError) as error:
+        _refuse(
+            record,
+            path,
+            f"define the types at module level, outside `if TYPE_CHECKING`: {error}",
+            "annotations that can be resolved",
+            error,
+        )
+    members = _members(record, shape, hints, path)
+    if not members:
+        _refuse(record, path, "give it a field", "a record with at least one annotated field")
+    fields = []
+    for name, column, default, absent_allowed in members:
+        hint = hints[name]
+        while typing.get_origin(hint) in _KEY_MARKS:
+            hint = typing.get_args(hint)[0]
+        field_type = _value_type(hint, f"{path}.{name}", (*within, record))
+        if absent_allowed and field_type.nullable:
+            _refuse(
+                hint,
+                f"{path}.{name}",
+                "drop one of NotRequired and None",
+                "a key that is either NotRequired or Optional: a null column cannot mean both",
+            )
+        fields.append(Field(name, column, field_type, default, absent_allowed))
+    by_keyword = shape is RecordShape.TYPED_DICT or _by_keyword(record, [name for name, *_ in members], path)
+    return ValueType(Kind.RECORD, record, fields=tuple(fields), shape=shape, by_keyword=by_keyword)
+
+
+_KEY_MARKS = (typing_extensions.Required, typing_extensions.NotRequired, typing_extensions.ReadOnly)
+_Member = tuple[str, str, Callable[[], object] | None, bool]
+
+
+def _members(record: type, shape: RecordShape, hints: dict[str, object], path: str) -> list[_Member]:
+    """The fields as (name, column, default, whether the key may be absent)."""
+    if shape is RecordShape.TYPED_DICT:
+        return [(name, name, None, _absent_allowed(record, name, hint)) for name, hint in hints.items()]
+    if shape is RecordShape.STRUCT:
+        return _struct_members(record)
+    if shape is RecordShape.NAMED_TUPLE:
+        return _named_tuple_members(record, hints, path)
+    return _dataclass_members(record, hints, path)
+
+
+def _absent_allowed(record: type, name: str, hint: object) -> bool:
+    origin = typing.get_origin(hint)
+    while origin in _KEY_MARKS or origin is typing.Annotated:
+        if origin is typing_extensions.NotRequired:
+            return True
+        if origin is typing_extensions.Required:
+            return False
+        hint = typing.get_args(hint)[0]
+        origin = typing.get_origin(hint)
+    optional: frozenset[str] = getattr(record, "__optional_keys__", frozenset())
+    return name in optional
+
+
+def _struct_members(record: type) -> list[_Member]:
+    import msgspec
+
+    members: list[_Member] = []
+    for field in msgspec.structs.fields(record):
+        default: Callable[[], object] | None = None
+        if field.default is not msgspec.NODEFAULT:
+            default = _Constant(field.default)
+        elif field.default_factory is not msgspec.NODEFAULT:
+            default = field.default_factory
+        members.append((field.name, field.encode_name, default, False))
+    return members
+
+
+def _named_tuple_members(record: type, hints: dict[str, object], path: str) -> list[_Member]:
+    names: tuple[str, ...] = getattr(record, "_fields", ())
+    defaults: dict[str, object] = getattr(record, "_field_defaults", {})
+    missing = [name for name in names if name not in hints]
+    if missing:
+        _refuse(
+            record,
+            f"{path}.{missing[0]}",
+            "write it as a class that derives from typing.NamedTuple",
+            "fields with annotations",
+        )
+    return [(name, name, _Constant(defaults[name]) if name in defaults else None, False) for name in names]
+
+
+def _dataclass_members(record: type, hints: dict[str, object], path: str) -> list[_Member]:
+    for name, hint in hints.items():
+        if isinstance(hint, dataclasses.InitVar):
+            _refuse(
+                hint, f"{path}.{name}", "make it a field", "no InitVar: its value is gone once the record exists"
+            )
+    members: list[_Member] = []
+    # mypy cannot know that `record` is a dataclass; `_shape` has looked.
+    for field in dataclasses.fields(record):  # type: ignore[arg-type]
+        if not field.init:
+            _refuse(
+                hints[field.name],
+                f"{path}.{field.name}",
+                "make it a property, or drop init=False",
+                "a field that the constructor takes",
+            )
+        default: Callable[[], object] | None = None
+        if field.default is not dataclasses.MISSING:
+            default = _Constant(field.default)
+        elif field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory
+        members.append((field.name, field.name, default, False))
+    return members
+
+
+def _by_keyword(record: type, names: list[str], path: str) -> bool:
+    """Whether the constructor must be called with keywords; refuses one that does not take the fields."""
+    parameters = list(inspect.signature(record).parameters.values())
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    leading = [parameter.name for parameter in parameters[: len(names)] if parameter.kind in positional]
+    rest = parameters[len(names) :]
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if leading == names and all(p.kind in optional or p.default is not p.empty for p in rest):
+        return False
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
+    taken = {parameter.name for parameter in parameters}
+    needed = {p.name for p in parameters if p.kind not in optional and p.default is p.empty}
+    if needed <= set(names) and (takes_any or set(names) <= taken):
+        return True
+    _refuse(
+        record, path, "leave the constructor to the class decorator", "a constructor that takes the fields by name"
+    )

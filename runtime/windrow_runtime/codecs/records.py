@@ -1,0 +1,115 @@
+"""Records, column by column: taking records apart into columns, and building them again."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from itertools import repeat
+from operator import attrgetter, itemgetter
+from typing import TypeVar
+
+from windrow_runtime.codecs.malformed import UnfitError, shorten
+from windrow_runtime.codecs.record_type import Field, RecordShape, ValueType
+
+__all__ = ["build_records", "build_tuples", "has_generated", "record_columns", "scatter", "short_repr"]
+
+T = TypeVar("T")
+
+
+def short_repr(value: object) -> str:
+    """``repr``, cut to fit a message, for values whose ``repr`` may itself raise."""
+    try:
+        return shorten(repr(value))
+    except Exception:  # a user's __repr__ may raise anything, and it must not hide the fault
+        return f"<{type(value).__name__}>"
+
+
+def scatter(values: Sequence[T], valid: Sequence[bool]) -> list[T | None]:
+    """The values at the places that are valid, ``None`` at the others."""
+    following = iter(values)
+    return [next(following) if ok else None for ok in valid]
+
+
+def record_columns(values: Sequence[object], record: ValueType, path: str) -> list[list[object]]:
+    """The columns of records of exactly the class of ``record``.
+
+    Raises:
+        UnfitError: A TypedDict lacks a key, or has one that its type does not have.
+    """
+    if record.shape is RecordShape.TYPED_DICT:
+        return _dict_columns(values, record, path)
+    return [list(map(attrgetter(field.name), values)) for field in record.fields]
+
+
+def _dict_columns(values: Sequence[object], record: ValueType, path: str) -> list[list[object]]:
+    dicts = [value for value in values if isinstance(value, dict)]
+    known = {field.name for field in record.fields}
+    unknown = set().union(*dicts) - known
+    if unknown:
+        raise UnfitError(path, f"has a key that its type does not have: {sorted(map(repr, unknown))[0]}")
+    columns: list[list[object]] = []
+    for field in record.fields:
+        if field.absent_allowed:
+            column = [value.get(field.name) for value in dicts]
+            if any(cell is None and field.name in value for cell, value in zip(column, dicts, strict=True)):
+                raise UnfitError(f"{path}.{field.name}", "None in a field that is not Optional", str(field.type))
+            columns.append(column)
+            continue
+        try:
+            columns.append(list(map(itemgetter(field.name), dicts)))
+        except KeyError:
+            raise UnfitError(f"{path}.{field.name}", "the key is missing", str(field.type)) from None
+    return columns
+
+
+def build_records(
+    record: ValueType, fields: Sequence[Field], columns: Sequence[Sequence[object]], count: int, path: str
+) -> list[object]:
+    """Records from columns. Fields that are not among ``fields`` take their defaults.
+
+    Raises:
+        UnfitError: The constructor, such as a ``__post_init__``, refused the values.
+    """
+    if record.shape is RecordShape.TYPED_DICT:
+        return _build_dicts(fields, columns, count)
+    try:
+        if len(fields) == len(record.fields) and not record.by_keyword:
+            return list(map(record.python_type, *columns))
+        names = [field.name for field in fields]
+        rows = zip(*columns, strict=True) if columns else repeat((), count)
+        return [record.python_type(**dict(zip(names, row, strict=True))) for row in rows]
+    except Exception as error:  # constructors are the user's and may raise anything
+        raise UnfitError(
+            path, f"{record.python_type.__name__} refuses the record: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _build_dicts(
+    fields: Sequence[Field], columns: Sequence[Sequence[object]], count: int
+) -> list[object]:
+    names = [field.name for field in fields]
+    rows = zip(*columns, strict=True) if columns else repeat((), count)
+    dicts = [dict(zip(names, row, strict=True)) for row in rows]
+    for field in fields:
+        if field.absent_allowed:
+            for value in dicts:
+                if value[field.name] is None:
+                    del value[field.name]
+    return list(dicts)
+
+
+def build_tuples(columns: Sequence[Sequence[object]]) -> list[object]:
+    """Tuples from the columns of their parts."""
+    return list(zip(*columns, strict=True))
+
+
+def has_generated(record: type, method: str) -> bool:
+    """Whether a dataclass's method is the one that the decorator wrote.
+
+    The decorator leaves no mark, but it compiles from a text. ``python -c`` does that too, hence the second look.
+    """
+    code = getattr(getattr(record, method, None), "__code__", None)
+    if not inspect.iscode(code) or code.co_filename != "<string>":
+        return False
+    qualified: str = getattr(code, "co_qualname", "__create_fn__")
+    return qualified.startswith("__create_fn__")

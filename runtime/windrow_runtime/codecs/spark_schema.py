@@ -1,0 +1,189 @@
+"""The Spark schema of a record type, and whether a DataFrame's schema fits one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from windrow.errors import SourceError
+
+from windrow_runtime.codecs.arrow_types import DECIMAL_PRECISION, DECIMAL_SCALE
+from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+__all__ = ["check_spark_schema", "spark_ddl", "spark_schema"]
+
+_DDL = {
+    Kind.NONE: "VOID",
+    Kind.BOOL: "BOOLEAN",
+    Kind.INT: "BIGINT",
+    Kind.FLOAT: "DOUBLE",
+    Kind.STR: "STRING",
+    Kind.UUID: "STRING",
+    Kind.BYTES: "BINARY",
+    Kind.DECIMAL: f"DECIMAL({DECIMAL_PRECISION},{DECIMAL_SCALE})",
+    Kind.DATETIME: "TIMESTAMP",
+    Kind.DATE: "DATE",
+    Kind.TIMEDELTA: "INTERVAL DAY TO SECOND",
+}
+_LISTS = (Kind.LIST, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET)
+
+
+def spark_schema(record_type: RecordType) -> StructType:
+    """The Spark schema of a record type's columns. All of them are nullable, as in files that Spark reads."""
+    return _struct(record_type.columns)
+
+
+def spark_ddl(record_type: RecordType) -> str:
+    """The schema as text, in the form that Spark's ``schema=`` arguments take."""
+    return ", ".join(f"{_quoted(field.column)} {_ddl(field.type)}" for field in record_type.columns)
+
+
+def check_spark_schema(schema: StructType, record_type: RecordType) -> None:
+    """Checks the columns of a DataFrame against a record type.
+
+    Other columns are ignored; a column may be missing where its field has a default or is Optional; narrower numbers
+    are widened; a timestamp without a zone is taken as UTC.
+
+    Raises:
+        SourceError: Columns are missing or have other types; the message lists all of them.
+    """
+    prefix = "" if record_type.single else f"{record_type.name}."
+    faults = _struct_faults(schema, record_type.columns, prefix)
+    if faults:
+        raise SourceError(
+            f"the columns do not fit {record_type.name}\n" + "\n".join(f"  - {fault}" for fault in faults),
+            given=schema.simpleString(),
+            expected=spark_ddl(record_type),
+            hint="select, cast or rename the columns of the DataFrame, or change the record type",
+        )
+
+
+def _parts(value: ValueType) -> tuple[Field, ...]:
+    if value.kind is Kind.RECORD:
+        return value.fields
+    return tuple(Field(f"_{i}", f"_{i}", part) for i, part in enumerate(value.arguments, start=1))
+
+
+def _struct(fields: tuple[Field, ...]) -> StructType:
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(field.column, _data_type(field.type), nullable=True) for field in fields])
+
+
+def _data_type(value: ValueType) -> DataType:
+    from pyspark.sql import types
+
+    kind = value.kind
+    if kind in (Kind.RECORD, Kind.TUPLE):
+        return _struct(_parts(value))
+    if kind is Kind.DICT:
+        key, item = value.arguments
+        return types.MapType(_data_type(key), _data_type(item))
+    if kind in _LISTS:
+        return types.ArrayType(_data_type(value.arguments[0]))
+    if kind is Kind.ENUM:
+        return _data_type(value.arguments[0])
+    if kind is Kind.DECIMAL:
+        return types.DecimalType(DECIMAL_PRECISION, DECIMAL_SCALE)
+    scalars: dict[Kind, DataType] = {
+        Kind.NONE: types.NullType(),
+        Kind.BOOL: types.BooleanType(),
+        Kind.INT: types.LongType(),
+        Kind.FLOAT: types.DoubleType(),
+        Kind.STR: types.StringType(),
+        Kind.UUID: types.StringType(),
+        Kind.BYTES: types.BinaryType(),
+        Kind.DATETIME: types.TimestampType(),
+        Kind.DATE: types.DateType(),
+        Kind.TIMEDELTA: types.DayTimeIntervalType(),
+    }
+    return scalars[kind]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _ddl(value: ValueType) -> str:
+    kind = value.kind
+    if kind in (Kind.RECORD, Kind.TUPLE):
+        inner = ", ".join(f"{_quoted(field.column)}: {_ddl(field.type)}" for field in _parts(value))
+        return f"STRUCT<{inner}>"
+    if kind is Kind.DICT:
+        key, item = value.arguments
+        return f"MAP<{_ddl(key)}, {_ddl(item)}>"
+    if kind in _LISTS:
+        return f"ARRAY<{_ddl(value.arguments[0])}>"
+    return _ddl(value.arguments[0]) if kind is Kind.ENUM else _DDL[kind]
+
+
+def _struct_faults(schema: StructType, fields: tuple[Field, ...], prefix: str) -> list[str]:
+    faults: list[str] = []
+    for field in fields:
+        path = f"{prefix}{field.column}"
+        same = [given for given in schema.fields if given.name == field.column]
+        if len(same) > 1:
+            faults.append(f"{path}: {len(same)} columns of this name")
+        elif same:
+            faults += _type_faults(same[0].dataType, field.column_type, path)
+        elif field.required:
+            faults.append(f"{path}: no such column; expected {field.type}{_likely(schema, field.column)}")
+    return faults
+
+
+def _likely(schema: StructType, name: str) -> str:
+    for given in schema.names:
+        if given.lower() == name.lower():
+            return f" (there is {given!r}: names differ in case)"
+    return ""
+
+
+def _type_faults(given: DataType, value: ValueType, path: str) -> list[str]:
+    from pyspark.sql import types
+
+    kind = value.kind
+    wrong = [f"{path}: expected {value} ({_ddl(value)}), not {given.simpleString().upper()}"]
+    if isinstance(given, types.NullType):
+        return [] if value.nullable else wrong
+    if kind in (Kind.RECORD, Kind.TUPLE):
+        return _struct_faults(given, _parts(value), f"{path}.") if isinstance(given, types.StructType) else wrong
+    if kind is Kind.DICT:
+        if not isinstance(given, types.MapType):
+            return wrong
+        key, item = value.arguments
+        return _type_faults(given.keyType, key, f"{path}{{key}}") + _type_faults(
+            given.valueType, item, f"{path}{{}}"
+        )
+    if kind in _LISTS:
+        if not isinstance(given, types.ArrayType):
+            return wrong
+        return _type_faults(given.elementType, value.arguments[0], f"{path}[]")
+    if kind is Kind.ENUM:
+        return wrong if _type_faults(given, value.arguments[0], path) else []
+    return [] if _reads(given, kind) else wrong
+
+
+def _reads(given: DataType, kind: Kind) -> bool:
+    from pyspark.sql import types
+
+    small = (types.ByteType, types.ShortType, types.IntegerType)
+    if kind is Kind.DECIMAL:
+        return (
+            isinstance(given, types.DecimalType)
+            and given.scale <= DECIMAL_SCALE
+            and given.precision - given.scale <= DECIMAL_PRECISION - DECIMAL_SCALE
+        )
+    readable: dict[Kind, tuple[type[DataType], ...]] = {
+        Kind.BOOL: (types.BooleanType,),
+        Kind.INT: (*small, types.LongType),
+        Kind.FLOAT: (*small, types.FloatType, types.DoubleType),
+        Kind.STR: (types.StringType, types.CharType, types.VarcharType),
+        Kind.UUID: (types.StringType, types.CharType, types.VarcharType),
+        Kind.BYTES: (types.BinaryType,),
+        Kind.DATETIME: (types.TimestampType, types.TimestampNTZType),
+        Kind.DATE: (types.DateType,),
+        Kind.TIMEDELTA: (types.DayTimeIntervalType,),
+    }
+    return isinstance(given, readable.get(kind, ()))

@@ -1,0 +1,207 @@
+"""One pipeline in execution: rounds of watermark, clock and elements, as a micro-batch on Spark has them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from windrow.plan import Step
+from windrow_runtime.operators.fragments import Fragment
+from windrow_runtime.operators.lowering import operator_for
+from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
+from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.operators.state import OperatorState
+from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.operators.watermarks import WatermarkTracker, combined_watermark
+
+__all__ = ["Chunk", "Execution"]
+
+# Any in this module: elements of every type.
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Elements with their timestamps."""
+
+    values: list[Any] = field(default_factory=list)
+    timestamps: list[int | None] = field(default_factory=list)
+
+
+class _Buffer:
+    """What an operator emitted since it was last looked at."""
+
+    __slots__ = ("main", "sides")
+
+    def __init__(self) -> None:
+        self.main = Chunk()
+        self.sides: defaultdict[str, Chunk] = defaultdict(Chunk)
+
+    def collect(self, value: Any, timestamp: int) -> None:
+        self.main.values.append(value)
+        self.main.timestamps.append(timestamp)
+
+    def side_output(self, tag: str, value: Any, timestamp: int | None) -> None:
+        side = self.sides[tag]
+        side.values.append(value)
+        side.timestamps.append(timestamp)
+
+    def take(self) -> list[tuple[str | None, Chunk]]:
+        taken: list[tuple[str | None, Chunk]] = []
+        if self.main.values:
+            taken.append((None, self.main))
+            self.main = Chunk()
+        if self.sides:
+            taken.extend(self.sides.items())
+            self.sides = defaultdict(Chunk)
+        return taken
+
+
+@dataclass(slots=True)
+class _Inbox:
+    """Elements that wait for a keyed step: those from timers upstream, and those of the batch."""
+
+    before: list[tuple[list[Hashable], list[Any], list[int | None]]] = field(default_factory=list)
+    after: list[tuple[list[Hashable], list[Any], list[int | None]]] = field(default_factory=list)
+
+
+class Execution:
+    """A pipeline in execution.
+
+    Attributes:
+        topology: The pipeline.
+        operators: The keyed steps, by step id.
+        sinks: What each sink has taken, by step id.
+        metrics: The counters of each step, by step id.
+    """
+
+    def __init__(
+        self, topology: Topology, observe: Callable[[Port, Chunk], None] | None = None
+    ) -> None:
+        """Build operators and fragments.
+
+        Args:
+            topology: The pipeline.
+            observe: Told of everything that a keyed step puts out, read by somebody or not.
+        """
+        self.topology = topology
+        self._observe = observe
+        self.trackers: dict[str, WatermarkTracker] = {}
+        self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
+        self.sinks: defaultdict[str, Chunk] = defaultdict(Chunk)
+        self._phase_before = False
+        self._inboxes: defaultdict[str, _Inbox] = defaultdict(_Inbox)
+        self._fragments = {
+            port: Fragment(topology, port, self, self.trackers)
+            for step in (*topology.sources, *topology.keyed)
+            for port in topology.ports(step)
+        }
+        self._buffers = {step.id: _Buffer() for step in topology.keyed}
+        self.operators: dict[str, KeyedOperator] = {}
+        for step in topology.keyed:
+            operator = operator_for(step)
+            operator.metrics = self.metrics[step.id]
+            operator.bind(OperatorState(), self._buffers[step.id])
+            self.operators[step.id] = operator
+
+    def open(self) -> None:
+        """Open the user's functions."""
+        for fragment in self._fragments.values():
+            fragment.open(self._runtime)
+        for identifier, operator in self.operators.items():
+            operator.open(self._runtime(self.topology.step(identifier)))
+
+    def close(self) -> None:
+        """Close the user's functions."""
+        for operator in self.operators.values():
+            operator.close()
+        for fragment in self._fragments.values():
+            fragment.close()
+
+    def _runtime(self, step: Step) -> OperatorRuntimeContext:
+        return OperatorRuntimeContext(step.node.name or step.id, self.metrics[step.id])
+
+    def round(
+        self,
+        inputs: Mapping[Port, Chunk],
+        *,
+        watermark: int | None = None,
+        processing_time: int | None = None,
+    ) -> None:
+        """Advance time, then take elements.
+
+        Each keyed step first takes what timers upstream emitted, under the previous watermark; then its watermark
+        and its clock advance; then it takes what came of the elements.
+
+        Args:
+            inputs: The elements of each source.
+            watermark: The new watermark in milliseconds; None: it stays.
+            processing_time: The new clock in milliseconds; None: it stays.
+        """
+        for port, chunk in inputs.items():
+            fragment = self._fragments.get(port)
+            if fragment is not None:
+                fragment.run(chunk.values, chunk.timestamps)
+        for step in self.topology.keyed:
+            operator = self.operators[step.id]
+            inbox = self._inboxes.pop(step.id, None)
+            if inbox is not None:
+                for batch in inbox.before:
+                    operator.process_batch(*batch)
+            if watermark is not None:
+                operator.advance_watermark(watermark)
+            if processing_time is not None:
+                operator.advance_processing_time(processing_time)
+            self._flush(step, before=True)
+            if inbox is not None:
+                for batch in inbox.after:
+                    operator.process_batch(*batch)
+            self._flush(step, before=False)
+
+    def _flush(self, step: Step, *, before: bool) -> None:
+        self._phase_before = before
+        for tag, chunk in self._buffers[step.id].take():
+            port = Port(step.id, tag)
+            if self._observe is not None:
+                self._observe(port, chunk)
+            fragment = self._fragments.get(port)
+            if fragment is not None:
+                fragment.run(chunk.values, chunk.timestamps)
+        self._phase_before = False
+
+    def to_step(
+        self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]
+    ) -> None:
+        """Take elements for a keyed step from a fragment."""
+        inbox = self._inboxes[step]
+        (inbox.before if self._phase_before else inbox.after).append((keys, values, timestamps))
+
+    def to_sink(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
+        """Take elements for a sink from a fragment."""
+        sink = self.sinks[step]
+        sink.values.extend(values)
+        sink.timestamps.extend(timestamps)
+
+    def end_batch(self, now: int) -> int:
+        """Let watermark generators emit.
+
+        Args:
+            now: The clock, in milliseconds, by which steps fall idle.
+
+        Returns:
+            The watermark of the plan, for the next round.
+        """
+        for tracker in self.trackers.values():
+            tracker.end_batch(now)
+        return combined_watermark(self.trackers.values())
+
+    def snapshot(self) -> dict[str, bytes]:
+        """The state of every keyed step."""
+        return {identifier: operator.state.dump() for identifier, operator in self.operators.items()}
+
+    def restore(self, snapshot: Mapping[str, bytes]) -> None:
+        """Put the state of a snapshot into the operators."""
+        for identifier, data in snapshot.items():
+            operator = self.operators[identifier]
+            operator.bind(OperatorState.load(data), self._buffers[identifier])

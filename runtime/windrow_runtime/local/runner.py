@@ -1,0 +1,128 @@
+"""Runs a pipeline in process, over bounded input."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import zip_longest
+from typing import Any
+
+from windrow.plan import Pipeline, SinkNode, SourceNode, Step
+from windrow.sinks import CollectSink
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.local.execution import Chunk, Execution
+from windrow_runtime.local.sinks import check_sink, write_batch
+from windrow_runtime.local.sources import SourceBatch, malformed_tag, read_batches
+from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.operators.topology import Port, Topology
+
+__all__ = ["LocalRunner"]
+
+
+class LocalRunner:
+    """Runs a pipeline over bounded input, without Spark and without Java.
+
+    It works batch by batch, as Spark does: a batch runs under the watermark that the batches before it made. When
+    every source is at its end, and ``drain`` is set, the watermark advances to the end of time, which fires what is
+    left.
+
+    Args:
+        clock: Gives processing time in milliseconds; by default the clock of the machine.
+    """
+
+    def __init__(self, *, clock: Callable[[], int] | None = None) -> None:
+        self._clock = clock if clock is not None else _wall_clock
+
+    def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:
+        """Run a pipeline to the end of its sources.
+
+        Args:
+            pipeline: The pipeline.
+            drain: Whether windows that are open at the end fire.
+
+        Returns:
+            What was collected and counted.
+
+        Raises:
+            SourceError: If a source cannot be read.
+            MalformedRecordError: For a record that does not fit, unless its source drops or routes such records.
+            UserFunctionError: If a function of the pipeline raised.
+            UnsupportedOperationError: For a source or a sink that only Spark has.
+        """
+        topology = Topology(pipeline)
+        for sink in topology.sinks:
+            check_sink(sink)
+        run = _Run(topology, self._clock)
+        run.execution.open()
+        try:
+            run.batches(drain=drain)
+        finally:
+            run.execution.close()
+        counters = {
+            identifier: dict(metrics.totals)
+            for identifier, metrics in run.execution.metrics.items()
+            if metrics.totals
+        }
+        return PipelineResult(pipeline, counters, run.collected)
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class _Run:
+    """One run of a pipeline."""
+
+    def __init__(self, topology: Topology, clock: Callable[[], int]) -> None:
+        self.execution = Execution(topology)
+        self._topology = topology
+        self._clock = clock
+        self._batch = 0
+        # Any: elements of every sink.
+        self.collected: dict[int, list[Any]] = {
+            id(step.node.sink): []
+            for step in topology.sinks
+            if isinstance(step.node, SinkNode) and isinstance(step.node.sink, CollectSink)
+        }
+
+    def batches(self, *, drain: bool) -> None:
+        watermark = MIN_TIMESTAMP
+        readers = [read_batches(step) for step in self._topology.sources]
+        for batches in zip_longest(*readers):
+            watermark = self._round(self._inputs(batches), watermark)
+        # The watermark of the last batch still has to take effect.
+        self._round({}, watermark)
+        if drain:
+            self._round({}, MAX_TIMESTAMP)
+
+    def _inputs(self, batches: tuple[SourceBatch | None, ...]) -> dict[Port, Chunk]:
+        inputs: dict[Port, Chunk] = {}
+        for step, batch in zip(self._topology.sources, batches, strict=True):
+            if batch is None:
+                continue
+            inputs[Port(step.id)] = Chunk(batch.values, [None] * len(batch.values))
+            if batch.malformed:
+                self._malformed(step, batch, inputs)
+        return inputs
+
+    def _malformed(self, step: Step, batch: SourceBatch, inputs: dict[Port, Chunk]) -> None:
+        self.execution.metrics[step.id].count("records_malformed", len(batch.malformed))
+        assert isinstance(step.node, SourceNode)
+        tag = malformed_tag(step.node.source)
+        if tag is not None:
+            stamps: list[int | None] = [None] * len(batch.malformed)
+            inputs[Port(step.id, tag.name)] = Chunk(list(batch.malformed), stamps)
+
+    def _round(self, inputs: dict[Port, Chunk], watermark: int) -> int:
+        now = self._clock()
+        self.execution.round(inputs, watermark=watermark, processing_time=now)
+        for step in self._topology.sinks:
+            chunk = self.execution.sinks.pop(step.id, None)
+            if chunk is None or not isinstance(step.node, SinkNode):
+                continue
+            if isinstance(step.node.sink, CollectSink):
+                self.collected[id(step.node.sink)].extend(chunk.values)
+            else:
+                write_batch(step, self._batch, chunk.values)
+        self._batch += 1
+        return self.execution.end_batch(now)

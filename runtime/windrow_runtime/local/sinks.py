@@ -1,0 +1,81 @@
+"""Sinks in the interpreter: what is written after each batch."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from windrow.errors import UnsupportedOperationError, UserFunctionError, WindrowError
+from windrow.plan import SinkNode, Step
+from windrow.sinks import CollectSink, ConsoleSink, FileSink, FunctionSink, JsonFileSink, ParquetFileSink
+from windrow_runtime.codecs.json_encoder import JsonEncoder
+from windrow_runtime.codecs.record_type import record_type
+
+__all__ = ["check_sink", "write_batch"]
+
+# Any in this module: elements of every type.
+
+
+def check_sink(step: Step) -> None:
+    """Refuse a sink that only Spark can write, before anything runs.
+
+    Raises:
+        UnsupportedOperationError: For such a sink.
+    """
+    assert isinstance(step.node, SinkNode)
+    sink = step.node.sink
+    if not isinstance(sink, (CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink)):
+        raise UnsupportedOperationError(
+            "the interpreter cannot write to this sink",
+            given=sink.describe(),
+            expected="memory, the console, files or a function",
+            where=step.where,
+            hint="run the pipeline with SparkRunner",
+        )
+    if isinstance(sink, FileSink):
+        record_type(step.node.element_type)
+
+
+def write_batch(step: Step, batch: int, values: list[Any]) -> None:
+    """Write what a sink took in one batch; what a :class:`CollectSink` takes stays where it is."""
+    assert isinstance(step.node, SinkNode)
+    sink = step.node.sink
+    if isinstance(sink, ConsoleSink):
+        for value in values:
+            print(f"{sink.prefix}{value}")
+    elif isinstance(sink, FunctionSink):
+        try:
+            sink.function(batch, values)
+        except WindrowError:
+            raise
+        except Exception as error:
+            raise UserFunctionError(
+                f"the function of the sink raised {type(error).__name__}: {error}",
+                given=f"batch {batch} of {len(values)} elements",
+                where=step.where,
+            ) from error
+    elif isinstance(sink, FileSink):
+        _write_files(step, sink, batch, values)
+
+
+def _write_files(step: Step, sink: FileSink[Any], batch: int, values: list[Any]) -> None:
+    folder = Path(sink.path) / f"batch={batch}"
+    if folder.exists():
+        shutil.rmtree(folder)
+    if not values:
+        return
+    kind = record_type(step.node.element_type)
+    # Written aside first, so that a reader never sees half a batch.
+    aside = Path(sink.path) / f"_batch={batch}"
+    aside.mkdir(parents=True, exist_ok=True)
+    if isinstance(sink, JsonFileSink):
+        encode = JsonEncoder(kind).encode
+        text = "".join(f"{encode(value)}\n" for value in values)
+        (aside / "part-0.json").write_text(text, encoding="utf-8")
+    else:
+        # Arrow only where parquet is written: the interpreter runs without it.
+        from windrow_runtime.codecs.parquet import write_parquet
+
+        write_parquet(values, kind, aside / "part-0.parquet")
+    aside.rename(folder)

@@ -1,0 +1,158 @@
+"""Sources in the interpreter: a batch at a time."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
+from windrow.plan import SourceNode, Step
+from windrow.sources import (
+    CollectionSource,
+    CsvFileSource,
+    FileSource,
+    JsonFileSource,
+    MalformedRecord,
+    ParquetFileSource,
+    Source,
+)
+from windrow.tags import OutputTag
+from windrow_runtime.codecs import malformed as codec_malformed
+from windrow_runtime.codecs.arrow import check_arrow_schema, decode_batch
+from windrow_runtime.codecs.csv_decoder import CsvDecoder
+from windrow_runtime.codecs.json_decoder import JsonDecoder
+from windrow_runtime.codecs.record_type import record_type
+
+__all__ = ["SourceBatch", "read_batches"]
+
+# Any in this module: elements of every type.
+
+
+@dataclass(slots=True)
+class SourceBatch:
+    """What a source gives in one batch: elements, and records that do not fit."""
+
+    values: list[Any] = field(default_factory=list)
+    malformed: list[MalformedRecord] = field(default_factory=list)
+
+
+def read_batches(step: Step) -> Iterator[SourceBatch]:
+    """The batches of a source.
+
+    Raises:
+        SourceError: If there is nothing to read from.
+        MalformedRecordError: For a record that does not fit, unless the source drops or routes such records.
+        UnsupportedOperationError: For a source that only Spark can read.
+    """
+    assert isinstance(step.node, SourceNode)
+    source: Source[Any] = step.node.source
+    if isinstance(source, CollectionSource):
+        size = source.batch_size or max(len(source.elements), 1)
+        for start in range(0, len(source.elements), size):
+            yield SourceBatch(list(source.elements[start : start + size]))
+    elif isinstance(source, FileSource):
+        yield from _read_files(step, source)
+    else:
+        raise UnsupportedOperationError(
+            "the interpreter cannot read this source",
+            given=source.describe(),
+            expected="a collection or files",
+            where=step.where,
+            hint="run the pipeline with SparkRunner",
+        )
+
+
+def _read_files(step: Step, source: FileSource[Any]) -> Iterator[SourceBatch]:
+    files = _list_files(step, source.path)
+    size = source.files_per_batch or max(len(files), 1)
+    for start in range(0, len(files), size):
+        batch = SourceBatch()
+        for file in files[start : start + size]:
+            try:
+                _read_file(source, file, batch)
+            except WindrowError as error:
+                raise error.at(f"{step.where}, {file}") from error.__cause__
+        if batch.malformed and source.on_malformed == "fail":
+            raise _error_of(step, batch.malformed[0])
+        yield batch
+
+
+def _error_of(step: Step, record: MalformedRecord) -> WindrowError:
+    found = codec_malformed.MalformedRecord(record.raw, record.reason, None)
+    error = found.error()
+    error.where = None
+    return error.at(f"{step.where}, {record.origin}")
+
+
+def _list_files(step: Step, path: str) -> list[Path]:
+    """The files of a path in the order in which Spark takes them: by time of modification, then by name."""
+    if os.path.isdir(path):
+        found = [Path(entry.path) for entry in os.scandir(path) if entry.is_file() and _is_data(entry.name)]
+    elif os.path.isfile(path):
+        found = [Path(path)]
+    else:
+        found = [Path(name) for name in glob.glob(path) if os.path.isfile(name) and _is_data(Path(name).name)]
+        if not found and not glob.has_magic(path):
+            raise SourceError("the path does not exist", given=path, expected="a file or a folder", where=step.where)
+    return sorted(found, key=lambda file: (file.stat().st_mtime_ns // 1_000_000, str(file)))
+
+
+def _is_data(name: str) -> bool:
+    return not name.startswith(("_", "."))
+
+
+def _read_file(source: FileSource[Any], file: Path, batch: SourceBatch) -> None:
+    kind = record_type(source.record_type)
+    if isinstance(source, JsonFileSource):
+        json_decoder = JsonDecoder(kind)
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    _take(json_decoder.try_decode(line.rstrip("\r\n")), f"{file}:{number}", batch)
+    elif isinstance(source, CsvFileSource):
+        with file.open(encoding="utf-8", newline="") as text:
+            rows = csv.reader(text, delimiter=source.delimiter)
+            header = next(rows, None)
+            if header is None:
+                return
+            csv_decoder = CsvDecoder(kind, header)
+            for row in rows:
+                if row:
+                    _take(csv_decoder.try_decode(row), f"{file}:{rows.line_num}", batch)
+    elif isinstance(source, ParquetFileSource):
+        _read_parquet(source, file, batch)
+    else:
+        raise AssertionError(f"no reader for {source.describe()}")
+
+
+def _read_parquet(source: FileSource[Any], file: Path, batch: SourceBatch) -> None:
+    # Arrow only where parquet is read: the interpreter runs without it.
+    from windrow_runtime.codecs.parquet import read_parquet
+
+    kind = record_type(source.record_type)
+    for table in read_parquet(file):
+        check_arrow_schema(table.schema, kind)
+        bad: list[codec_malformed.MalformedRecord] = []
+        batch.values.extend(decode_batch(table, kind, bad.append))
+        for record in bad:
+            _take(record, f"{file}, row {record.row}", batch)
+
+
+def _take(value: object, origin: str, batch: SourceBatch) -> None:
+    if isinstance(value, codec_malformed.MalformedRecord):
+        where = f"{value.reason}" if value.field is None else f"{value.field}: {value.reason}"
+        batch.malformed.append(MalformedRecord(codec_malformed.shorten(value.raw), where, origin))
+    else:
+        batch.values.append(value)
+
+
+def malformed_tag(source: Source[Any]) -> OutputTag[MalformedRecord] | None:
+    """Where malformed records of a source go, if they go anywhere."""
+    return source.on_malformed if isinstance(source.on_malformed, OutputTag) else None
+
+

@@ -1,0 +1,1 @@
+"""Operators: what steps are at run time, whatever the engine."""

@@ -1,0 +1,290 @@
+"""Fragments: the stateless steps between two boundaries, fused, and run on chunks of elements.
+
+A chunk is a pair of lists of the same length: values and timestamps. Steps work on whole chunks, so that the loop over
+elements runs inside ``map`` and ``filter`` of the interpreter, not in code of ours.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import compress
+from typing import Any, Protocol
+
+from windrow.errors import MissingTimestampError, UserFunctionError, WindrowError
+from windrow.functions import RichFunction, RuntimeContext
+from windrow.plan import (
+    FilterNode,
+    FlatMapNode,
+    KeyByNode,
+    MapNode,
+    Node,
+    ReturnsNode,
+    SinkNode,
+    Step,
+    TimestampsNode,
+    UnionNode,
+)
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
+from windrow_runtime.operators.topology import Port, Topology, is_keyed
+from windrow_runtime.operators.watermarks import WatermarkTracker
+
+__all__ = ["Fragment", "FragmentOutput"]
+
+# Any in this module: chunks hold elements of every type.
+Values = list[Any]
+Timestamps = list[int | None]
+
+
+class FragmentOutput(Protocol):
+    """What takes the chunks that leave a fragment."""
+
+    def to_step(self, step: str, keys: list[Hashable], values: Values, timestamps: Timestamps) -> None:
+        """Elements for a keyed step, with their keys; without keys, every key is None."""
+        ...
+
+    def to_sink(self, step: str, values: Values, timestamps: Timestamps) -> None:
+        """Elements for a sink."""
+        ...
+
+
+class Fragment:
+    """The stateless steps that read from one port, up to the next boundaries."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        port: Port,
+        output: FragmentOutput,
+        trackers: dict[str, WatermarkTracker],
+    ) -> None:
+        """Build the fragment.
+
+        Args:
+            topology: The pipeline.
+            port: Where the fragment begins.
+            output: Takes what leaves the fragment.
+            trackers: The watermark tracker of each timestamp-assigning step, by id; those of this fragment are
+                added where they are missing.
+        """
+        builder = _Builder(topology, output, trackers)
+        self._heads = [builder.build(entry) for entry in topology.entries(port)]
+        self._functions = builder.functions
+
+    def open(self, runtime: Callable[[Step], RuntimeContext]) -> None:
+        """Open the user's functions."""
+        for step, function in self._functions:
+            function.open(runtime(step))
+
+    def close(self) -> None:
+        """Close the user's functions."""
+        for _, function in self._functions:
+            function.close()
+
+    def run(self, values: Values, timestamps: Timestamps) -> None:
+        """Push a chunk through. Lists are not changed."""
+        if values:
+            for head in self._heads:
+                head.push(values, timestamps)
+
+
+class _Stage(ABC):
+    """One step of a fragment."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.then: list[_Stage] = []
+
+    @abstractmethod
+    def push(self, values: Values, timestamps: Timestamps) -> None:
+        """Take a chunk, and push what comes of it."""
+
+    def _forward(self, values: Values, timestamps: Timestamps) -> None:
+        if values:
+            for stage in self.then:
+                stage.push(values, timestamps)
+
+    def _apply(self, function: Callable[[Any], Any], values: Values) -> list[Any]:
+        """``function`` of each value. What was done before it raised tells at which value it did."""
+        results: list[Any] = []
+        try:
+            results.extend(map(function, values))
+        except WindrowError as error:
+            raise error.at(self.step.where) from error.__cause__
+        except Exception as error:
+            raise failed(self.step, error, values[len(results)]) from error
+        return results
+
+
+class _Map(_Stage):
+    def __init__(self, step: Step, node: MapNode) -> None:
+        super().__init__(step)
+        self._function = node.function
+
+    def push(self, values: Values, timestamps: Timestamps) -> None:
+        self._forward(self._apply(self._function, values), timestamps)
+
+
+class _Filter(_Stage):
+    def __init__(self, step: Step, node: FilterNode) -> None:
+        super().__init__(step)
+        self._function = node.function
+
+    def push(self, values: Values, timestamps: Timestamps) -> None:
+        keep = self._apply(self._function, values)
+        self._forward(list(compress(values, keep)), list(compress(timestamps, keep)))
+
+
+class _FlatMap(_Stage):
+    def __init__(self, step: Step, node: FlatMapNode) -> None:
+        super().__init__(step)
+        self._function: Callable[[Any], Iterable[Any]] = node.function
+
+    def push(self, values: Values, timestamps: Timestamps) -> None:
+        function = self._function
+        # A generator function does its work while it is read, so it is read under the same care.
+        groups = self._apply(lambda value: list(function(value)), values)
+        flat: Values = []
+        stamps: Timestamps = []
+        for group, timestamp in zip(groups, timestamps, strict=True):
+            if group:
+                flat.extend(group)
+                stamps.extend([timestamp] * len(group))
+        self._forward(flat, stamps)
+
+
+class _Pass(_Stage):
+    """Union and returns: nothing happens to elements."""
+
+    def push(self, values: Values, timestamps: Timestamps) -> None:
+        self._forward(values, timestamps)
+
+
+class _Timestamps(_Stage):
+    def __init__(self, step: Step, node: TimestampsNode, tracker: WatermarkTracker) -> None:
+        super().__init__(step)
+        self._timestamp = node.timestamp
+        self._tracker = tracker
+
+    def push(self, values: Values, timestamps: Timestamps) -> None:
+        given: list[Any] = (
+            list(timestamps) if self._timestamp is None else self._apply(self._timestamp, values)
+        )
+        stamps = self._millis(given, values)
+        self._tracker.observe(values, stamps)
+        self._forward(values, list(stamps))
+
+    def _millis(self, given: list[Any], values: Values) -> list[int]:
+        if set(map(type, given)) == {int} and min(given) >= MIN_TIMESTAMP and max(given) <= MAX_TIMESTAMP:
+            return given
+        stamps: list[int] = []
+        for timestamp, value in zip(given, values, strict=True):
+            if timestamp is None:
+                raise MissingTimestampError(
+                    "an element has no timestamp",
+                    given=f"{value!r:.200}",
+                    expected="the timestamp function to give epoch milliseconds or an aware datetime",
+                    where=self.step.where,
+                    hint="filter such elements out before assign_timestamps_and_watermarks",
+                )
+            try:
+                stamps.append(timestamp_millis(timestamp))
+            except WindrowError as error:
+                raise error.at(f"{self.step.where}, element {value!r:.200}") from None
+        return stamps
+
+
+class _Keyed(_Stage):
+    """The way into keyed steps: takes the keys, once for all steps behind one ``key_by``."""
+
+    def __init__(self, step: Step, node: KeyByNode, targets: Sequence[Step], output: FragmentOutput) -> None:
+        super().__init__(step)
+        self._selector = node.selector
+        self._targets = [target.id for target in targets]
+        self._output = output
+
+    def push(self, values: Values, timestamps: Timestamps) -> None:
+        keys = self._apply(self._selector, values)
+        for target in self._targets:
+            self._output.to_step(target, keys, values, timestamps)
+
+
+class _NonKeyed(_Stage):
+    def __init__(self, step: Step, output: FragmentOutput) -> None:
+        super().__init__(step)
+        self._output = output
+
+    def push(self, values: Values, timestamps: Timestamps) -> None:
+        keys: list[Hashable] = [None] * len(values)
+        self._output.to_step(self.step.id, keys, values, timestamps)
+
+
+class _Sink(_Stage):
+    def __init__(self, step: Step, output: FragmentOutput) -> None:
+        super().__init__(step)
+        self._output = output
+
+    def push(self, values: Values, timestamps: Timestamps) -> None:
+        self._output.to_sink(self.step.id, values, timestamps)
+
+
+class _Builder:
+    def __init__(
+        self, topology: Topology, output: FragmentOutput, trackers: dict[str, WatermarkTracker]
+    ) -> None:
+        self._topology = topology
+        self._output = output
+        self._trackers = trackers
+        self._built: dict[str, _Stage] = {}
+        self.functions: list[tuple[Step, RichFunction]] = []
+
+    def build(self, step: Step) -> _Stage:
+        # A step that two branches reach is one stage: its functions open once.
+        if step.id not in self._built:
+            self._built[step.id] = stage = self._stage(step)
+            if not isinstance(stage, (_Keyed, _NonKeyed, _Sink)):
+                stage.then = [self.build(reader) for reader in self._topology.readers(step)]
+            self._collect_function(step)
+        return self._built[step.id]
+
+    def _stage(self, step: Step) -> _Stage:
+        node: Node = step.node
+        if is_keyed(node):
+            return _NonKeyed(step, self._output)
+        if isinstance(node, KeyByNode):
+            return _Keyed(step, node, self._topology.readers(step), self._output)
+        if isinstance(node, TimestampsNode):
+            tracker = self._trackers.setdefault(step.id, WatermarkTracker(step, node))
+            return _Timestamps(step, node, tracker)
+        if isinstance(node, MapNode):
+            return _Map(step, node)
+        if isinstance(node, FilterNode):
+            return _Filter(step, node)
+        if isinstance(node, FlatMapNode):
+            return _FlatMap(step, node)
+        if isinstance(node, SinkNode):
+            return _Sink(step, self._output)
+        if isinstance(node, (UnionNode, ReturnsNode)):
+            return _Pass(step)
+        raise AssertionError(f"no stage for {node.kind}")
+
+    def _collect_function(self, step: Step) -> None:
+        node = step.node
+        candidates: list[object] = []
+        if isinstance(node, (MapNode, FilterNode, FlatMapNode)):
+            candidates.append(node.function)
+        elif isinstance(node, KeyByNode):
+            candidates.append(node.selector)
+        elif isinstance(node, TimestampsNode):
+            candidates.append(node.timestamp)
+        self.functions.extend((step, function) for function in candidates if isinstance(function, RichFunction))
+
+
+def failed(step: Step, error: Exception, value: object) -> UserFunctionError:
+    """The error for a function of ``step`` that raised on ``value``."""
+    return UserFunctionError(
+        f"a function of the step raised {type(error).__name__}: {error}",
+        given=f"element {value!r:.200}",
+        where=step.where,
+        hint="the original error is the cause, with its traceback",
+    )

@@ -1,0 +1,201 @@
+"""Handles on state: a name in a dictionary, behaving as its descriptor says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, overload
+
+from windrow.errors import InvalidArgumentError
+from windrow.functions import AggregateFunction
+from windrow.state import (
+    AggregatingState,
+    AggregatingStateDescriptor,
+    ListState,
+    ListStateDescriptor,
+    MapState,
+    MapStateDescriptor,
+    MergingStateDescriptor,
+    ReducingState,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueState,
+    ValueStateDescriptor,
+)
+
+__all__ = ["StateStore", "merge_values", "open_state"]
+
+# Any in this module: the descriptor that a user holds gives the type; behind it lies untyped data.
+
+
+class StateStore:
+    """State by name in a dictionary, as :class:`windrow.state.KeyedStateStore`."""
+
+    __slots__ = ("_cells",)
+
+    def __init__(self, cells: dict[str, Any]) -> None:
+        self._cells = cells
+
+    @overload
+    def get_state(self, descriptor: ValueStateDescriptor[Any]) -> ValueState[Any]: ...
+    @overload
+    def get_state(self, descriptor: ListStateDescriptor[Any]) -> ListState[Any]: ...
+    @overload
+    def get_state(self, descriptor: MapStateDescriptor[Any, Any]) -> MapState[Any, Any]: ...
+    @overload
+    def get_state(self, descriptor: ReducingStateDescriptor[Any]) -> ReducingState[Any]: ...
+    @overload
+    def get_state(self, descriptor: AggregatingStateDescriptor[Any, Any, Any]) -> AggregatingState[Any, Any]: ...
+    def get_state(self, descriptor: StateDescriptor) -> Any:
+        """The handle on the state that ``descriptor`` names."""
+        return open_state(self._cells, descriptor, descriptor.name)
+
+
+def open_state(cells: dict[str, Any], descriptor: StateDescriptor, name: str) -> Any:
+    """The handle on ``cells[name]`` that ``descriptor`` asks for."""
+    if isinstance(descriptor, ReducingStateDescriptor):
+        return _Reducing(cells, name, descriptor.reduce_function)
+    if isinstance(descriptor, ValueStateDescriptor):
+        return _Value(cells, name)
+    if isinstance(descriptor, ListStateDescriptor):
+        return _List(cells, name)
+    if isinstance(descriptor, MapStateDescriptor):
+        return _Map(cells, name)
+    if isinstance(descriptor, AggregatingStateDescriptor):
+        return _Aggregating(cells, name, descriptor.aggregate_function)
+    raise InvalidArgumentError(
+        "state is asked for by a descriptor",
+        given=descriptor,
+        expected="a Value-, List-, Map-, Reducing- or AggregatingStateDescriptor",
+    )
+
+
+def merge_values(descriptor: MergingStateDescriptor, first: Any, second: Any) -> Any:
+    """The stored form of two pieces of state as one; ``first`` began earlier."""
+    if isinstance(descriptor, ReducingStateDescriptor):
+        return descriptor.reduce_function(first, second)
+    if isinstance(descriptor, AggregatingStateDescriptor):
+        return descriptor.aggregate_function.merge(first, second)
+    if isinstance(descriptor, ListStateDescriptor):
+        return first + second
+    raise InvalidArgumentError(
+        "this kind of state cannot be merged",
+        given=descriptor,
+        expected="a List-, Reducing- or AggregatingStateDescriptor",
+    )
+
+
+class _Cell:
+    __slots__ = ("_cells", "_name")
+
+    def __init__(self, cells: dict[str, Any], name: str) -> None:
+        self._cells = cells
+        self._name = name
+
+    def clear(self) -> None:
+        """Forget what is stored."""
+        self._cells.pop(self._name, None)
+
+
+class _Value(_Cell):
+    __slots__ = ()
+
+    def value(self) -> Any:
+        return self._cells.get(self._name)
+
+    def update(self, value: Any) -> None:
+        self._cells[self._name] = value
+
+
+class _List(_Cell):
+    __slots__ = ()
+
+    def get(self) -> list[Any]:
+        return list(self._cells.get(self._name, ()))
+
+    def add(self, value: Any) -> None:
+        self._cells.setdefault(self._name, []).append(value)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        added = list(values)
+        if added:
+            self._cells.setdefault(self._name, []).extend(added)
+
+    def update(self, values: Iterable[Any]) -> None:
+        replaced = list(values)
+        if replaced:
+            self._cells[self._name] = replaced
+        else:
+            self.clear()
+
+
+class _Map(_Cell):
+    __slots__ = ()
+
+    def get(self, key: Any) -> Any:
+        return self._cells.get(self._name, _EMPTY).get(key)
+
+    def put(self, key: Any, value: Any) -> None:
+        self._cells.setdefault(self._name, {})[key] = value
+
+    def remove(self, key: Any) -> None:
+        held = self._cells.get(self._name)
+        if held is not None:
+            held.pop(key, None)
+            if not held:
+                self.clear()
+
+    def contains(self, key: Any) -> bool:
+        return key in self._cells.get(self._name, _EMPTY)
+
+    # Iteration goes over a copy, so that a loop may change the map.
+    def keys(self) -> Iterator[Any]:
+        return iter(list(self._cells.get(self._name, _EMPTY).keys()))
+
+    def values(self) -> Iterator[Any]:
+        return iter(list(self._cells.get(self._name, _EMPTY).values()))
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        return iter(list(self._cells.get(self._name, _EMPTY).items()))
+
+    def is_empty(self) -> bool:
+        return self._name not in self._cells
+
+
+_EMPTY: dict[Any, Any] = {}
+
+
+class _Reducing(_Cell):
+    __slots__ = ("_reduce",)
+
+    def __init__(self, cells: dict[str, Any], name: str, reduce: Callable[[Any, Any], Any]) -> None:
+        super().__init__(cells, name)
+        self._reduce = reduce
+
+    def get(self) -> Any:
+        return self._cells.get(self._name)
+
+    def add(self, value: Any) -> None:
+        cells = self._cells
+        name = self._name
+        cells[name] = self._reduce(cells[name], value) if name in cells else value
+
+
+class _Aggregating(_Cell):
+    __slots__ = ("_aggregate",)
+
+    def __init__(self, cells: dict[str, Any], name: str, aggregate: AggregateFunction[Any, Any, Any]) -> None:
+        super().__init__(cells, name)
+        self._aggregate = aggregate
+
+    def get(self) -> Any:
+        if self._name not in self._cells:
+            return None
+        return self._aggregate.get_result(self._cells[self._name])
+
+    def add(self, value: Any) -> None:
+        cells = self._cells
+        if self._name in cells:
+            accumulator = cells[self._name]
+        else:
+            accumulator = self._aggregate.create_accumulator()
+        cells[self._name] = self._aggregate.add(value, accumulator)

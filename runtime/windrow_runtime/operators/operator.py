@@ -1,0 +1,93 @@
+"""What every keyed step is at run time, whatever the engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol
+
+from windrow.functions import RuntimeContext
+from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.operators.metrics import Metrics
+from windrow_runtime.operators.state import OperatorState
+
+__all__ = ["KeyedOperator", "Output"]
+
+# Any in this module: an operator carries elements of every type.
+
+
+class Output(Protocol):
+    """Where an operator puts what it emits."""
+
+    def collect(self, value: Any, timestamp: int) -> None:
+        """Emit to the main output."""
+        ...
+
+    def side_output(self, tag: str, value: Any, timestamp: int | None) -> None:
+        """Emit to the side output of that name."""
+        ...
+
+
+class KeyedOperator(ABC):
+    """A keyed step at run time.
+
+    An engine opens it once, binds it to a state and an output, advances time and feeds elements; it may bind it to
+    another state (another key group) at any time between calls.
+
+    Attributes:
+        current_watermark: The watermark, in milliseconds.
+        current_processing_time: The clock, in milliseconds.
+        metrics: Counts what the step does. An engine may put its own in place before it opens the operator.
+    """
+
+    def __init__(self) -> None:
+        self.current_watermark = MIN_TIMESTAMP
+        self.current_processing_time = MIN_TIMESTAMP
+        self.state = OperatorState()
+        self.metrics = Metrics()
+
+    @abstractmethod
+    def open(self, runtime: RuntimeContext) -> None:
+        """Open the user's functions."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the user's functions."""
+
+    def bind(self, state: OperatorState, output: Output) -> None:
+        """Work on ``state`` and emit to ``output`` from now on. Time is set anew by the next advances."""
+        self.state = state
+        self.output = output
+        self.current_watermark = MIN_TIMESTAMP
+        self.current_processing_time = MIN_TIMESTAMP
+
+    @abstractmethod
+    def process_batch(
+        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
+    ) -> None:
+        """Take elements, in order, under the current watermark and clock."""
+
+    @abstractmethod
+    def on_event_timer(self, time: int, key: Hashable, namespace: Any) -> None:
+        """A timer in event time is due."""
+
+    @abstractmethod
+    def on_processing_timer(self, time: int, key: Hashable, namespace: Any) -> None:
+        """A timer in processing time is due."""
+
+    def advance_watermark(self, watermark: int) -> None:
+        """Set the watermark, which never falls, and fire the timers that are due, in order of their time.
+
+        Timers that are set while others fire, and that are due, fire too.
+        """
+        self.current_watermark = watermark = max(watermark, self.current_watermark)
+        pop_due = self.state.event_timers.pop_due
+        while (due := pop_due(watermark)) is not None:
+            self.on_event_timer(*due)
+
+    def advance_processing_time(self, now: int) -> None:
+        """Set the clock, which never falls, and fire the timers that are due, in order of their time."""
+        self.current_processing_time = now = max(now, self.current_processing_time)
+        pop_due = self.state.processing_timers.pop_due
+        while (due := pop_due(now)) is not None:
+            self.on_processing_timer(*due)

@@ -1,0 +1,222 @@
+"""What a keyed step keeps: contents and state of each key, and timers.
+
+Everything here is plain data, so that a snapshot is one pickle and a state can be swapped under an operator.
+"""
+
+from __future__ import annotations
+
+import heapq
+import pickle
+from collections.abc import Hashable, Iterator
+from typing import Any, Final
+
+from windrow.errors import IncompatibleStateError
+
+__all__ = ["NOTHING", "KeyState", "OperatorState", "TimerQueue", "WindowEntry"]
+
+# Any in this module: state holds values of every type that users choose.
+
+_FORMAT: Final = 1
+
+
+class _Nothing:
+    """The contents of a window that has none. A type of its own, since None may be an element."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NOTHING"
+
+    def __reduce__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING: Final = _Nothing()
+
+
+class WindowEntry:
+    """What one window of one key holds.
+
+    Attributes:
+        contents: The accumulator, reduced value or buffer; ``NOTHING`` for none.
+        born: The arrival number of the first element in the contents, which orders contents when windows merge.
+        trigger_state: The trigger's state by name.
+        window_state: The window function's per-window state by name.
+    """
+
+    __slots__ = ("born", "contents", "trigger_state", "window_state")
+
+    def __init__(
+        self,
+        contents: Any = NOTHING,
+        born: int = 0,
+        trigger_state: dict[str, Any] | None = None,
+        window_state: dict[str, Any] | None = None,
+    ) -> None:
+        self.contents = contents
+        self.born = born
+        self.trigger_state: dict[str, Any] = {} if trigger_state is None else trigger_state
+        self.window_state: dict[str, Any] = {} if window_state is None else window_state
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing would be lost without it."""
+        return self.contents is NOTHING and not self.trigger_state and not self.window_state
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return WindowEntry, (self.contents, self.born, self.trigger_state or None, self.window_state or None)
+
+
+class KeyState:
+    """What one key holds.
+
+    Attributes:
+        windows: The entries of its windows.
+        live: For merging windows, the windows that are alive, in the order in which they came to be.
+        arrivals: How many elements came, which numbers them.
+        state: State of the key itself by name.
+    """
+
+    __slots__ = ("arrivals", "live", "state", "windows")
+
+    def __init__(
+        self,
+        windows: dict[Any, WindowEntry] | None = None,
+        live: list[Any] | None = None,
+        arrivals: int = 0,
+        state: dict[str, Any] | None = None,
+    ) -> None:
+        self.windows: dict[Any, WindowEntry] = {} if windows is None else windows
+        self.live: list[Any] = [] if live is None else live
+        self.arrivals = arrivals
+        self.state: dict[str, Any] = {} if state is None else state
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing would be lost without it."""
+        return not self.windows and not self.live and not self.state
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return KeyState, (self.windows, self.live or None, self.arrivals, self.state or None)
+
+
+class TimerQueue:
+    """Timers of one time domain: unique by key, namespace and time; taken in order of time, then of registration."""
+
+    __slots__ = ("_active", "_heap", "_next")
+
+    def __init__(self) -> None:
+        # The heap may hold timers that were deleted, or deleted and set again; the number tells them apart.
+        self._active: dict[tuple[Hashable, Any, int], int] = {}
+        self._heap: list[tuple[int, int, Hashable, Any]] = []
+        self._next = 0
+
+    def register(self, key: Hashable, namespace: Any, time: int) -> None:
+        """Set a timer; once is enough."""
+        timer = (key, namespace, time)
+        if timer not in self._active:
+            number = self._next
+            self._next = number + 1
+            self._active[timer] = number
+            heapq.heappush(self._heap, (time, number, key, namespace))
+
+    def delete(self, key: Hashable, namespace: Any, time: int) -> None:
+        """Take a timer back; does nothing where it is not set."""
+        if self._active.pop((key, namespace, time), None) is not None and len(self._heap) > 64:
+            if len(self._heap) > 4 * len(self._active):
+                self._compact()
+
+    def pop_due(self, time: int) -> tuple[int, Hashable, Any] | None:
+        """Take the earliest timer at or before ``time``: its time, key and namespace."""
+        heap = self._heap
+        while heap and heap[0][0] <= time:
+            due, number, key, namespace = heapq.heappop(heap)
+            timer = (key, namespace, due)
+            if self._active.get(timer) == number:
+                del self._active[timer]
+                return due, key, namespace
+        return None
+
+    def earliest(self) -> int | None:
+        """The time of the earliest timer."""
+        heap = self._heap
+        while heap:
+            due, number, key, namespace = heap[0]
+            if self._active.get((key, namespace, due)) == number:
+                return due
+            heapq.heappop(heap)
+        return None
+
+    def __len__(self) -> int:
+        return len(self._active)
+
+    def __iter__(self) -> Iterator[tuple[Hashable, Any, int]]:
+        """Key, namespace and time of every timer, in order of registration."""
+        return iter(self._active)
+
+    def _compact(self) -> None:
+        self._heap = [(timer[2], number, timer[0], timer[1]) for timer, number in self._active.items()]
+        heapq.heapify(self._heap)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_timers, (list(self._active),)
+
+
+def _restore_timers(timers: list[tuple[Hashable, Any, int]]) -> TimerQueue:
+    queue = TimerQueue()
+    for key, namespace, time in timers:
+        queue.register(key, namespace, time)
+    return queue
+
+
+class OperatorState:
+    """All that a keyed step keeps for a set of keys: every key in the interpreter, one key group on Spark.
+
+    Attributes:
+        keys: State by key; a key with nothing to keep has no entry.
+        event_timers: Timers in event time.
+        processing_timers: Timers in processing time.
+        shared: State of the step itself, such as the stagger of its windows.
+    """
+
+    __slots__ = ("event_timers", "keys", "processing_timers", "shared")
+
+    def __init__(self) -> None:
+        self.keys: dict[Hashable, KeyState] = {}
+        self.event_timers = TimerQueue()
+        self.processing_timers = TimerQueue()
+        self.shared: dict[str, Any] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing would be lost without it."""
+        return not self.keys and not self.event_timers and not self.processing_timers and not self.shared
+
+    def earliest_event_timer(self) -> int | None:
+        """The time of the earliest timer in event time, in milliseconds."""
+        return self.event_timers.earliest()
+
+    def earliest_processing_timer(self) -> int | None:
+        """The time of the earliest timer in processing time, in milliseconds."""
+        return self.processing_timers.earliest()
+
+    def dump(self) -> bytes:
+        """The state as bytes."""
+        parts = (_FORMAT, self.keys, self.event_timers, self.processing_timers, self.shared)
+        return pickle.dumps(parts, protocol=pickle.HIGHEST_PROTOCOL)
+
+    @classmethod
+    def load(cls, data: bytes) -> OperatorState:
+        """The state that :meth:`dump` gave. The bytes must come from a place that only windrow writes.
+
+        Raises:
+            IncompatibleStateError: If the bytes are of another format.
+        """
+        parts = pickle.loads(data)  # noqa: S301  read from the checkpoint that windrow itself wrote
+        if not isinstance(parts, tuple) or not parts or parts[0] != _FORMAT:
+            raise IncompatibleStateError(
+                "the stored state has another format", given=str(parts)[:80], expected=f"format {_FORMAT}"
+            )
+        state = cls()
+        _, state.keys, state.event_timers, state.processing_timers, state.shared = parts
+        return state

@@ -1,0 +1,115 @@
+"""A pipeline as an engine sees it: sources, keyed steps and sinks, with fragments of stateless steps between them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from windrow.plan import (
+    KeyByNode,
+    Node,
+    Pipeline,
+    ReturnsNode,
+    SideOutputNode,
+    SinkNode,
+    SourceNode,
+    Step,
+    TimestampsNode,
+    WindowNode,
+)
+
+__all__ = ["Port", "Topology"]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An output of a source or a keyed step.
+
+    Attributes:
+        step: The id of the step.
+        tag: The name of the side output; None: the main output.
+    """
+
+    step: str
+    tag: str | None = None
+
+
+class Topology:
+    """The boundaries of a pipeline. It pickles with the pipeline.
+
+    Attributes:
+        pipeline: The pipeline.
+        sources: The sources.
+        keyed: The keyed steps, those that others read from first.
+        sinks: The sinks.
+        timestamps: The steps that make watermarks.
+        levels: For each keyed step by id, 1 if it reads from no other keyed step, else one more than those it reads.
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        steps = pipeline.steps
+        self._by_id = {step.id: step for step in steps}
+        self.sources = tuple(step for step in steps if isinstance(step.node, SourceNode))
+        self.keyed = tuple(step for step in steps if is_keyed(step.node))
+        self.sinks = tuple(step for step in steps if isinstance(step.node, SinkNode))
+        self.timestamps = tuple(step for step in steps if isinstance(step.node, TimestampsNode))
+        self._readers: defaultdict[str, list[Step]] = defaultdict(list)
+        for step in steps:
+            for source in step.inputs:
+                self._readers[source].append(step)
+        self.levels = self._levels()
+
+    def step(self, identifier: str) -> Step:
+        """The step with that id."""
+        return self._by_id[identifier]
+
+    def readers(self, step: Step) -> list[Step]:
+        """The steps that read the main output of ``step``; side outputs are read through their port."""
+        return [reader for reader in self._readers[step.id] if not isinstance(reader.node, SideOutputNode)]
+
+    def side_outputs(self, step: Step) -> list[Step]:
+        """The steps that take a side output of ``step``, also behind a ``returns``."""
+        found: list[Step] = []
+        for reader in self._readers[step.id]:
+            if isinstance(reader.node, SideOutputNode):
+                found.append(reader)
+                found.extend(self.side_outputs(reader))
+            elif isinstance(reader.node, ReturnsNode):
+                found.extend(self.side_outputs(reader))
+        return found
+
+    def entries(self, port: Port) -> list[Step]:
+        """The steps that read from a port."""
+        step = self.step(port.step)
+        if port.tag is None:
+            return self.readers(step)
+        taps: list[Step] = []
+        for tap in self.side_outputs(step):
+            if isinstance(tap.node, SideOutputNode) and tap.node.tag.name == port.tag:
+                taps.extend(self.readers(tap))
+        return taps
+
+    def ports(self, step: Step) -> list[Port]:
+        """The outputs of a source or a keyed step that somebody reads."""
+        tags = {tap.node.tag.name for tap in self.side_outputs(step) if isinstance(tap.node, SideOutputNode)}
+        main = [Port(step.id)] if self.readers(step) else []
+        return main + [Port(step.id, tag) for tag in sorted(tags)]
+
+    def _levels(self) -> dict[str, int]:
+        depth: dict[str, int] = {}
+        for step in self.pipeline.steps:
+            above = max((depth[source] for source in step.inputs), default=0)
+            depth[step.id] = above + 1 if is_keyed(step.node) else above
+        return {step.id: depth[step.id] for step in self.keyed}
+
+
+def is_keyed(node: Node) -> bool:
+    """Whether a step keeps state by key, and so is a boundary."""
+    return isinstance(node, WindowNode)
+
+
+def key_step(topology: Topology, step: Step) -> Step | None:
+    """The ``key_by`` in front of a keyed step; None where the stream has no keys."""
+    source = topology.step(step.inputs[0])
+    return source if isinstance(source.node, KeyByNode) else None

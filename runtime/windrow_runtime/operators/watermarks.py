@@ -1,0 +1,72 @@
+"""Watermarks at run time: what each timestamp-assigning step has reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from windrow.plan import Step, TimestampsNode
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.watermarks import BoundedOutOfOrdernessWatermarks
+
+__all__ = ["WatermarkTracker", "combined_watermark"]
+
+
+class WatermarkTracker:
+    """The generator of one step, and the highest watermark that it gave.
+
+    Attributes:
+        current: The highest watermark so far, in milliseconds.
+        idle: Whether the step has been silent for longer than its strategy allows.
+    """
+
+    def __init__(self, step: Step, node: TimestampsNode) -> None:
+        self.step = step
+        self.current = MIN_TIMESTAMP
+        self.idle = False
+        self._idleness = node.strategy.idleness
+        self._generator = node.strategy.create_generator()
+        self._last_active: int | None = None
+        self._active = False
+
+    # Any: elements of every type pass.
+    def observe(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
+        """Show elements to the generator."""
+        self._active = True
+        generator = self._generator
+        if type(generator) is BoundedOutOfOrdernessWatermarks:
+            generator.observe(max(timestamps))
+            return
+        for value, timestamp in zip(values, timestamps, strict=True):
+            generator.on_event(value, timestamp, self)
+
+    def emit_watermark(self, watermark: int) -> None:
+        """Take a watermark from the generator; it never falls."""
+        if watermark > self.current:
+            self.current = min(watermark, MAX_TIMESTAMP)
+
+    def end_batch(self, now: int) -> None:
+        """Let the generator emit, and see whether the step has fallen silent.
+
+        Args:
+            now: The clock, in milliseconds.
+        """
+        self._generator.on_periodic_emit(self)
+        if self._active or self._last_active is None:
+            self._last_active = now
+            self.idle = False
+        elif self._idleness is not None and now - self._last_active >= self._idleness:
+            self.idle = True
+        self._active = False
+
+
+def combined_watermark(trackers: Iterable[WatermarkTracker]) -> int:
+    """The watermark of a plan: the lowest of its steps, those that are idle left out.
+
+    When all are idle the highest of them counts, as Flink's valve does: nobody holds anything back.
+    """
+    known = list(trackers)
+    active = [tracker.current for tracker in known if not tracker.idle]
+    if active:
+        return min(active)
+    return max((tracker.current for tracker in known), default=MIN_TIMESTAMP)

@@ -1,0 +1,367 @@
+"""The general window operator: the reference for every faster form."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from copy import copy
+from typing import Any
+
+from windrow.errors import (
+    MissingTimestampError,
+    UnsupportedOperationError,
+    UserFunctionError,
+    WindrowError,
+)
+from windrow.functions import RichFunction, RuntimeContext
+from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.triggers import MergingTrigger
+from windrow.windows import MergingWindowAssigner
+from windrow_runtime.operators.contents import ArrivalContents, contents_for
+from windrow_runtime.operators.contexts import TimeContext, TriggerContextImpl, WindowContextImpl
+from windrow_runtime.operators.merging import Merged, add_window
+from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.operators.state import NOTHING, KeyState, WindowEntry
+
+__all__ = ["WindowOperator"]
+
+# Any in this module: windows, elements and results of every type pass through.
+
+
+class WindowOperator(KeyedOperator):
+    """Assigns elements to windows, asks the trigger, evaluates and cleans up: Flink's window operator in meaning.
+
+    Counts ``late_records_dropped``.
+    """
+
+    def __init__(self, step: Step, node: WindowNode) -> None:
+        super().__init__()
+        self.step = step
+        self.node = node
+        # A copy: a staggered assigner fixes its shift at the first element, and the plan must not change.
+        self.assigner = copy(node.assigner)
+        self.trigger = node.effective_trigger
+        self.is_event_time = self.assigner.is_event_time
+        self.lateness = (node.allowed_lateness or 0) if self.is_event_time else 0
+        self.evictor = node.evictor
+        self.function = node.function
+        self.process = node.function.process
+        self.merging = self.assigner if isinstance(self.assigner, MergingWindowAssigner) else None
+        self.contents = contents_for(
+            node.function, evicting=node.evictor is not None, merging=self.merging is not None
+        )
+        self._time = TimeContext(self)
+        self._trigger_context = TriggerContextImpl(self)
+        self._window_context = WindowContextImpl(self, self.merging is not None)
+        self._rich = [part for part in self._user_parts() if isinstance(part, RichFunction)]
+
+    def _user_parts(self) -> list[object]:
+        spec = self.function
+        parts: list[object] = [spec.process, self.assigner, self.trigger, self.evictor]
+        if isinstance(spec, ReduceSpec):
+            parts.append(spec.reduce)
+        elif isinstance(spec, AggregateSpec):
+            parts.append(spec.aggregate)
+        return parts
+
+    # The life of the step
+
+    def open(self, runtime: RuntimeContext) -> None:
+        for function in self._rich:
+            function.open(runtime)
+
+    def close(self) -> None:
+        for function in self._rich:
+            function.close()
+
+    # Elements
+
+    def process_batch(
+        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
+    ) -> None:
+        process = self.process_element
+        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+            process(key, value, timestamp)
+
+    def process_element(self, key: Hashable, value: Any, timestamp: int | None) -> None:
+        """Take one element."""
+        try:
+            self._process_element(key, value, timestamp)
+        except WindrowError as error:
+            raise error.at(self.step.where) from error.__cause__
+        except Exception as error:
+            raise self._failed(error, f"key {key!r}, element {value!r:.200}") from error
+
+    def _process_element(self, key: Hashable, value: Any, timestamp: int | None) -> None:
+        if timestamp is None:
+            if self.is_event_time:
+                raise MissingTimestampError(
+                    "an element without a timestamp reached an event-time window",
+                    given=f"{value!r:.200}",
+                    expected="a timestamp on every element",
+                    hint="assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
+                )
+            stamp = MIN_TIMESTAMP
+        else:
+            stamp = timestamp
+        keys = self.state.keys
+        held = keys.get(key)
+        key_state = KeyState() if held is None else held
+        skipped = True
+        for assigned in self.assigner.assign_windows(value, stamp, self._time):
+            window = assigned
+            if self.merging is not None:
+                window = self._add_to_live(key, key_state, assigned)
+                if self.is_late(window):
+                    key_state.live.remove(window)
+                    continue
+            elif self.is_late(window):
+                continue
+            skipped = False
+            self._add(key, key_state, window, value, timestamp, stamp)
+        if held is None:
+            if not key_state.is_empty:
+                keys[key] = key_state
+        elif key_state.is_empty:
+            del keys[key]
+        if skipped and self.is_event_time and stamp + self.lateness <= self.current_watermark:
+            self._late(value, timestamp)
+
+    def _add(
+        self, key: Hashable, key_state: KeyState, window: Any, value: Any, timestamp: int | None, stamp: int
+    ) -> None:
+        entry = key_state.windows.get(window)
+        if entry is None:
+            entry = key_state.windows[window] = WindowEntry()
+        if entry.contents is NOTHING:
+            entry.born = key_state.arrivals
+        entry.contents = self.contents.add(entry.contents, value, timestamp, key_state.arrivals)
+        key_state.arrivals += 1
+        context = self._trigger_context.at(key, window, entry)
+        result = self.trigger.on_element(value, stamp, window, context)
+        if result.is_fire:
+            self._fire(key, key_state, window, entry)
+        if result.is_purge:
+            entry.contents = NOTHING
+            if entry.is_empty:
+                del key_state.windows[window]
+        self._register_cleanup(key, window)
+
+    def _late(self, value: Any, timestamp: int | None) -> None:
+        if self.node.late_tag is not None:
+            self.output.side_output(self.node.late_tag.name, value, timestamp)
+        else:
+            self.metrics.count("late_records_dropped")
+
+    # Merging
+
+    def _add_to_live(self, key: Hashable, key_state: KeyState, window: Any) -> Any:
+        assert self.merging is not None
+        result, merges = add_window(key_state.live, window, self.merging)
+        for merge in merges:
+            self._merge(key, key_state, merge)
+        return result
+
+    def _merge(self, key: Hashable, key_state: KeyState, merge: Merged[Any]) -> None:
+        into = merge.into
+        self._check_merge(into)
+        windows = key_state.windows
+        entries = [windows[source] for source in merge.sources if source in windows]
+        target = windows.get(into)
+        if target is None:
+            target = WindowEntry()
+        context = self._trigger_context.at(key, into, target)
+        context.merged = entries
+        assert isinstance(self.trigger, MergingTrigger)
+        self.trigger.on_merge(into, context)
+        context.merged = []
+        for source in merge.sources:
+            if source != into:
+                entry = windows.get(source)
+                self.trigger.clear(
+                    source, context.at(key, source, WindowEntry() if entry is None else entry)
+                )
+                self._delete_cleanup(key, source)
+        self._merge_contents(entries, target)
+        for source in merge.sources:
+            windows.pop(source, None)
+        if not target.is_empty:
+            windows[into] = target
+
+    def _check_merge(self, into: Any) -> None:
+        end = into.max_timestamp()
+        if self.is_event_time:
+            if end + self.lateness <= self.current_watermark:
+                raise UnsupportedOperationError(
+                    "windows merged into one that is already past the watermark",
+                    given=f"{into}, watermark {self.current_watermark}, lateness {self.lateness} ms",
+                    expected="a merged window whose last timestamp, with the lateness, is after the watermark",
+                )
+        elif end <= self.current_processing_time:
+            raise UnsupportedOperationError(
+                "windows merged into one that is already past the clock",
+                given=f"{into}, processing time {self.current_processing_time}",
+                expected="a merged window whose last timestamp is after the processing time",
+            )
+
+    def _merge_contents(self, entries: list[WindowEntry], target: WindowEntry) -> None:
+        filled = sorted((entry for entry in entries if entry.contents is not NOTHING), key=_born)
+        if not filled:
+            return
+        contents = filled[0].contents
+        for entry in filled[1:]:
+            contents = self.contents.merge(contents, entry.contents)
+        target.contents = contents
+        target.born = filled[0].born
+
+    # Timers
+
+    def on_event_timer(self, time: int, key: Hashable, namespace: Any) -> None:
+        self._on_timer(time, key, namespace, event_time=True)
+
+    def on_processing_timer(self, time: int, key: Hashable, namespace: Any) -> None:
+        self._on_timer(time, key, namespace, event_time=False)
+
+    def _on_timer(self, time: int, key: Hashable, window: Any, *, event_time: bool) -> None:
+        try:
+            self._fire_timer(time, key, window, event_time)
+        except WindrowError as error:
+            raise error.at(self.step.where) from error.__cause__
+        except Exception as error:
+            raise self._failed(error, f"key {key!r}, window {window}") from error
+
+    def _fire_timer(self, time: int, key: Hashable, window: Any, event_time: bool) -> None:
+        keys = self.state.keys
+        key_state = keys.get(key)
+        if self.merging is not None and (key_state is None or window not in key_state.live):
+            # A timer that the trigger left behind when its window merged away or was cleaned up.
+            return
+        if key_state is None:
+            key_state = KeyState()
+        entry = key_state.windows.get(window)
+        if entry is None:
+            entry = WindowEntry()
+        context = self._trigger_context.at(key, window, entry)
+        if event_time:
+            result = self.trigger.on_event_time(time, window, context)
+        else:
+            result = self.trigger.on_processing_time(time, window, context)
+        if result.is_fire and entry.contents is not NOTHING:
+            self._fire(key, key_state, window, entry)
+        if result.is_purge:
+            entry.contents = NOTHING
+        if event_time == self.is_event_time and time == self.cleanup_time(window):
+            self._clear(key, key_state, window, entry)
+        if entry.is_empty:
+            key_state.windows.pop(window, None)
+        else:
+            key_state.windows[window] = entry
+        if key_state.is_empty:
+            keys.pop(key, None)
+        else:
+            keys[key] = key_state
+
+    def _clear(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry) -> None:
+        entry.contents = NOTHING
+        self.trigger.clear(window, self._trigger_context.at(key, window, entry))
+        if self.process is not None:
+            self.process.clear(self._window_context.at(window, entry, key_state.state))
+        entry.window_state.clear()
+        entry.trigger_state.clear()
+        if self.merging is not None:
+            key_state.live.remove(window)
+
+    # Firing
+
+    def _fire(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry) -> None:
+        if self.evictor is not None:
+            self._fire_evicting(key, key_state, window, entry)
+            return
+        self._evaluate(key, key_state, window, entry, self.contents.elements(entry.contents))
+
+    def _fire_evicting(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry) -> None:
+        assert self.evictor is not None
+        contents = self.contents
+        assert isinstance(contents, ArrivalContents)
+        elements = contents.timestamped(entry.contents)
+        evicted = set(self.evictor.evict_before(elements, len(elements), window, self._time))
+        kept = _without(entry.contents, evicted)
+        computed = self._compute(contents.elements(kept))
+        if computed is not None:
+            self._evaluate(key, key_state, window, entry, computed)
+        elements = contents.timestamped(kept)
+        evicted = set(self.evictor.evict_after(elements, len(elements), window, self._time))
+        kept = _without(kept, evicted)
+        entry.contents = kept or NOTHING
+
+    def _compute(self, elements: Sequence[Any]) -> Sequence[Any] | None:
+        """What a reduce or an aggregate makes of buffered elements; None where a reduce has nothing to reduce."""
+        spec = self.function
+        if isinstance(spec, ReduceSpec):
+            if not elements:
+                return None
+            value = elements[0]
+            for element in elements[1:]:
+                value = spec.reduce(value, element)
+            return (value,)
+        if isinstance(spec, AggregateSpec):
+            accumulator = spec.aggregate.create_accumulator()
+            for element in elements:
+                accumulator = spec.aggregate.add(element, accumulator)
+            return (spec.aggregate.get_result(accumulator),)
+        return elements
+
+    def _evaluate(
+        self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, elements: Sequence[Any]
+    ) -> None:
+        collect = self.output.collect
+        timestamp = window.max_timestamp()
+        if self.process is None:
+            for element in elements:
+                collect(element, timestamp)
+            return
+        context = self._window_context.at(window, entry, key_state.state)
+        for result in self.process.process(key, context, elements):
+            collect(result, timestamp)
+
+    # Cleanup
+
+    def cleanup_time(self, window: Any) -> int:
+        """When the window goes: its last timestamp, plus the lateness in event time.
+
+        May lie beyond the highest timestamp, which means never.
+        """
+        end: int = window.max_timestamp()
+        return end + self.lateness
+
+    def is_late(self, window: Any) -> bool:
+        """Whether the window is gone for good: event time only."""
+        return self.is_event_time and self.cleanup_time(window) <= self.current_watermark
+
+    def _register_cleanup(self, key: Hashable, window: Any) -> None:
+        time = self.cleanup_time(window)
+        if time < MAX_TIMESTAMP:
+            timers = self.state.event_timers if self.is_event_time else self.state.processing_timers
+            timers.register(key, window, time)
+
+    def _delete_cleanup(self, key: Hashable, window: Any) -> None:
+        timers = self.state.event_timers if self.is_event_time else self.state.processing_timers
+        timers.delete(key, window, self.cleanup_time(window))
+
+    def _failed(self, error: Exception, what: str) -> UserFunctionError:
+        return UserFunctionError(
+            f"a function of the step raised {type(error).__name__}: {error}",
+            given=what,
+            where=self.step.where,
+            hint="the original error is the cause, with its traceback",
+        )
+
+
+def _born(entry: WindowEntry) -> int:
+    return entry.born
+
+
+def _without(entries: list[Any], evicted: set[int]) -> list[Any]:
+    if not evicted:
+        return entries
+    return [entry for position, entry in enumerate(entries) if position not in evicted]

@@ -1,0 +1,79 @@
+"""How workers name the user's classes to each other.
+
+Pickle names a class by its module. That fails in a Spark worker for the classes of the user's main program, because a
+worker's ``__main__`` is Spark's own, and for classes made inside functions. Spark ships both kinds by value with the
+functions that use them; so each process that gets them registers them here, and from then on values of these classes
+travel under the class's name. Classes that nobody registered go by value, which works and is slow.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from pyspark import cloudpickle
+
+__all__ = ["class_name", "find_class", "pickle_any", "register_classes"]
+
+_PROTOCOL = 5
+_MAIN = "__main__"
+_registered: dict[str, type[Any]] = {}  # Any: classes of the user's
+
+
+def register_classes(kinds: Iterable[type[Any]]) -> None:
+    """Makes classes known by their name in this process, on the driver and in workers alike.
+
+    Classes of the main program are also put where pickle looks for them.
+    """
+    main = sys.modules[_MAIN]
+    for kind in kinds:
+        name = _full_name(kind)
+        if _registered.get(name) is kind:
+            continue
+        _registered[name] = kind
+        _reference.cache_clear()
+        _resolve.cache_clear()
+        if kind.__module__ == _MAIN and "." not in kind.__qualname__ and not hasattr(main, kind.__qualname__):
+            setattr(main, kind.__qualname__, kind)
+
+
+def class_name(kind: type[Any]) -> bytes:
+    """What to send for a class. Undone by :func:`find_class`, in this process or another."""
+    return _reference(kind)
+
+
+def find_class(reference: bytes) -> type[Any]:
+    """The class that :func:`class_name` named."""
+    return _resolve(reference)
+
+
+def pickle_any(value: object) -> bytes:
+    """Pickles; what pickle cannot name (a lambda, a class that is not registered) goes by value."""
+    try:
+        return pickle.dumps(value, _PROTOCOL)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        by_value: bytes = cloudpickle.dumps(value, _PROTOCOL)
+        return by_value
+
+
+def _full_name(kind: type[Any]) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+@lru_cache(maxsize=1024)
+def _reference(kind: type[Any]) -> bytes:
+    name = _full_name(kind)
+    if _registered.get(name) is kind:
+        return b"@" + name.encode()
+    return pickle_any(kind)
+
+
+@lru_cache(maxsize=1024)
+def _resolve(reference: bytes) -> type[Any]:
+    if reference.startswith(b"@"):
+        return _registered[reference[1:].decode()]
+    kind: type[Any] = pickle.loads(reference)
+    return kind

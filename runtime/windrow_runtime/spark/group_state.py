@@ -1,0 +1,105 @@
+"""What is stored for one key group, as bytes.
+
+The layout is fixed and holds nothing that has to be unpickled; what the steps store is theirs. All numbers are
+little-endian::
+
+    magic        4 bytes    b"WDRW"
+    version      u16
+    fingerprint 16 bytes    of the plan
+    watermark    i64        the watermark at the last call
+    timer        i64        the Spark timer that is registered, in Spark's milliseconds; 0: none
+    then for each step: length of its id (u16), length of its state (u32), its earliest timer (i64), id, state
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Final
+
+from windrow.errors import IncompatibleStateError
+from windrow.time import MIN_TIMESTAMP
+
+__all__ = ["FINGERPRINT_BYTES", "FORMAT_VERSION", "GroupState", "StepState"]
+
+FORMAT_VERSION: Final = 1
+FINGERPRINT_BYTES: Final = 16
+
+_MAGIC = b"WDRW"
+_HEADER = struct.Struct("<4sH16sqq")
+_STEP = struct.Struct("<HIq")
+
+
+@dataclass(slots=True)
+class StepState:
+    """The state of one step in one key group.
+
+    Attributes:
+        data: As the step's operator wrote it.
+        earliest_timer: When its earliest event timer is due; None: it has none.
+    """
+
+    data: bytes
+    earliest_timer: int | None
+
+
+@dataclass(slots=True)
+class GroupState:
+    """The state of one key group at one level of the query."""
+
+    watermark: int = MIN_TIMESTAMP
+    timer: int = 0
+    steps: dict[str, StepState] = field(default_factory=dict)
+
+    def dump(self, fingerprint: bytes) -> bytes:
+        """As bytes."""
+        parts = [_HEADER.pack(_MAGIC, FORMAT_VERSION, fingerprint, self.watermark, self.timer)]
+        for step_id, step in self.steps.items():
+            name = step_id.encode()
+            # The lowest number stands for "none"; a timer there is due just as well one millisecond later.
+            timer = MIN_TIMESTAMP if step.earliest_timer is None else max(step.earliest_timer, MIN_TIMESTAMP + 1)
+            parts += (_STEP.pack(len(name), len(step.data), timer), name, step.data)
+        return b"".join(parts)
+
+    @staticmethod
+    def load(data: bytes, fingerprint: bytes) -> GroupState:
+        """From bytes.
+
+        Raises:
+            IncompatibleStateError: If these are not ours, of an unknown version, of another plan, or damaged.
+        """
+        if len(data) < _HEADER.size or not data.startswith(_MAGIC):
+            raise IncompatibleStateError(
+                "stored state was not written by windrow", given=data[:16].hex(), expected=f"bytes that begin {_MAGIC!r}"
+            )
+        _, version, stored, watermark, timer = _HEADER.unpack_from(data)
+        if version != FORMAT_VERSION:
+            raise IncompatibleStateError(
+                "stored state has an unknown format version",
+                given=version,
+                expected=f"version {FORMAT_VERSION}",
+                hint="run with the version of windrow that wrote the checkpoint, or use a new checkpoint",
+            )
+        if stored != fingerprint:
+            raise IncompatibleStateError(
+                "stored state belongs to another plan",
+                given=stored.hex(),
+                expected=fingerprint.hex(),
+                hint="use a new checkpoint for a changed plan",
+            )
+        state = GroupState(watermark, timer)
+        position = _HEADER.size
+        try:
+            while position < len(data):
+                name_length, length, earliest = _STEP.unpack_from(data, position)
+                position += _STEP.size
+                name_end = position + name_length
+                end = name_end + length
+                if end > len(data):
+                    raise IncompatibleStateError("stored state is cut off", given=len(data), expected=f"{end} bytes")
+                step = StepState(data[name_end:end], None if earliest == MIN_TIMESTAMP else earliest)
+                state.steps[data[position:name_end].decode()] = step
+                position = end
+        except (struct.error, UnicodeDecodeError) as error:
+            raise IncompatibleStateError("stored state is damaged", given=data[position : position + 16].hex()) from error
+        return state

@@ -1,0 +1,244 @@
+"""Runs the keyed steps of a level on one key group after another, without a word of Spark's API.
+
+The order within a group and a batch is Flink's::
+
+    previous watermark   elements that timers upstream emitted
+                         -> the watermark advances, timers fire
+    new watermark        elements that upstream emitted for the batch's elements
+
+What is emitted before the last line reaches the next level before its watermark advances; the rest after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
+from windrow_runtime.operators.state import OperatorState
+from windrow_runtime.spark.event_clock import encode_timer
+from windrow_runtime.spark.group_state import GroupState, StepState
+from windrow_runtime.spark.level import KeyedStep, Level
+from windrow_runtime.spark.packer import Packer
+from windrow_runtime.spark.payload import KeyedElements, Phase, pack_elements, sequence_number, unpack_keyed
+from windrow_runtime.spark.rows import COUNTERS, PackedRow
+
+__all__ = ["GroupTask", "GroupUpdate"]
+
+# Any: elements, keys and states are of the user's types.
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUpdate:
+    """What to store for a group after a batch.
+
+    Attributes:
+        data: Its state; None: it has none any more.
+        old_timer: The Spark timer to delete, 0 for none.
+        new_timer: The Spark timer to register, 0 for none.
+    """
+
+    data: bytes | None
+    old_timer: int
+    new_timer: int
+
+
+class _Collector:
+    """What one step emits, until it is run through the fragment behind the step."""
+
+    def __init__(self, step: KeyedStep) -> None:
+        self._step = step
+        self._values: list[Any] = []
+        self._timestamps: list[int | None] = []
+        self._sides: dict[str, tuple[list[Any], list[int | None]]] = {tag: ([], []) for tag in step.side_outputs}
+
+    def collect(self, value: Any, timestamp: int | None) -> None:
+        self._values.append(value)
+        self._timestamps.append(timestamp)
+
+    def side_output(self, tag: str, value: Any, timestamp: int | None) -> None:
+        # A side output that nobody reads is dropped, as in Flink.
+        side = self._sides.get(tag)
+        if side is not None:
+            side[0].append(value)
+            side[1].append(timestamp)
+
+    def drain(self, packer: Packer) -> None:
+        """Runs what was emitted through the fragments, and hands the results to ``packer``."""
+        if self._values:
+            if self._step.output is not None:
+                for target, values, timestamps in self._step.output.run(self._values, self._timestamps):
+                    packer.add(target, values, timestamps)
+            # New lists: a fragment without steps hands on the very lists that it was given.
+            self._values, self._timestamps = [], []
+        for tag, (side_values, side_timestamps) in self._sides.items():
+            if side_values:
+                for target, values, timestamps in self._step.side_outputs[tag].run(side_values, side_timestamps):
+                    packer.add(target, values, timestamps)
+                self._sides[tag] = ([], [])
+
+
+class _StepRunner:
+    """One step in one task, on one group at a time."""
+
+    def __init__(self, step: KeyedStep) -> None:
+        self.step = step
+        self._operator = step.create()
+        self._metrics = Metrics()
+        self._operator.open(OperatorRuntimeContext(step.step_id, self._metrics))
+        self._collector = _Collector(step)
+        self._state: OperatorState | None = None
+        self._watermark = MIN_TIMESTAMP
+
+    def close(self) -> None:
+        self._operator.close()
+
+    def load(self, stored: StepState | None, watermark: int) -> None:
+        """Makes the operator ready for a group; ``watermark`` is that of the group's last call."""
+        self._state = OperatorState() if stored is None else OperatorState.load(stored.data)
+        self._watermark = watermark
+        self._operator.bind(self._state, self._collector)
+        # Not an advance: that would fire timers that were set behind this watermark, and wait for the next one.
+        self._operator.current_watermark = watermark
+
+    @property
+    def loaded(self) -> bool:
+        return self._state is not None
+
+    def advance(self, watermark: int, packer: Packer) -> None:
+        """Fires what is due; what it emits goes to ``packer``."""
+        if watermark > self._watermark:
+            self._watermark = watermark
+            self._operator.advance_watermark(watermark)
+            self._collector.drain(packer)
+
+    def process(self, elements: KeyedElements, packer: Packer) -> None:
+        """Takes elements; what it emits goes to ``packer``."""
+        self._operator.process_batch(elements.keys, elements.values, elements.timestamps)
+        self._collector.drain(packer)
+
+    def unload(self) -> StepState | None:
+        """What to store for the step; None: nothing."""
+        state, self._state = self._state, None
+        if state is None or state.is_empty:
+            return None
+        return StepState(state.dump(), state.earliest_event_timer())
+
+    def take_counts(self) -> list[tuple[str, str, int]]:
+        """What was counted since the last time: (step id, counter, increment)."""
+        return [(self.step.step_id, name, count) for name, count in self._metrics.drain().items() if count]
+
+
+class GroupTask:
+    """Runs a level's steps in one task.
+
+    Args:
+        level: The level.
+    """
+
+    def __init__(self, level: Level) -> None:
+        self._level = level
+        self._origin_of = {label: number for number, label in enumerate(level.groups.labels)}
+        self._runners = {step.number: _StepRunner(step) for step in level.steps}
+        self._packers = (
+            Packer(level.groups, level.hash_key, Phase.BEFORE_WATERMARK),
+            Packer(level.groups, level.hash_key, Phase.AFTER_WATERMARK),
+        )
+
+    def close(self) -> None:
+        """Closes the operators."""
+        for runner in self._runners.values():
+            runner.close()
+
+    def run_group(
+        self,
+        label: int,
+        data: bytes | None,
+        watermarks: tuple[int, int],
+        before: Sequence[bytes],
+        after: Sequence[bytes],
+    ) -> Iterator[PackedRow | GroupUpdate]:
+        """Runs one batch of one group. Gives rows for the next stage and, last, what to store.
+
+        Args:
+            label: The group's label.
+            data: Its stored state, None if it has none.
+            watermarks: The previous watermark and that of this batch. Only elements ``before`` need the previous one.
+            before: Payloads with elements that precede the watermark.
+            after: Payloads with elements that follow it.
+
+        Raises:
+            IncompatibleStateError: If the stored state cannot be read.
+        """
+        previous, watermark = watermarks
+        group = GroupState() if data is None else GroupState.load(data, self._level.fingerprint)
+        early, late = self._packers
+        origin = self._origin_of[label]
+        for packer in self._packers:
+            packer.start(origin, self._level.groups.service_label_of(label))
+
+        for payload in before:
+            for elements in unpack_keyed(payload):
+                runner = self._runner(elements.step, group)
+                runner.advance(previous, early)
+                runner.process(elements, early)
+            yield from early.full()
+        for number, runner in self._runners.items():
+            if runner.loaded or _is_due(group.steps.get(runner.step.step_id), watermark):
+                self._runner(number, group).advance(watermark, early)
+        yield from early.flush()
+        for payload in after:
+            for elements in unpack_keyed(payload):
+                runner = self._runner(elements.step, group)
+                runner.advance(watermark, early)
+                runner.process(elements, late)
+            yield from late.full()
+        yield from early.flush()
+        yield from late.flush()
+
+        counts: list[tuple[str, str, int]] = []
+        for runner in self._runners.values():
+            if runner.loaded:
+                counts += runner.take_counts()
+                left = runner.unload()
+                if left is None:
+                    group.steps.pop(runner.step.step_id, None)
+                else:
+                    group.steps[runner.step.step_id] = left
+        if counts:
+            yield self._count_row(origin, label, counts)
+        yield self._update(group, watermark)
+
+    def _runner(self, step: int, group: GroupState) -> _StepRunner:
+        runner = self._runners[step]
+        if not runner.loaded:
+            runner.load(group.steps.get(runner.step.step_id), group.watermark)
+        return runner
+
+    def _count_row(self, origin: int, label: int, counts: list[tuple[str, str, int]]) -> PackedRow:
+        payload = pack_elements(counts, [None] * len(counts))
+        number = sequence_number(Phase.AFTER_WATERMARK, origin, (1 << 30) - 1)
+        return PackedRow(self._level.groups.service_label_of(label), COUNTERS, number, payload)
+
+    def _update(self, group: GroupState, watermark: int) -> GroupUpdate:
+        old = group.timer
+        earliest = min(
+            (step.earliest_timer for step in group.steps.values() if step.earliest_timer is not None), default=None
+        )
+        if earliest is None or watermark == MAX_TIMESTAMP:
+            new = 0
+        else:
+            # A timer that was set at or behind the watermark is due when the watermark advances next.
+            new = encode_timer(max(earliest, watermark + 1))
+        changed = new != old
+        if not group.steps:
+            return GroupUpdate(None, old, 0)
+        group.watermark = watermark
+        group.timer = new
+        return GroupUpdate(group.dump(self._level.fingerprint), old if changed else 0, new if changed else 0)
+
+
+def _is_due(step: StepState | None, watermark: int) -> bool:
+    return step is not None and step.earliest_timer is not None and step.earliest_timer <= watermark

@@ -1,0 +1,92 @@
+"""Key groups: the units in which keyed state lives on Spark.
+
+Keys are hashed into a fixed number of groups, as in Flink, and Spark sees the groups only. Spark itself hashes a group's
+label to a shuffle partition, so the labels are chosen such that every partition gets equally many groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+
+__all__ = ["KeyGroups", "murmur3_int", "spark_partition"]
+
+_MASK = 0xFFFFFFFF
+_SPARK_SEED = 42
+
+
+def murmur3_int(value: int, seed: int = _SPARK_SEED) -> int:
+    """Spark's hash of an ``INT``: Murmur3 (x86, 32 bits) of one word, as a signed 32-bit number."""
+    mixed = (value & _MASK) * 0xCC9E2D51 & _MASK
+    mixed = (mixed << 15 | mixed >> 17) & _MASK
+    state = (seed & _MASK) ^ (mixed * 0x1B873593 & _MASK)
+    state = (state << 13 | state >> 19) & _MASK
+    state = (state * 5 + 0xE6546B64) & _MASK
+    state ^= 4  # the length in bytes
+    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
+    state ^= state >> 16
+    return state - (1 << 32) if state >> 31 else state
+
+
+def spark_partition(label: int, partitions: int) -> int:
+    """The shuffle partition to which Spark sends rows of the group ``label``."""
+    return murmur3_int(label) % partitions
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGroups:
+    """The groups of one query.
+
+    The number of partitions and of groups belongs to the stored state: with other numbers the keys would look for
+    their state in other groups. A restart takes them from the checkpoint.
+
+    Attributes:
+        partitions: Spark's shuffle partitions.
+        labels: The label of each group, by the group's number. Labels are not negative.
+        service_labels: For each partition one more group, with a negative label, that holds no keys. Its rows come
+            first in their partition, because Spark sorts by label.
+    """
+
+    partitions: int
+    labels: tuple[int, ...]
+    service_labels: tuple[int, ...] = field(repr=False)
+
+    @staticmethod
+    def balanced(partitions: int, per_partition: int) -> KeyGroups:
+        """So many groups in each of Spark's shuffle partitions."""
+        if partitions < 1 or per_partition < 1:
+            raise ValueError(f"at least one partition and one group: {partitions=}, {per_partition=}")
+        found: list[list[int]] = [[] for _ in range(partitions)]
+        missing = partitions * per_partition
+        for label in count():
+            labels = found[spark_partition(label, partitions)]
+            if len(labels) < per_partition:
+                labels.append(label)
+                missing -= 1
+                if not missing:
+                    break
+        services: dict[int, int] = {}
+        for label in count(1):
+            services.setdefault(spark_partition(-label, partitions), -label)
+            if len(services) == partitions:
+                break
+        return KeyGroups(
+            partitions=partitions,
+            # Neighbouring numbers lie in different partitions.
+            labels=tuple(labels[rank] for rank in range(per_partition) for labels in found),
+            service_labels=tuple(services[partition] for partition in range(partitions)),
+        )
+
+    @property
+    def count(self) -> int:
+        """How many groups there are, service groups left out."""
+        return len(self.labels)
+
+    def number_of(self, key_hash: int) -> int:
+        """The number of the group that holds the keys with this hash."""
+        return key_hash % len(self.labels)
+
+    def service_label_of(self, label: int) -> int:
+        """The label of the service group in the same partition as the group ``label``."""
+        return self.service_labels[spark_partition(label, self.partitions)]

@@ -1,0 +1,76 @@
+"""What a stage of a query is told: plain descriptions that Spark ships to the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.packer import ToSink, ToStep
+
+__all__ = ["Fragment", "KeyedStep", "Level", "SourceFragment"]
+
+# Any: elements, keys and states are of the user's types.
+
+
+class Fragment(Protocol):
+    """The stateless steps between two boundaries, fused."""
+
+    def run(
+        self, values: Sequence[Any], timestamps: Sequence[int | None]
+    ) -> Iterable[tuple[ToStep | ToSink, Sequence[Any], Sequence[int | None]]]:
+        """Runs the steps; gives the elements for each target."""
+        ...
+
+
+class SourceFragment(Fragment, Protocol):
+    """A fragment that begins at a source and assigns timestamps."""
+
+    @property
+    def watermark(self) -> int:
+        """The watermark from the elements so far; MIN_TIMESTAMP while there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedStep:
+    """One keyed step as a level runs it.
+
+    Attributes:
+        number: Names the step in packed rows.
+        step_id: Names the step in stored state and in errors.
+        create: Makes its operator, once in each task.
+        output: Where its elements go; None: nowhere.
+        side_outputs: The same for each side output that is used.
+    """
+
+    number: int
+    step_id: str
+    create: Callable[[], KeyedOperator]
+    output: Fragment | None
+    side_outputs: Mapping[str, Fragment] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """All keyed steps that one exchange serves.
+
+    Attributes:
+        number: 0 for the first level behind the sources.
+        last: Whether no other level follows.
+        groups: The key groups of the query.
+        fingerprint: Of the plan; stored with the state.
+        hash_key: Hashes keys alike in every process.
+        steps: The keyed steps.
+        classes: The user's classes that may occur in elements, see :mod:`windrow_runtime.spark.classes`.
+    """
+
+    number: int
+    last: bool
+    groups: KeyGroups
+    fingerprint: bytes
+    hash_key: Callable[[Any], int]
+    steps: tuple[KeyedStep, ...]
+    classes: tuple[type[Any], ...] = ()

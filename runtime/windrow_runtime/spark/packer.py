@@ -1,0 +1,189 @@
+"""Sorts elements by where they go and makes packed rows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from windrow.errors import InvalidArgumentError
+from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.payload import pack_elements, pack_keyed, sequence_number
+from windrow_runtime.spark.rows import TO_STEPS, PackedRow
+
+__all__ = ["Packer", "ToSink", "ToStep"]
+
+# Any: keys and values are the user's, of every type.
+
+_PAYLOAD_BYTES = 4 << 20
+_FIRST_LIMIT = 1024
+_LARGEST_LIMIT = 8192  # larger ones are slower: they leave the processor's cache
+_ROUTES_KEPT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ToStep:
+    """Elements go to a keyed step.
+
+    Attributes:
+        step: The number of the step in the plan.
+        key: Gives an element's key.
+    """
+
+    step: int
+    key: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToSink:
+    """Elements go to a sink.
+
+    Attributes:
+        sink: The number of the sink, from :data:`~windrow_runtime.spark.rows.FIRST_SINK` up.
+    """
+
+    sink: int
+
+
+_Bucket: TypeAlias = tuple[list[Any], list[Any], "list[int | None]"]
+_Route: TypeAlias = tuple[Callable[[Any], None], Callable[[Any], None], Callable[["int | None"], None], Any]
+
+
+class _Routes(dict[Any, _Route]):
+    """For each key that was seen: how to append to the lists of its group, and the first object that equalled it."""
+
+    def __init__(self, groups: KeyGroups, hash_key: Callable[[Any], int]) -> None:
+        super().__init__()
+        self._groups = groups
+        self._hash_key = hash_key
+        self.buckets: list[_Bucket] = [([], [], []) for _ in range(groups.count)]
+
+    def __missing__(self, key: Any) -> _Route:
+        keys, values, timestamps = self.buckets[self._groups.number_of(self._hash_key(key))]
+        if len(self) >= _ROUTES_KEPT:
+            self.clear()
+        route = self[key] = (keys.append, values.append, timestamps.append, key)
+        return route
+
+
+class Packer:
+    """Gathers elements until they are worth a row.
+
+    A row's payload is kept near 4 MiB, whatever the size of the elements: the number of elements in a row follows from
+    the rows before it.
+
+    Args:
+        groups: The key groups of the query.
+        hash_key: Hashes keys alike in every process.
+        phase: The phase of all elements, see :class:`~windrow_runtime.spark.payload.Phase`.
+    """
+
+    def __init__(self, groups: KeyGroups, hash_key: Callable[[Any], int], phase: int) -> None:
+        self._groups = groups
+        self._hash_key = hash_key
+        self._phase = phase
+        self._origin = 0
+        self._service_label = groups.service_labels[0]
+        self._row = 0
+        self._limit = _FIRST_LIMIT
+        self._routes: dict[int, _Routes] = {}
+        self._sinks: dict[int, tuple[list[Any], list[int | None]]] = {}
+
+    def start(self, origin: int, service_label: int) -> None:
+        """Begins with the elements of another origin; those of the one before must have been flushed.
+
+        Args:
+            origin: Orders the rows among those of other origins.
+            service_label: The group that passes on what goes to sinks.
+        """
+        self._origin = origin
+        self._service_label = service_label
+        self._row = 0
+
+    def add(self, target: ToStep | ToSink, values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
+        """Takes elements for ``target``.
+
+        Raises:
+            InvalidArgumentError: If a key cannot be hashed.
+        """
+        if isinstance(target, ToSink):
+            sink_values, sink_timestamps = self._sinks.setdefault(target.sink, ([], []))
+            sink_values.extend(values)
+            sink_timestamps.extend(timestamps)
+            return
+        routes = self._routes.get(target.step)
+        if routes is None:
+            routes = self._routes[target.step] = _Routes(self._groups, self._hash_key)
+        keys = list(map(target.key, values))
+        try:
+            for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+                add_key, add_value, add_timestamp, first_equal = routes[key]
+                add_key(first_equal)
+                add_value(value)
+                add_timestamp(timestamp)
+        except TypeError as error:
+            raise InvalidArgumentError(
+                "a key cannot be hashed", given=_unhashable(keys), expected="a key that stays the same, with a hash"
+            ) from error
+
+    def full(self) -> Iterator[PackedRow]:
+        """The rows that are due already. Call it after some elements have been added."""
+        for number in range(self._groups.count):
+            if any(len(routes.buckets[number][0]) >= self._limit for routes in self._routes.values()):
+                yield self._pack_group(number)
+        for sink, (values, _) in self._sinks.items():
+            if len(values) >= self._limit:
+                yield from self._pack_sink(sink)
+
+    def flush(self) -> Iterator[PackedRow]:
+        """All rows that are left."""
+        for number in range(self._groups.count):
+            if any(routes.buckets[number][0] for routes in self._routes.values()):
+                yield self._pack_group(number)
+        for sink in self._sinks:
+            yield from self._pack_sink(sink)
+
+    def _pack_group(self, number: int) -> PackedRow:
+        filled = [
+            (step, *bucket)
+            for step, routes in self._routes.items()
+            for bucket in (routes.buckets[number],)
+            if bucket[0]
+        ]
+        payload = pack_keyed(filled)
+        self._adapt(len(payload), sum(len(keys) for _, keys, _, _ in filled))
+        for _, keys, values, timestamps in filled:
+            keys.clear()
+            values.clear()
+            timestamps.clear()
+        return self._next_row(self._groups.labels[number], TO_STEPS, payload)
+
+    def _pack_sink(self, sink: int) -> Iterator[PackedRow]:
+        values, timestamps = self._sinks[sink]
+        start = 0
+        while start < len(values):
+            end = start + self._limit
+            piece = values[start:end]
+            payload = pack_elements(piece, timestamps[start:end])
+            self._adapt(len(payload), len(piece))
+            yield self._next_row(self._service_label, sink, payload)
+            start = end
+        values.clear()
+        timestamps.clear()
+
+    def _adapt(self, size: int, count: int) -> None:
+        self._limit = max(1, min(_LARGEST_LIMIT, _PAYLOAD_BYTES * count // max(size, 1)))
+
+    def _next_row(self, group: int, sink: int, payload: bytes) -> PackedRow:
+        number = sequence_number(self._phase, self._origin, self._row)
+        self._row += 1
+        return PackedRow(group, sink, number, payload)
+
+
+def _unhashable(keys: Sequence[Any]) -> object:
+    for key in keys:
+        try:
+            hash(key)
+        except TypeError:
+            return key
+    return None

@@ -1,0 +1,109 @@
+"""What a row of the exchange carries: elements for keyed steps of one key group, or the output for one sink."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from windrow_runtime.spark.columns import (
+    PackedTimestamps,
+    PackedValues,
+    pack_timestamps,
+    pack_values,
+    unpack_timestamps,
+    unpack_values,
+)
+
+__all__ = [
+    "Elements",
+    "KeyedElements",
+    "Phase",
+    "origin_of",
+    "pack_elements",
+    "pack_keyed",
+    "phase_of",
+    "sequence_number",
+    "unpack_elements",
+    "unpack_keyed",
+]
+
+# Any: keys and values are the user's, of every type.
+
+_ROWS_BITS = 30
+_ORIGIN_BITS = 32
+
+
+class Phase:
+    """Where in a batch something was emitted: see :func:`sequence_number`."""
+
+    BEFORE_WATERMARK: Final = 0
+    """By timers, as the watermark advanced; downstream sees it under the previous watermark."""
+
+    AFTER_WATERMARK: Final = 1
+    """For the batch's elements; downstream sees it under the new watermark."""
+
+
+class KeyedElements(NamedTuple):
+    """Elements for one step: three lists side by side."""
+
+    step: int
+    keys: Sequence[Any]
+    values: Sequence[Any]
+    timestamps: Sequence[int | None]
+
+
+class Elements(NamedTuple):
+    """Elements for one sink: two lists side by side."""
+
+    values: Sequence[Any]
+    timestamps: Sequence[int | None]
+
+
+def sequence_number(phase: int, origin: int, row: int) -> int:
+    """Orders the rows that reach one group in one batch.
+
+    Spark delivers them in any order. They are handled by phase; then by where they come from, which is the source
+    partition, or the number of the key group upstream; then as they were emitted there. So a batch that is run again
+    gives the same result.
+    """
+    return phase << (_ORIGIN_BITS + _ROWS_BITS) | origin << _ROWS_BITS | row
+
+
+def phase_of(number: int) -> int:
+    """The phase in a sequence number."""
+    return number >> (_ORIGIN_BITS + _ROWS_BITS)
+
+
+def origin_of(number: int) -> int:
+    """The origin in a sequence number."""
+    return number >> _ROWS_BITS & (1 << _ORIGIN_BITS) - 1
+
+
+def pack_keyed(steps: Sequence[tuple[int, list[Any], list[Any], list[int | None]]]) -> bytes:
+    """Elements for keyed steps: (step, keys, values, timestamps) each. Undone by :func:`unpack_keyed`.
+
+    Equal keys should be one object each: then all but the first take two bytes.
+    """
+    packed = [(step, pack_values(keys), pack_values(values), pack_timestamps(ts)) for step, keys, values, ts in steps]
+    return pickle.dumps(packed, 5)
+
+
+def unpack_keyed(payload: bytes) -> list[KeyedElements]:
+    """The elements that :func:`pack_keyed` was given."""
+    packed: list[tuple[int, PackedValues, PackedValues, PackedTimestamps]] = pickle.loads(payload)
+    return [
+        KeyedElements(step, unpack_values(keys), unpack_values(values), unpack_timestamps(timestamps))
+        for step, keys, values, timestamps in packed
+    ]
+
+
+def pack_elements(values: list[Any], timestamps: Sequence[int | None]) -> bytes:
+    """Elements for a sink. Undone by :func:`unpack_elements`."""
+    return pickle.dumps((pack_values(values), pack_timestamps(timestamps)), 5)
+
+
+def unpack_elements(payload: bytes) -> Elements:
+    """The elements that :func:`pack_elements` was given."""
+    values, timestamps = pickle.loads(payload)
+    return Elements(unpack_values(values), unpack_timestamps(timestamps))

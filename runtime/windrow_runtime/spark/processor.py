@@ -1,0 +1,156 @@
+"""The stateful processor: one level of keyed steps, as Spark calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.spark.classes import register_classes
+from windrow_runtime.spark.event_clock import decode_watermark, encode_timer
+from windrow_runtime.spark.garbage import rare_collections
+from windrow_runtime.spark.group_state import GroupState
+from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
+from windrow_runtime.spark.level import Level
+from windrow_runtime.spark.payload import Phase, pack_elements, phase_of, unpack_elements
+from windrow_runtime.spark.rows import CLOCK, PackedRow
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues, ValueState
+
+__all__ = ["KeyGroupProcessor"]
+
+_STATE_SCHEMA = StructType([StructField("data", BinaryType())])
+
+
+class KeyGroupProcessor(StatefulProcessor):
+    """Gives each key group of a level its elements and its timers.
+
+    Spark makes one for each partition and batch. Within a partition it first hands over the groups that have rows, by
+    label, so service groups come first; then it calls the groups whose timer is due.
+
+    A service group passes on what goes to sinks, and knows the watermark of the batch before: the first level stores
+    it, and tells the levels below. It matters to elements that timers upstream emit, because they precede the new
+    watermark.
+
+    Args:
+        level: What to run.
+    """
+
+    def __init__(self, level: Level) -> None:
+        self._level = level
+        self._handle: StatefulProcessorHandle | None = None
+        self._state: ValueState | None = None
+        self._task: GroupTask | None = None
+        self._previous_watermark = MIN_TIMESTAMP
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called by Spark on the driver too, before the first batch: so no operator is opened here."""
+        self._handle = handle
+        self._state = handle.getValueState("group", _STATE_SCHEMA)
+
+    def handleInputRows(  # noqa: N802  Spark's name
+        self,
+        key: Any,
+        rows: Iterator[Row],  # type: ignore[override]  # Spark's union with pandas, which Row mode never gives
+        timerValues: TimerValues,  # noqa: N803  Spark's name
+    ) -> Iterator[Row]:
+        """Called by Spark for each group with rows in the batch."""
+        (label,) = key
+        watermark = decode_watermark(timerValues.getCurrentWatermarkInMs())
+        if label < 0:
+            output = self._serve(label, watermark, rows)
+        else:
+            before: list[bytes] = []
+            after: list[bytes] = []
+            for row in sorted(rows, key=_number):
+                (before if phase_of(row["number"]) == Phase.BEFORE_WATERMARK else after).append(row["payload"])
+            output = self._run(label, watermark, before, after)
+        for packed in output:
+            yield packed.as_spark_row()
+
+    def handleExpiredTimer(  # noqa: N802  Spark's name
+        self,
+        key: Any,
+        timerValues: TimerValues,  # noqa: N803  Spark's name
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803  Spark's name
+    ) -> Iterator[Row]:
+        """Called by Spark for each group whose timer is due, and that got no rows."""
+        (label,) = key
+        watermark = decode_watermark(timerValues.getCurrentWatermarkInMs())
+        output = self._tick(label, watermark) if label < 0 else self._run(label, watermark, [], [])
+        for packed in output:
+            yield packed.as_spark_row()
+
+    def close(self) -> None:
+        """Called by Spark at the end of the task, and on the driver."""
+        if self._task is not None:
+            self._task.close()
+            self._task = None
+
+    def _run(self, label: int, watermark: int, before: list[bytes], after: list[bytes]) -> Iterator[PackedRow]:
+        if self._task is None:
+            register_classes(self._level.classes)
+            self._task = GroupTask(self._level)
+        watermarks = (self._previous_watermark, watermark)
+        with rare_collections():
+            for output in self._task.run_group(label, self._load(), watermarks, before, after):
+                if isinstance(output, GroupUpdate):
+                    self._store(output)
+                else:
+                    yield output
+
+    def _serve(self, label: int, watermark: int, rows: Iterator[Row]) -> Iterator[PackedRow]:
+        told = False
+        for row in rows:
+            if row["sink"] != CLOCK:
+                yield PackedRow(label, row["sink"], row["number"], row["payload"])
+            elif not told and not (self._level.number == 0 and self._level.last):
+                told = True
+                if self._level.number == 0:
+                    yield from self._tick(label, watermark)
+                else:
+                    (self._previous_watermark,) = unpack_elements(row["payload"]).values
+                    yield from self._tell(label)
+
+    def _tick(self, label: int, watermark: int) -> Iterator[PackedRow]:
+        """The first level's service group learns the watermark of this batch, and tells the one before."""
+        data = self._load()
+        group = GroupState() if data is None else GroupState.load(data, self._level.fingerprint)
+        self._previous_watermark = group.watermark
+        yield from self._tell(label)
+        if watermark != group.watermark or data is None:
+            old = group.timer
+            group.watermark = watermark
+            group.timer = 0 if watermark == MAX_TIMESTAMP else encode_timer(watermark + 1)
+            self._store(GroupUpdate(group.dump(self._level.fingerprint), old, group.timer))
+
+    def _tell(self, label: int) -> Iterator[PackedRow]:
+        if not self._level.last:
+            yield PackedRow(label, CLOCK, 0, pack_elements([self._previous_watermark], [None]))
+
+    def _load(self) -> bytes | None:
+        assert self._state is not None, "Spark calls init first"
+        stored = self._state.get()
+        return None if stored is None else bytes(stored[0])
+
+    def _store(self, update: GroupUpdate) -> None:
+        assert self._state is not None, "Spark calls init first"
+        assert self._handle is not None, "Spark calls init first"
+        if update.data is None:
+            self._state.clear()
+        else:
+            self._state.update((update.data,))
+        if update.old_timer:
+            self._handle.deleteTimer(update.old_timer)
+        if update.new_timer:
+            self._handle.registerTimer(update.new_timer)
+
+
+def _number(row: Row) -> int:
+    number: int = row["number"]
+    return number

@@ -1,0 +1,298 @@
+"""The harness that drives a stream step by step."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from typing_extensions import Self, TypeForm
+
+from windrow.errors import InvalidArgumentError
+from windrow.evictors import TimestampedValue
+from windrow.plan import Pipeline
+from windrow.sinks import CollectSink
+from windrow.sources import Source
+from windrow.stream import DataStream
+from windrow.tags import OutputTag
+from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.local.execution import Chunk, Execution
+from windrow_runtime.operators.state import NOTHING
+from windrow_runtime.operators.topology import Port, Topology
+
+__all__ = ["OpenWindow", "PendingTimer", "PushSource", "StreamHarness"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class PushSource(Source[T]):
+    """A source whose elements a test pushes, with timestamps or without.
+
+    Args:
+        element_type: The type of the elements, where a step needs to know it.
+    """
+
+    def __init__(self, element_type: TypeForm[T] | None = None) -> None:
+        self._element_type: object | None = element_type
+
+    @property
+    def element_type(self) -> object | None:
+        """The type that was given."""
+        return self._element_type
+
+    @property
+    def has_timestamps(self) -> bool:
+        """True: an element is pushed with its timestamp, or gets one from the stream under test."""
+        return True
+
+    def describe(self) -> str:
+        return "pushed by a test"
+
+
+@dataclass(frozen=True)
+class OpenWindow:
+    """A window that holds elements.
+
+    Attributes:
+        step: The id of the step.
+        key: The key; None without keys.
+        window: The window.
+    """
+
+    step: str
+    key: Hashable
+    # Any: windows of every type.
+    window: Any
+
+
+@dataclass(frozen=True)
+class PendingTimer:
+    """A timer that is set.
+
+    Attributes:
+        step: The id of the step.
+        key: The key; None without keys.
+        window: The window that the timer belongs to; None for timers of process functions.
+        time: When it is due, in milliseconds.
+    """
+
+    step: str
+    key: Hashable
+    # Any: windows of every type.
+    window: Any
+    time: int
+
+
+class StreamHarness(Generic[T, R]):
+    """Drives a stream step by step: elements, watermarks and the clock in; what each step emits out.
+
+    Nothing happens by itself: time stands still unless the test moves it. A watermark that a strategy of the stream
+    makes takes effect at :meth:`emit_watermarks`.
+
+    Args:
+        stream: The stream under test.
+        source: The source to push into; by default the stream's only one.
+        also: Further streams of the same plan to ask for what they emit, by :meth:`take`.
+
+    Example:
+        >>> from datetime import timedelta
+        >>> from windrow import from_source
+        >>> from windrow.windows import TumblingEventTimeWindows
+        >>> numbers = PushSource(int)
+        >>> sums = (
+        ...     from_source(numbers)
+        ...     .key_by(lambda number: number % 2)
+        ...     .window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+        ...     .reduce(lambda a, b: a + b)
+        ... )
+        >>> with StreamHarness(sums, numbers) as harness:
+        ...     harness.process_element(1, timestamp=100)
+        ...     harness.process_element(3, timestamp=200)
+        ...     harness.process_watermark(999)
+        ...     harness.take_values()
+        [4]
+    """
+
+    def __init__(
+        self, stream: DataStream[R], source: PushSource[T] | None = None, *, also: tuple[DataStream[Any], ...] = ()
+    ) -> None:
+        self._sinks = {id(tapped.node): CollectSink[Any]() for tapped in (stream, *also)}
+        self._stream = stream
+        pipeline = Pipeline(
+            "harness", *(tapped.sink_to(self._sinks[id(tapped.node)]) for tapped in (stream, *also))
+        )
+        self._topology = Topology(pipeline)
+        self._source = self._port_of(source)
+        self._sink_steps = {
+            id(step.inputs and step.node.inputs[0]): step.id for step in self._topology.sinks
+        }
+        self._observed: defaultdict[Port, Chunk] = defaultdict(Chunk)
+        self._execution = self._new_execution()
+        self.current_watermark = MIN_TIMESTAMP
+        self.current_processing_time = MIN_TIMESTAMP
+
+    def _new_execution(self) -> Execution:
+        execution = Execution(self._topology, observe=self._observe)
+        execution.open()
+        return execution
+
+    def _observe(self, port: Port, chunk: Chunk) -> None:
+        seen = self._observed[port]
+        seen.values.extend(chunk.values)
+        seen.timestamps.extend(chunk.timestamps)
+
+    def _port_of(self, source: Source[Any] | None) -> Port:
+        sources = self._topology.sources
+        if source is None:
+            if len(sources) != 1:
+                raise InvalidArgumentError(
+                    "the harness must know which source to push into",
+                    given=f"{len(sources)} sources",
+                    expected="source=...",
+                )
+            return Port(sources[0].id)
+        for step in sources:
+            if getattr(step.node, "source", None) is source:
+                return Port(step.id)
+        raise InvalidArgumentError("the source is not part of the stream", given=source.describe())
+
+    # In
+
+    def process_element(
+        self, value: T, timestamp: int | None = None, *, source: PushSource[Any] | None = None
+    ) -> None:
+        """Push one element.
+
+        Args:
+            value: The element.
+            timestamp: Its timestamp in milliseconds; None for none.
+            source: Where to, if not into the harness's source.
+        """
+        port = self._source if source is None else self._port_of(source)
+        self._execution.round({port: Chunk([value], [timestamp])})
+
+    def process_watermark(self, watermark: int) -> None:
+        """Advance the watermark of the whole stream: due timers fire in order of their time."""
+        self.current_watermark = max(watermark, self.current_watermark)
+        self._execution.round({}, watermark=self.current_watermark)
+
+    def set_processing_time(self, now: int) -> None:
+        """Set the clock, in milliseconds: due timers fire in order of their time."""
+        self.current_processing_time = max(now, self.current_processing_time)
+        self._execution.round({}, processing_time=self.current_processing_time)
+
+    def emit_watermarks(self) -> int:
+        """Let the strategies of the stream make their watermark, and advance to it.
+
+        Returns:
+            The watermark.
+        """
+        watermark = self._execution.end_batch(self.current_processing_time)
+        self.process_watermark(watermark)
+        return self.current_watermark
+
+    def snapshot_restore(self) -> None:
+        """Take a snapshot, drop everything, and go on from the snapshot in a fresh instance."""
+        snapshot = self._execution.snapshot()
+        sinks = self._execution.sinks
+        metrics = self._execution.metrics
+        self._execution.close()
+        self._execution = self._new_execution()
+        self._execution.restore(snapshot)
+        self._execution.sinks = sinks
+        for identifier, counted in metrics.items():
+            self._execution.metrics[identifier].totals.update(counted.totals)
+        for operator in self._execution.operators.values():
+            operator.current_watermark = self.current_watermark
+            operator.current_processing_time = self.current_processing_time
+
+    # Out
+
+    def take(self, stream: DataStream[S]) -> list[TimestampedValue[S]]:
+        """What ``stream`` emitted since it was last asked: the stream under test, or one given as ``also``."""
+        if id(stream.node) not in self._sink_steps:
+            raise InvalidArgumentError(
+                "the harness does not watch this stream", given=repr(stream), expected="also=(stream,)"
+            )
+        return _drain(self._execution.sinks, self._sink_steps[id(stream.node)])
+
+    def take_output(self) -> list[TimestampedValue[R]]:
+        """What the stream under test emitted since it was last asked, with timestamps."""
+        return self.take(self._stream)
+
+    def take_values(self) -> list[R]:
+        """As :meth:`take_output`, without timestamps."""
+        return [element.value for element in self.take_output()]
+
+    def take_side_output(self, tag: OutputTag[S]) -> list[TimestampedValue[S]]:
+        """What went to the side output ``tag`` of any step since it was last asked; late elements too."""
+        taken: list[TimestampedValue[S]] = []
+        for port in list(self._observed):
+            if port.tag == tag.name:
+                taken.extend(_drain(self._observed, port))
+        return taken
+
+    def counter(self, name: str) -> int:
+        """The total of a counter over all steps, such as ``late_records_dropped``."""
+        return sum(metrics.totals[name] for metrics in self._execution.metrics.values())
+
+    def open_windows(self) -> list[OpenWindow]:
+        """The windows that hold elements."""
+        return [
+            OpenWindow(identifier, key, window)
+            for identifier, operator in self._execution.operators.items()
+            for key, key_state in operator.state.keys.items()
+            for window, entry in key_state.windows.items()
+            if entry.contents is not NOTHING
+        ]
+
+    def event_timers(self) -> list[PendingTimer]:
+        """The timers that wait for the watermark, cleanup timers included, in order of time."""
+        return self._timers("event_timers")
+
+    def processing_timers(self) -> list[PendingTimer]:
+        """The timers that wait for the clock, cleanup timers included, in order of time."""
+        return self._timers("processing_timers")
+
+    def _timers(self, domain: str) -> list[PendingTimer]:
+        timers = [
+            PendingTimer(identifier, key, window, time)
+            for identifier, operator in self._execution.operators.items()
+            for key, window, time in getattr(operator.state, domain)
+        ]
+        return sorted(timers, key=_due)
+
+    # The life of the harness
+
+    def close(self) -> None:
+        """Close the user's functions."""
+        self._execution.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _due(timer: PendingTimer) -> int:
+    return timer.time
+
+
+# Any: chunks hold elements of every type; the caller's stream or tag gives it back.
+def _drain(chunks: dict[Any, Chunk], key: object) -> list[TimestampedValue[Any]]:
+    chunk = chunks.pop(key, None)
+    if chunk is None:
+        return []
+    return [
+        TimestampedValue(value, timestamp)
+        for value, timestamp in zip(chunk.values, chunk.timestamps, strict=True)
+    ]
+
+
