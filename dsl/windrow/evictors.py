@@ -166,7 +166,9 @@ class TimeEvictor(_OneSided[object]):
         self.window_size = duration_millis(window_size, "the span of a time evictor")
         if self.window_size < 0:
             raise InvalidArgumentError(
-                "the span of a time evictor must not be negative", given=window_size, expected="a timedelta >= 0"
+                "the span of a time evictor must not be negative",
+                given=window_size,
+                expected="a timedelta >= 0",
             )
 
     @classmethod
@@ -205,9 +207,7 @@ class DeltaEvictor(_OneSided[T_contra]):
         self._delta = delta
 
     @staticmethod
-    def of(
-        threshold: float, delta: Callable[[T, T], float], do_evict_after: bool = False
-    ) -> DeltaEvictor[T]:
+    def of(threshold: float, delta: Callable[[T, T], float], do_evict_after: bool = False) -> DeltaEvictor[T]:
         """Evict each element with ``delta(element, last element) >= threshold``."""
         return DeltaEvictor(threshold, delta, do_evict_after)
 

@@ -109,7 +109,9 @@ class FunctionSink(Sink[T_contra]):
     def __init__(self, function: Callable[[int, Sequence[T_contra]], object]) -> None:
         if not callable(function):
             raise InvalidArgumentError(
-                "a function sink needs a function", given=function, expected="a callable of (batch id, elements)"
+                "a function sink needs a function",
+                given=function,
+                expected="a callable of (batch id, elements)",
             )
         self.function = function
 

@@ -93,7 +93,9 @@ class CollectionSource(Source[T]):
     ) -> None:
         self.elements: tuple[T, ...] = tuple(elements)
         if batch_size is not None and batch_size < 1:
-            raise InvalidArgumentError("the batch size must be positive", given=batch_size, expected="an int >= 1")
+            raise InvalidArgumentError(
+                "the batch size must be positive", given=batch_size, expected="an int >= 1"
+            )
         self.batch_size = batch_size
         self._element_type: object | None = element_type
         if element_type is None and self.elements:
@@ -135,7 +137,9 @@ class FileSource(Source[T]):
     ) -> None:
         if on_malformed not in ("fail", "drop") and not isinstance(on_malformed, OutputTag):
             raise InvalidArgumentError(
-                "on_malformed has an unknown value", given=on_malformed, expected='"fail", "drop" or an OutputTag'
+                "on_malformed has an unknown value",
+                given=on_malformed,
+                expected='"fail", "drop" or an OutputTag',
             )
         if files_per_batch is not None and files_per_batch < 1:
             raise InvalidArgumentError(
@@ -188,7 +192,9 @@ class CsvFileSource(FileSource[T]):
     ) -> None:
         super().__init__(path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch)
         if len(delimiter) != 1:
-            raise InvalidArgumentError("the delimiter must be one character", given=delimiter, expected="such as ','")
+            raise InvalidArgumentError(
+                "the delimiter must be one character", given=delimiter, expected="such as ','"
+            )
         self.delimiter = delimiter
 
 
@@ -277,4 +283,3 @@ class RateSource(Source[RateRecord]):
 
     def describe(self) -> str:
         return f"rate {self.rows_per_second}/s"
-

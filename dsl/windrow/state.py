@@ -168,6 +168,11 @@ class StateTtlConfig:
     def __post_init__(self) -> None:
         positive_millis(self.time_to_live, "the time to live of state")
 
+    @property
+    def millis(self) -> int:
+        """The time to live in milliseconds."""
+        return positive_millis(self.time_to_live, "the time to live of state")
+
 
 # No slots: typing sets __orig_class__ on ReducingStateDescriptor[int](...), which slotted frozen classes refuse badly.
 @dataclass(frozen=True)

@@ -6,19 +6,24 @@ may be used many times and is never changed.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Generic, TypeVar, overload
 
 from typing_extensions import TypeForm
 
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import CountEvictor
+from windrow.functions import KeyedProcessFunction
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import (
     FilterNode,
     FlatMapNode,
     KeyByNode,
+    KeyedProcessNode,
     MapNode,
     Node,
     ReturnsNode,
@@ -28,9 +33,11 @@ from windrow.plan.nodes import (
     TimestampsNode,
     UnionNode,
     WindowNode,
+    function_name,
 )
 from windrow.plan.pipeline import DataStreamSink
-from windrow.plan.types import iterable_item, result_type
+from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.rolling import Comparable, RollingReduce, RollingValue
 from windrow.sinks import Sink
 from windrow.sources import CollectionSource, Source
 from windrow.tags import OutputTag
@@ -52,6 +59,8 @@ R = TypeVar("R")
 K = TypeVar("K")
 S = TypeVar("S")
 W = TypeVar("W", bound=Window)
+N = TypeVar("N", int, float, Decimal, timedelta)
+C = TypeVar("C", bound=Comparable)
 
 
 class DataStream(Generic[T]):
@@ -131,7 +140,7 @@ class DataStream(Generic[T]):
         types = {repr(stream.element_type) for stream in (self, *others)}
         return DataStream(
             UnionNode(
-                streams=(self._node, *(other._node for other in others)),  # noqa: SLF001  same class
+                streams=(self._node, *(other._node for other in others)),
                 element_type=self._node.element_type if len(types) == 1 else None,
                 location=caller_location(),
             )
@@ -139,7 +148,9 @@ class DataStream(Generic[T]):
 
     def returns(self, element_type: TypeForm[T]) -> DataStream[T]:
         """Say the type of the elements where the plan cannot know it: behind a lambda, before a sink with columns."""
-        return DataStream(ReturnsNode(input=self._node, element_type=element_type, location=caller_location()))
+        return DataStream(
+            ReturnsNode(input=self._node, element_type=element_type, location=caller_location())
+        )
 
     def assign_timestamps_and_watermarks(
         self,
@@ -177,9 +188,7 @@ class DataStream(Generic[T]):
             )
         )
 
-    def key_by(
-        self, selector: Callable[[T], K], key_type: TypeForm[K] | None = None
-    ) -> KeyedStream[T, K]:
+    def key_by(self, selector: Callable[[T], K], key_type: TypeForm[K] | None = None) -> KeyedStream[T, K]:
         """Split the stream by key.
 
         Args:
@@ -222,12 +231,16 @@ class DataStream(Generic[T]):
         return windows.evictor(CountEvictor.of(_positive(size))).trigger(CountTrigger.of(slide))
 
     def get_side_output(self, tag: OutputTag[S]) -> DataStream[S]:
-        """The side output of the step that made this stream: late elements, malformed records, or what a process
-        function put out under ``tag``."""
+        """The side output of the step that made this stream.
+
+        It has late elements, malformed records, or what a process function put out under ``tag``.
+        """
         kind: object | None = tag.element_type
         if kind is None and isinstance(self._node, WindowNode) and self._node.late_tag == tag:
             kind = self._node.input.element_type
-        return DataStream(SideOutputNode(input=self._node, tag=tag, element_type=kind, location=caller_location()))
+        return DataStream(
+            SideOutputNode(input=self._node, tag=tag, element_type=kind, location=caller_location())
+        )
 
     def sink_to(self, sink: Sink[T], *, name: str | None = None) -> DataStreamSink:
         """Write the stream. Hand the result to a :class:`~windrow.Pipeline`.
@@ -302,6 +315,83 @@ class KeyedStream(Generic[T, K]):
             return windows.trigger(PurgingTrigger.of(CountTrigger.of(size)))
         return windows.evictor(CountEvictor.of(_positive(size))).trigger(CountTrigger.of(slide))
 
+    def process(self, function: KeyedProcessFunction[K, T, R], *, name: str | None = None) -> DataStream[R]:
+        """Process each element of a key, with state and timers.
+
+        Args:
+            function: Gets elements and timers.
+            name: Names the step.
+        """
+        if not isinstance(function, KeyedProcessFunction):
+            raise InvalidArgumentError(
+                "process needs a process function",
+                given=function,
+                expected="an instance of KeyedProcessFunction",
+                where=caller_location(),
+                hint=f"{function.__name__}()" if isinstance(function, type) else None,
+            )
+        kind = base_argument(function, KeyedProcessFunction, 2)
+        return self._process(function, kind or iterable_item(result_type(function.process_element)), name)
+
+    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]:
+        """Emit, for each element, the elements of its key so far combined into one.
+
+        Args:
+            function: Combines what was combined so far with a new element: a function, or a
+                :class:`~windrow.functions.ReduceFunction`.
+            name: Names the step.
+        """
+        _check_function(function, "reduce")
+        rolling: RollingReduce[K, T] = RollingReduce(function, f"rolling reduce {function_name(function)}")
+        return self._process(rolling, self._node.element_type, name)
+
+    def sum(self, selector: Callable[[T], N], *, name: str | None = None) -> DataStream[tuple[K, N]]:
+        """Emit, for each element, its key and the sum so far of what ``selector`` takes from the key's elements."""
+        _check_function(selector, "sum")
+        return self._process(RollingValue(selector, operator.add, "rolling sum"), self._pair(selector), name)
+
+    def min(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[tuple[K, C]]:
+        """Emit, for each element, its key and the lowest so far of what ``selector`` takes from its elements."""
+        _check_function(selector, "min")
+        return self._process(RollingValue(selector, _lower, "rolling min"), self._pair(selector), name)
+
+    def max(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[tuple[K, C]]:
+        """Emit, for each element, its key and the highest so far of what ``selector`` takes from its elements."""
+        _check_function(selector, "max")
+        return self._process(RollingValue(selector, _higher, "rolling max"), self._pair(selector), name)
+
+    def min_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
+        """Emit, for each element, the one of its key so far with the lowest selected value; of equals the first."""
+        _check_function(selector, "min_by")
+        rolling: RollingReduce[K, T] = RollingReduce(_Extreme(selector, lowest=True), "rolling min_by")
+        return self._process(rolling, self._node.element_type, name)
+
+    def max_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
+        """Emit, for each element, the one of its key so far with the highest selected value; of equals the first."""
+        _check_function(selector, "max_by")
+        rolling: RollingReduce[K, T] = RollingReduce(_Extreme(selector, lowest=False), "rolling max_by")
+        return self._process(rolling, self._node.element_type, name)
+
+    def _process(
+        self, function: KeyedProcessFunction[K, T, R], element_type: object | None, name: str | None
+    ) -> DataStream[R]:
+        return DataStream(
+            KeyedProcessNode(
+                input=self._node,
+                function=function,
+                name=name,
+                element_type=element_type,
+                location=caller_location(),
+            )
+        )
+
+    def _pair(self, selector: Callable[[T], object]) -> object | None:
+        value = result_type(selector)
+        if self._node.key_type is None or value is None:
+            return None
+        pair: object = tuple.__class_getitem__((self._node.key_type, value))
+        return pair
+
     def __repr__(self) -> str:
         return f"KeyedStream({self._node.location})"
 
@@ -333,6 +423,26 @@ def from_collection(
     return from_source(CollectionSource(elements, element_type), name=name)
 
 
+def _lower(a: C, b: C) -> C:
+    return min(a, b)
+
+
+def _higher(a: C, b: C) -> C:
+    return max(a, b)
+
+
+@dataclass(frozen=True)
+class _Extreme(Generic[T, C]):
+    """Keeps the element with the lower or higher selected value; of equals the first."""
+
+    selector: Callable[[T], C]
+    lowest: bool
+
+    def __call__(self, a: T, b: T) -> T:
+        first, second = self.selector(a), self.selector(b)
+        return b if (second < first if self.lowest else first < second) else a
+
+
 def _check_function(function: object, call: str) -> None:
     if not callable(function):
         raise InvalidArgumentError(
@@ -358,5 +468,3 @@ def _positive(size: int) -> int:
             "the size of a count window must be positive", given=size, expected="an int of at least 1"
         )
     return size
-
-

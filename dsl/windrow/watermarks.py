@@ -94,6 +94,7 @@ class WatermarkStrategy(Generic[T_contra]):
     Attributes:
         create_generator: Makes a generator; called once for each parallel instance of the step.
         description: One line for ``explain()``.
+        ingestion_time: Whether elements get the clock at their arrival as timestamp.
         out_of_orderness: The delay in milliseconds of the bounded strategies; None for others.
         idleness: After so many milliseconds of processing time without elements the stream no longer holds back the
             watermark of others; None: it always does.
@@ -103,6 +104,7 @@ class WatermarkStrategy(Generic[T_contra]):
     description: str
     out_of_orderness: int | None = None
     idleness: int | None = None
+    ingestion_time: bool = False
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy[object]:
@@ -119,7 +121,9 @@ class WatermarkStrategy(Generic[T_contra]):
         delay = duration_millis(max_out_of_orderness, "the out-of-orderness")
         if delay < 0:
             raise InvalidArgumentError(
-                "the out-of-orderness must not be negative", given=max_out_of_orderness, expected="a timedelta >= 0"
+                "the out-of-orderness must not be negative",
+                given=max_out_of_orderness,
+                expected="a timedelta >= 0",
             )
         return WatermarkStrategy(_Bounded(delay), f"bounded out-of-orderness, {delay} ms", delay)
 
@@ -136,6 +140,15 @@ class WatermarkStrategy(Generic[T_contra]):
     def no_watermarks() -> WatermarkStrategy[object]:
         """Timestamps without watermarks: event-time windows fire at the end of the stream only."""
         return WatermarkStrategy(NoWatermarks, "no watermarks")
+
+    @staticmethod
+    def for_ingestion_time() -> WatermarkStrategy[object]:
+        """Timestamps from the clock when elements arrive, with watermarks right behind.
+
+        The only strategy that needs no timestamp function. A batch that is run again after a failure gets other
+        timestamps.
+        """
+        return WatermarkStrategy(_Bounded(0), "ingestion time", 0, ingestion_time=True)
 
     def with_idleness(self, timeout: timedelta) -> WatermarkStrategy[T_contra]:
         """The same strategy for a stream that may fall silent.

@@ -113,8 +113,9 @@ class _WindowStage(Generic[T, W]):
         return type(self)(replace(self._settings, allowed_lateness=millis))
 
     def side_output_late_data(self, tag: OutputTag[T]) -> Self:
-        """Send elements that are too late for all their windows to a side output, instead of counting and dropping
-        them.
+        """Send elements that are too late for all their windows to a side output.
+
+        Without it they are counted (``late_records_dropped``) and dropped.
 
         Raises:
             InvalidArgumentError: If there is a tag already.
@@ -133,8 +134,10 @@ class _WindowStage(Generic[T, W]):
         return type(self)(replace(self._settings, trigger=trigger))
 
     # Any: the function is checked by the public methods that call this.
-    def _stream(self, function: FunctionSpec, element_type: object | None, name: str | None) -> DataStream[Any]:
-        from windrow.stream import DataStream  # noqa: PLC0415  the two modules give each other's stages
+    def _stream(
+        self, function: FunctionSpec, element_type: object | None, name: str | None
+    ) -> DataStream[Any]:
+        from windrow.stream import DataStream
 
         return DataStream(self._settings.node(function, element_type, name))
 
@@ -259,9 +262,7 @@ class _KeyedStage(_WindowStage[T, W], Generic[T, K, W]):
             function: Takes key, window and elements in order of arrival; gives the records to emit.
             name: Names the step.
         """
-        return self._stream(
-            ProcessSpec(process=_Apply(function)), iterable_item(result_type(function)), name
-        )
+        return self._stream(ProcessSpec(process=_Apply(function)), iterable_item(result_type(function)), name)
 
 
 class WindowedStream(_KeyedStage[T, K, W]):

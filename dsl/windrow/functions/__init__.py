@@ -2,6 +2,13 @@
 
 from windrow.functions.aggregate import AggregateFunction, ReduceFunction
 from windrow.functions.element import FilterFunction, FlatMapFunction, KeySelector, MapFunction
+from windrow.functions.process import (
+    KeyedProcessContext,
+    KeyedProcessFunction,
+    OnTimerContext,
+    TimeDomain,
+    TimerService,
+)
 from windrow.functions.rich import Counter, MetricGroup, RichFunction, RuntimeContext
 from windrow.functions.window import ProcessAllWindowFunction, ProcessWindowContext, ProcessWindowFunction
 
@@ -11,12 +18,17 @@ __all__ = [
     "FilterFunction",
     "FlatMapFunction",
     "KeySelector",
+    "KeyedProcessContext",
+    "KeyedProcessFunction",
     "MapFunction",
     "MetricGroup",
+    "OnTimerContext",
     "ProcessAllWindowFunction",
     "ProcessWindowContext",
     "ProcessWindowFunction",
     "ReduceFunction",
     "RichFunction",
     "RuntimeContext",
+    "TimeDomain",
+    "TimerService",
 ]

@@ -49,8 +49,8 @@ class RichFunction:
     loaded model) is neither stored nor sent.
     """
 
-    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027  an optional hook
+    def open(self, runtime_context: RuntimeContext) -> None:
         """Called once on each worker before the first element."""
 
-    def close(self) -> None:  # noqa: B027  an optional hook
+    def close(self) -> None:
         """Called once on each worker after the last element, also when the step failed."""

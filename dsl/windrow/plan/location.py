@@ -14,7 +14,7 @@ __all__ = ["caller_location"]
 def caller_location() -> Location | None:
     """The innermost line on the stack that is not windrow's own."""
     package = _package_path()
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  inspect.stack() reads the source of every frame
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith(package):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from windrow.errors import Location
 from windrow.evictors import Evictor
-from windrow.functions import AggregateFunction, ProcessWindowFunction
+from windrow.functions import AggregateFunction, KeyedProcessFunction, ProcessWindowFunction
 from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.tags import OutputTag
@@ -26,6 +26,7 @@ __all__ = [
     "FlatMapNode",
     "FunctionSpec",
     "KeyByNode",
+    "KeyedProcessNode",
     "MapNode",
     "Node",
     "ProcessSpec",
@@ -264,6 +265,18 @@ class WindowNode(OneInputNode):
             parts.append(f"late to {self.late_tag.name!r}")
         parts.append(self.function.describe())
         return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeyedProcessNode(OneInputNode):
+    """Processes each key's elements and timers with state. Its input is a :class:`KeyByNode`."""
+
+    kind: ClassVar[str] = "process"
+
+    function: KeyedProcessFunction[Any, Any, Any]
+
+    def describe(self) -> str:
+        return self.function.describe()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

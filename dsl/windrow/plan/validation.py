@@ -11,6 +11,7 @@ from windrow.functions import AggregateFunction
 from windrow.plan.nodes import (
     AggregateSpec,
     KeyByNode,
+    KeyedProcessNode,
     Node,
     ProcessSpec,
     ReturnsNode,
@@ -48,11 +49,19 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
     for step in steps:
         node = step.node
         if node.name is not None and names[node.name] > 1:
-            yield Fault(f"the name {node.name!r} is given to several steps", step.where, "give each its own name")
+            yield Fault(
+                f"the name {node.name!r} is given to several steps", step.where, "give each its own name"
+            )
         if isinstance(node, WindowNode):
             yield from _window_faults(step, node)
         elif isinstance(node, TimestampsNode):
-            if node.timestamp is None and not has_timestamps(node.input):
+            if node.strategy.ingestion_time and node.timestamp is not None:
+                yield Fault(
+                    "ingestion time takes timestamps from the clock, and a timestamp function was given",
+                    step.where,
+                    "leave timestamp out, or use another strategy",
+                )
+            if node.timestamp is None and not node.strategy.ingestion_time and not has_timestamps(node.input):
                 yield Fault(
                     "the stream has no timestamps to make watermarks from",
                     step.where,
@@ -70,7 +79,7 @@ def _window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
         yield Fault(
             f"{node.assigner.describe()} needs timestamps, and the stream has none",
             step.where,
-            "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before key_by or window_all",
+            "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before the windows",
         )
     if not node.assigner.is_event_time:
         if node.allowed_lateness is not None:
@@ -115,15 +124,18 @@ def _side_output_faults(step: Step, node: SideOutputNode) -> Iterator[Fault]:
             known.append(producer.late_tag)
         if isinstance(producer.function, ProcessSpec) or producer.function.process is not None:
             return
-    elif isinstance(producer, SourceNode):
-        if isinstance(producer.source.on_malformed, OutputTag):
-            known.append(producer.source.on_malformed)
+    elif isinstance(producer, KeyedProcessNode):
+        return
+    elif isinstance(producer, SourceNode) and isinstance(producer.source.on_malformed, OutputTag):
+        known.append(producer.source.on_malformed)
     if node.tag not in known:
         names = ", ".join(repr(tag.name) for tag in known)
         yield Fault(
             f"the step {producer.name or producer.kind!r} has no side output {node.tag.name!r}",
             step.where,
-            f"its side outputs are: {names}" if known else "a source with on_malformed=tag, a window with "
+            f"its side outputs are: {names}"
+            if known
+            else "a source with on_malformed=tag, a window with "
             "side_output_late_data(tag) or a process function that outputs to the tag has one",
         )
 
@@ -148,7 +160,9 @@ def _sink_set_faults(steps: Sequence[Step]) -> Iterator[Fault]:
         if isinstance(step.node.sink, CollectSink) and objects[id(step.node.sink)] > 1:
             yield Fault("one CollectSink takes several streams", step.where, "make one for each stream")
         if isinstance(step.node.sink, WriterSink) and len(sinks) > 1:
-            yield Fault("a WriterSink must be the only sink of its pipeline", step.where, "make a pipeline of its own")
+            yield Fault(
+                "a WriterSink must be the only sink of its pipeline", step.where, "make a pipeline of its own"
+            )
 
 
 def has_timestamps(node: Node) -> bool:

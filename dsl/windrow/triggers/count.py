@@ -26,7 +26,9 @@ class CountTrigger(MergingTrigger[object, "Window"]):
     def __init__(self, max_count: int) -> None:
         if type(max_count) is not int or max_count < 1:
             raise InvalidArgumentError(
-                "the count of a count trigger must be positive", given=max_count, expected="an int of at least 1"
+                "the count of a count trigger must be positive",
+                given=max_count,
+                expected="an int of at least 1",
             )
         self.max_count = max_count
 

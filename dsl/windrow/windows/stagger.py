@@ -25,5 +25,5 @@ class WindowStagger(Enum):
         if self is WindowStagger.ALIGNED:
             return 0
         if self is WindowStagger.RANDOM:
-            return random.randrange(size)  # noqa: S311  spreads load; no secret depends on it
+            return random.randrange(size)
         return current_processing_time % size

@@ -69,9 +69,7 @@ class TumblingEventTimeWindows(_Tumbling):
         """
         return cls(size, offset, stagger)
 
-    def assign_windows(
-        self, element: object, timestamp: int, context: AssignerContext
-    ) -> tuple[TimeWindow]:
+    def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> tuple[TimeWindow]:
         """The one window that holds ``timestamp``."""
         clock = context.current_processing_time if self._shift is None else 0
         return (self._window(timestamp, clock),)
@@ -103,9 +101,7 @@ class TumblingProcessingTimeWindows(_Tumbling):
         """
         return cls(size, offset, stagger)
 
-    def assign_windows(
-        self, element: object, timestamp: int, context: AssignerContext
-    ) -> tuple[TimeWindow]:
+    def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> tuple[TimeWindow]:
         """The one window that holds the current processing time."""
         clock = context.current_processing_time
         return (self._window(clock, clock),)

@@ -1,7 +1,8 @@
 """Elements as Arrow record batches.
 
-Both ways work column by column: a batch of records becomes one list per field, a list becomes one Arrow array, and
-back. Nothing is converted cell by cell, except to find the record at fault once a batch has failed.
+Both ways work column by column: a batch of records becomes one list per field, a list becomes one Arrow
+array, and back. Nothing is converted cell by cell, except to find the record at fault once a batch has
+failed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from windrow.errors import InvalidArgumentError, SourceError
-
 from windrow_runtime.codecs.arrow_decoding import decode_rows, schema_faults
 from windrow_runtime.codecs.arrow_encoding import encode_columns
 from windrow_runtime.codecs.arrow_types import arrow_fields
@@ -27,8 +27,8 @@ __all__ = ["arrow_schema", "check_arrow_schema", "decode_batch", "encode_batch"]
 def arrow_schema(record_type: RecordType) -> pa.Schema:
     """The Arrow schema of a record type's columns, as Spark has it.
 
-    All columns are nullable, as in every Spark table that was read from files; the decoder checks nulls record by
-    record.
+    All columns are nullable, as in every Spark table that was read from files; the decoder checks nulls
+    record by record.
     """
     import pyarrow as pa
 
@@ -43,8 +43,8 @@ def encode_batch(values: Sequence[object], record_type: RecordType) -> pa.Record
         record_type: Their type.
 
     Raises:
-        InvalidArgumentError: An element, or a part of it, is not of its type; the message names the field, what it
-            held and what it should hold.
+        InvalidArgumentError: An element, or a part of it, is not of its type; the message names the field,
+            what it held and what it should hold.
     """
     import pyarrow as pa
 
@@ -55,7 +55,9 @@ def encode_batch(values: Sequence[object], record_type: RecordType) -> pa.Record
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(record_type))
 
 
-def _encoding_error(values: Sequence[object], record_type: RecordType, first: Exception) -> InvalidArgumentError:
+def _encoding_error(
+    values: Sequence[object], record_type: RecordType, first: Exception
+) -> InvalidArgumentError:
     """Finds the first record at fault by halving, and says what is wrong with it."""
     low, high = 0, len(values)
     fault = first
@@ -91,8 +93,8 @@ def _encoding_error(values: Sequence[object], record_type: RecordType, first: Ex
 def check_arrow_schema(schema: pa.Schema, record_type: RecordType) -> None:
     """Checks that batches with a schema can be decoded.
 
-    Columns that the record type does not have are ignored, a column may be missing where its field has a default or
-    is Optional, and narrower numbers are widened.
+    Columns that the record type does not have are ignored, a column may be missing where its field has a
+    default or is Optional, and narrower numbers are widened.
 
     Raises:
         SourceError: Columns are missing or have other types; the message lists all of them.
@@ -118,8 +120,8 @@ def decode_batch(
     Args:
         batch: The rows; columns are found by name.
         record_type: The type of the elements.
-        on_error: Called for each row that does not fit, in the order of the rows, after the others were decoded. Such
-            rows are missing from the answer; ``MalformedRecord.row`` says which.
+        on_error: Called for each row that does not fit, in the order of the rows, after the others were
+            decoded. Such rows are missing from the answer; ``MalformedRecord.row`` says which.
 
     Returns:
         The elements, in the order of the rows.

@@ -45,7 +45,7 @@ def _field_faults(
     return faults
 
 
-def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
+def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:  # noqa: PLR0911 - a return for each kind
     from pyarrow import types
 
     kind = value.kind
@@ -74,7 +74,7 @@ def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
     return [] if _reads(given, kind) else wrong
 
 
-def _reads(given: pa.DataType, kind: Kind) -> bool:
+def _reads(given: pa.DataType, kind: Kind) -> bool:  # noqa: PLR0911 - a return for each kind
     """Whether a column of scalars can be read as a kind without loss."""
     from pyarrow import types
 
@@ -114,7 +114,8 @@ def decode_rows(
 ) -> tuple[list[object], list[MalformedRecord]]:
     """The elements of a batch whose schema fits, and the rows that do not.
 
-    A batch that fails is halved until the row at fault is alone; its own failure tells the field and the reason.
+    A batch that fails is halved until the row at fault is alone; its own failure tells the field and the
+    reason.
 
     Args:
         batch: The rows.
@@ -125,7 +126,9 @@ def decode_rows(
     try:
         return _decode_slice(batch, record_type), malformed
     except UnfitError:
-        return _decode_halves(batch, 0, batch.num_rows, record_type, malformed, stop_at_first), malformed
+        return _decode_halves(
+            batch, 0, batch.num_rows, record_type, malformed, stop_at_first=stop_at_first
+        ), malformed
 
 
 def _decode_halves(
@@ -134,6 +137,7 @@ def _decode_halves(
     stop: int,
     record_type: RecordType,
     malformed: list[MalformedRecord],
+    *,
     stop_at_first: bool,
 ) -> list[object]:
     part = batch.slice(start, stop - start)
@@ -144,10 +148,10 @@ def _decode_halves(
             malformed.append(MalformedRecord(_raw(part), error.reason, error.path, start))
             return []
     middle = (start + stop) // 2
-    values = _decode_halves(batch, start, middle, record_type, malformed, stop_at_first)
+    values = _decode_halves(batch, start, middle, record_type, malformed, stop_at_first=stop_at_first)
     if malformed and stop_at_first:
         return values
-    return values + _decode_halves(batch, middle, stop, record_type, malformed, stop_at_first)
+    return values + _decode_halves(batch, middle, stop, record_type, malformed, stop_at_first=stop_at_first)
 
 
 def _raw(row: pa.RecordBatch) -> str:
@@ -240,7 +244,7 @@ def _decode_map(array: pa.Array, value: ValueType, path: str) -> list[object]:
     return [dict(zip(keys[start:end], items[start:end], strict=True)) for start, end in _runs(array)]
 
 
-def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object]:
+def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object]:  # noqa: PLR0911 - a return for each kind
     import pyarrow as pa
 
     kind = value.kind
@@ -267,7 +271,7 @@ def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object
 
 
 def _plain(array: pa.Array) -> list[object]:
-    """The values of an array whose Python form numpy makes; faster than ``to_pylist`` in older releases of Arrow."""
+    """Values whose Python form numpy makes: faster than ``to_pylist`` in older releases of Arrow."""
     values: list[object] = array.to_numpy(zero_copy_only=False).tolist()
     return values
 

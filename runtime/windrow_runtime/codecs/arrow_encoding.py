@@ -33,11 +33,11 @@ def encode_columns(values: Sequence[object], record_type: RecordType) -> list[pa
     return _encode_parts(values, record_type.root, record_type.name)
 
 
-def admits(value: ValueType, given: type) -> bool:
+def admits(value: ValueType, given: type) -> bool:  # noqa: PLR0911 - a return for each kind
     """Whether values of a class belong to a type, ``None`` aside.
 
-    Narrower than ``isinstance`` where a subclass would be lost on the way: records must be of their very class, and
-    a bool is no int. Wider for numpy's scalars, and for an int where a float is due.
+    Narrower than ``isinstance`` where a subclass would be lost on the way: records must be of their very
+    class, and a bool is no int. Wider for numpy's scalars, and for an int where a float is due.
     """
     kind = value.kind
     if kind is Kind.RECORD and value.shape is not RecordShape.TYPED_DICT:
@@ -45,7 +45,7 @@ def admits(value: ValueType, given: type) -> bool:
     if kind is Kind.BOOL:
         return given is bool or (given.__module__ == "numpy" and given.__name__ in ("bool", "bool_"))
     if kind is Kind.INT:
-        return issubclass(given, numbers.Integral) and given is not bool
+        return issubclass(given, numbers.Integral) and not issubclass(given, bool)
     if kind is Kind.FLOAT:
         return (issubclass(given, (int, float)) and given is not bool) or (
             given.__module__ == "numpy" and issubclass(given, numbers.Real)
@@ -139,9 +139,7 @@ def _encode_struct(values: Sequence[object], value: ValueType, path: str, has_no
     if not has_none:
         return dense
     positions = accumulate((item is not None for item in values), initial=0)
-    places = [
-        None if item is None else position for item, position in zip(values, positions, strict=False)
-    ]
+    places = [None if item is None else position for item, position in zip(values, positions, strict=False)]
     return dense.take(pa.array(places, pa.int64()))
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from windrow.errors import SourceError
-
 from windrow_runtime.codecs.json_values import Parser, construct, default_of, parser
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
 from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
@@ -38,9 +37,10 @@ _NESTED = (
 class CsvDecoder:
     """Reads elements of one type from rows of cells.
 
-    Cells hold what :class:`~windrow_runtime.codecs.json_decoder.JsonDecoder` takes, without quotes: ``3``, ``3.5``,
-    ``true`` (in any case), ISO 8601 texts; lists, tuples, dicts and nested records are JSON. An empty cell takes the
-    field's default, or else is ``None`` if the field is Optional, or else is the empty text if it is a ``str``.
+    Cells hold what :class:`~windrow_runtime.codecs.json_decoder.JsonDecoder` takes, without quotes: ``3``,
+    ``3.5``, ``true`` (in any case), ISO 8601 texts; lists, tuples, dicts and nested records are JSON. An
+    empty cell takes the field's default, or else is ``None`` if the field is Optional, or else is the empty
+    text if it is a ``str``.
 
     Args:
         record_type: The type of the elements.
@@ -61,7 +61,8 @@ class CsvDecoder:
         ]
         if faults:
             raise SourceError(
-                f"the columns do not fit {record_type.name}\n" + "\n".join(f"  - {fault}" for fault in faults),
+                f"the columns do not fit {record_type.name}\n"
+                + "\n".join(f"  - {fault}" for fault in faults),
                 given=", ".join(header),
                 expected=", ".join(field.column for field in record_type.columns),
                 hint="correct the header, or give the fields defaults",
@@ -77,7 +78,8 @@ class CsvDecoder:
         """The element of one row.
 
         Raises:
-            MalformedRecordError: The row has a wrong number of cells, or one of them is not of its field's type.
+            MalformedRecordError: The row has a wrong number of cells, or one of them is not of its field's
+                type.
         """
         value = self.try_decode(row)
         if isinstance(value, MalformedRecord):

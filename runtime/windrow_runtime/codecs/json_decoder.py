@@ -1,8 +1,8 @@
 """Elements from JSON lines.
 
-The plain Python form in :mod:`windrow_runtime.codecs.json_values` says what fits. Where msgspec is installed and the
-type is one that both read alike, msgspec reads the line; a line that it refuses, or whose values it reads more freely,
-is read again the plain way, which either accepts it or knows the field and the reason.
+The plain Python form in :mod:`windrow_runtime.codecs.json_values` says what fits. Where msgspec is installed
+and the type is one that both read alike, msgspec reads the line; a line that it refuses, or whose values it
+reads more freely, is read again the plain way, which either accepts it or knows the field and the reason.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _ALIKE = frozenset(
 class JsonDecoder:
     """Reads elements of one type, a JSON text each.
 
-    Records are objects, whose other keys are ignored; tuples, lists and sets are arrays; any other element is its own
-    JSON value. Types are strict: ``"3"`` and ``3.0`` are no int, ``true`` is none either; ``3`` is a float. Datetimes,
-    dates, durations, decimals, UUIDs and bytes are texts; a datetime without an offset is taken as UTC. A missing
-    field takes its default, or ``None`` if it is Optional. The texts "NaN", "Infinity" and "-Infinity" are floats.
+    Records are objects, whose other keys are ignored; tuples, lists and sets are arrays; any other element is
+    its own JSON value. Types are strict: ``"3"`` and ``3.0`` are no int, ``true`` is none either; ``3`` is a
+    float. Datetimes, dates, durations, decimals, UUIDs and bytes are texts; a datetime without an offset is
+    taken as UTC. A missing field takes its default, or ``None`` if it is Optional. The texts "NaN",
+    "Infinity" and "-Infinity" are floats.
 
     Args:
         record_type: The type of the elements.
@@ -59,8 +60,8 @@ class JsonDecoder:
         """The element of one line.
 
         Raises:
-            MalformedRecordError: The line is not JSON, or not of the type; the message has the line, the field and
-                the reason.
+            MalformedRecordError: The line is not JSON, or not of the type; the message has the line, the
+                field and the reason.
         """
         value = self.try_decode(line)
         if isinstance(value, MalformedRecord):
@@ -68,11 +69,11 @@ class JsonDecoder:
         return value
 
     def try_decode(self, line: str | bytes) -> object | MalformedRecord:
-        """The element of one line, or what is wrong with the line; for sources that drop or route bad lines."""
+        """The element of one line, or what is wrong with the line; for sources that go on after it."""
         if self._fast is not None:
             try:
                 value = self._fast(line)
-            except Exception:  # noqa: S110 - msgspec and constructors raise many kinds; the plain way names the fault
+            except Exception:
                 pass
             else:
                 if self._check is None or self._check(value):
@@ -100,7 +101,7 @@ def _as_text(line: str | bytes) -> str:
 
 
 def _msgspec_reader(record_type: RecordType) -> Callable[[str | bytes], object] | None:
-    """msgspec's reader, or ``None`` where it is missing or reads the type in another way."""
+    """Msgspec's reader, or ``None`` where it is missing or reads the type in another way."""
     root = record_type.root
     named_tuple = root.shape is RecordShape.NAMED_TUPLE and not root.nullable
     parts = [field.type for field in root.fields] if named_tuple else [root]
@@ -117,7 +118,7 @@ def _msgspec_reader(record_type: RecordType) -> Callable[[str | bytes], object] 
 
 
 def _named_tuple_reader(root: ValueType) -> Callable[[str | bytes], object] | None:
-    """msgspec reads a NamedTuple from an array, so a Struct of the same fields reads the object."""
+    """Msgspec reads a NamedTuple from an array, so a Struct of the same fields reads the object."""
     import msgspec
     import typing_extensions
 
@@ -168,14 +169,14 @@ def _check_for(value: ValueType) -> _Check | None:
     return lambda given: given is None or valid_check(given)
 
 
-def _valid_check_for(value: ValueType) -> _Check | None:
+def _valid_check_for(value: ValueType) -> _Check | None:  # noqa: PLR0911 - a return for each kind
     kind = value.kind
     if kind is Kind.INT:
         return _fits_64_bits
     if kind is Kind.DATETIME:
         return _is_utc
     if kind is Kind.TUPLE:
-        return _part_checks((itemgetter(i), part) for i, part in enumerate(value.arguments))
+        return _part_checks((_item_getter(i), part) for i, part in enumerate(value.arguments))
     if kind is Kind.RECORD and value.shape is RecordShape.TYPED_DICT:
         return _key_checks(value)
     if kind is Kind.RECORD:
@@ -187,6 +188,11 @@ def _valid_check_for(value: ValueType) -> _Check | None:
         element_check = _check_for(value.arguments[0])
         return None if element_check is None else _each(element_check)
     return None
+
+
+def _item_getter(place: int) -> Callable[[object], object]:
+    get: Callable[[tuple[object, ...]], object] = itemgetter(place)
+    return lambda given: get(given) if isinstance(given, tuple) else None
 
 
 def _fits_64_bits(given: object) -> bool:
@@ -213,21 +219,13 @@ def _part_checks(parts: Iterable[tuple[Callable[[object], object], ValueType]]) 
         ((get_only, check_only),) = checks
         return lambda given: check_only(get_only(given))
 
-    def check_all(given: object) -> bool:
-        for get, check in checks:
-            if not check(get(given)):
-                return False
-        return True
-
-    return check_all
+    return lambda given: all(check(get(given)) for get, check in checks)
 
 
 def _key_checks(value: ValueType) -> _Check | None:
-    checks = [
-        (field.name, check) for field in value.fields if (check := _check_for(field.type)) is not None
-    ]
+    checks = [(field.name, check) for field in value.fields if (check := _check_for(field.type)) is not None]
     if not checks:
         return None
-    return lambda given: isinstance(given, dict) and all(
-        check(given[name]) for name, check in checks if name in given
+    return lambda given: (
+        isinstance(given, dict) and all(check(given[name]) for name, check in checks if name in given)
     )

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import SupportsFloat, SupportsIndex
 
 from windrow.errors import InvalidArgumentError
-
 from windrow_runtime.codecs.arrow_encoding import admits
 from windrow_runtime.codecs.malformed import UnfitError
 from windrow_runtime.codecs.record_type import INT_MAX, INT_MIN, Kind, RecordShape, RecordType, ValueType
@@ -66,7 +65,7 @@ def _writer(value: ValueType, path: str) -> _Writer:
     return checked
 
 
-def _valid_writer(value: ValueType, path: str) -> _Writer:
+def _valid_writer(value: ValueType, path: str) -> _Writer:  # noqa: PLR0911 - a return for each kind
     """A writer of values that are of the right class and not ``None``."""
     kind = value.kind
     if kind is Kind.RECORD:
@@ -167,9 +166,7 @@ def _record_writer(value: ValueType, path: str) -> _Writer:
     writers = [
         (field.name, field.column, _writer(field.type, f"{path}.{field.name}")) for field in value.fields
     ]
-    return lambda given: {
-        column: write_field(getattr(given, name)) for name, column, write_field in writers
-    }
+    return lambda given: {column: write_field(getattr(given, name)) for name, column, write_field in writers}
 
 
 def _typed_dict_writer(value: ValueType, path: str) -> _Writer:

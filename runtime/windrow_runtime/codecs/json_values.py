@@ -53,7 +53,7 @@ def _wrong(given: object, value: ValueType, path: str) -> UnfitError:
     return UnfitError(path, f"expected {expected}, not {_NAMES.get(kind, kind.__name__)}{shown}", str(value))
 
 
-def _required_parser(value: ValueType, path: str) -> Parser:
+def _required_parser(value: ValueType, path: str) -> Parser:  # noqa: PLR0911 - a return for each kind
     kind = value.kind
     if kind in _SIMPLE:
         return lambda given: _SIMPLE[kind](given, value, path)
@@ -211,7 +211,8 @@ _MISSING = object()
 
 def _record_parser(value: ValueType, path: str) -> Parser:
     fields = [
-        (field, field.name, field.column, parser(field.type, f"{path}.{field.name}")) for field in value.fields
+        (field, field.name, field.column, parser(field.type, f"{path}.{field.name}"))
+        for field in value.fields
     ]
 
     def parse(given: object) -> object:
@@ -230,7 +231,7 @@ def _record_parser(value: ValueType, path: str) -> Parser:
 
 
 def default_of(field: Field, found: dict[str, object], path: str) -> None:
-    """Deals with a field that a source does not give: the constructor's default, ``None`` if Optional, or a fault."""
+    """A field that a source does not give: left to its default, ``None`` if Optional, or a fault."""
     if field.required:
         raise UnfitError(f"{path}.{field.name}", "the field is missing", str(field.type))
     if field.default is None and not field.absent_allowed:

@@ -39,7 +39,8 @@ class MalformedRecord:
     Attributes:
         raw: The record as read: the line of a text file, or the row as JSON.
         reason: What is wrong, in one line.
-        field: The field at fault, such as ``Reading.tags[]``; ``None`` where the record has no fields to name.
+        field: The field at fault, such as ``Reading.tags[]``; ``None`` where the record has no fields to
+            name.
         row: The row in its batch, from zero; ``None`` for records read one by one.
     """
 
@@ -54,5 +55,5 @@ class MalformedRecord:
             f"malformed record: {self.reason}",
             given=shorten(self.raw),
             where=self.field,
-            hint='correct the data, or tell the source what to do with it: on_malformed="drop" or an OutputTag',
+            hint='correct the data, or give the source on_malformed="drop" or an OutputTag',
         )

@@ -1,7 +1,7 @@
 """Record types: what the annotations of an element type say about its columns.
 
-:func:`record_type` reads an annotation once, when the plan is built, and refuses there what has no columns. The
-codecs (Arrow, Spark, JSON, CSV) work from its answer and never look at annotations again.
+:func:`record_type` reads an annotation once, when the plan is built, and refuses there what has no columns.
+The codecs (Arrow, Spark, JSON, CSV) work from its answer and never look at annotations again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import uuid
 from collections.abc import Callable
 
 import typing_extensions
+
 from windrow.errors import InvalidArgumentError
 
 __all__ = [
@@ -119,8 +120,8 @@ class ValueType:
         kind: The kind of the values.
         python_type: The class of the values, such as ``int``, ``list`` or ``Reading``.
         nullable: Whether ``None`` is a value too.
-        arguments: The element of a list or set, the key and value of a dict, the parts of a tuple, the values of an
-            Enum.
+        arguments: The element of a list or set, the key and value of a dict, the parts of a tuple, the values
+            of an Enum.
         fields: The fields of a record.
         shape: How a record is written; ``None`` for other kinds.
         by_keyword: A record whose constructor cannot take all fields by position, in their order.
@@ -159,8 +160,8 @@ class ValueType:
 class RecordType:
     """The columns of a stream's elements.
 
-    A record has a column per field and a tuple has ``_1``, ``_2`` and so on; any other element is one column, called
-    ``value``.
+    A record has a column per field and a tuple has ``_1``, ``_2`` and so on; any other element is one column,
+    called ``value``.
 
     Attributes:
         annotation: What the user wrote.
@@ -203,8 +204,8 @@ _SETS: dict[object, Kind] = {set: Kind.SET, frozenset: Kind.FROZENSET}
 # Keys need a text form, because JSON has no other keys.
 _KEYS = (Kind.STR, Kind.INT, Kind.ENUM, Kind.UUID, Kind.DATE, Kind.DATETIME)
 _SUPPORTED = (
-    "bool, int, float, str, bytes, Decimal, UUID, Enum, datetime, date, timedelta, a dataclass, NamedTuple, TypedDict "
-    "or msgspec.Struct, or an Optional, list, tuple, set or dict of these"
+    "bool, int, float, str, bytes, Decimal, UUID, Enum, datetime, date, timedelta, a dataclass, NamedTuple, "
+    "TypedDict or msgspec.Struct, or an Optional, list, tuple, set or dict of these"
 )
 
 
@@ -223,11 +224,12 @@ def record_type(annotation: object) -> RecordType:
     Answers are cached, so this may be called wherever a record type is needed.
 
     Args:
-        annotation: The type of a stream's elements, such as ``Reading``, ``int`` or ``tuple[str, float | None]``.
+        annotation: The type of a stream's elements, such as ``Reading``, ``int`` or ``tuple[str, float |
+            None]``.
 
     Raises:
-        InvalidArgumentError: The type, or a part of it, has no column form; the message names the part, such as
-            ``Reading.tags[]``.
+        InvalidArgumentError: The type, or a part of it, has no column form; the message names the part, such
+            as ``Reading.tags[]``.
     """
     try:
         return _cached_record_type(annotation)
@@ -263,7 +265,9 @@ def _refuse(
     ) from cause
 
 
-def _value_type(annotation: object, path: str, within: tuple[type, ...]) -> ValueType:
+def _value_type(  # noqa: PLR0911 - a return for each kind
+    annotation: object, path: str, within: tuple[type, ...]
+) -> ValueType:
     if isinstance(annotation, typing.NewType):
         return _value_type(annotation.__supertype__, path, within)
     origin = typing.get_origin(annotation)
@@ -330,7 +334,12 @@ def _collection(
     element = _value_type(arguments[0], f"{path}[]", within)
     if container in _SETS:
         if not _hashable(element):
-            _refuse(arguments[0], f"{path}[]", "use a list, or tuples and frozen records as elements", "hashable elements")
+            _refuse(
+                arguments[0],
+                f"{path}[]",
+                "use a list, or tuples and frozen records as elements",
+                "hashable elements",
+            )
         plain = set if container is set else frozenset
         return ValueType(_SETS[container], plain, arguments=(element,))
     return ValueType(Kind.LIST, list, arguments=(element,), sequence=container is not list)
@@ -378,7 +387,10 @@ def _enum(annotation: type[enum.Enum], path: str) -> ValueType:
     if classes == {int} and all(INT_MIN <= member.value <= INT_MAX for member in annotation):
         return ValueType(Kind.ENUM, annotation, arguments=(ValueType(Kind.INT, int),))
     _refuse(
-        annotation, path, "give every member a str value", "an Enum whose values are all str, or all 64-bit int"
+        annotation,
+        path,
+        "give every member a str value",
+        "an Enum whose values are all str, or all 64-bit int",
     )
 
 
@@ -437,7 +449,12 @@ def _record(record: type, shape: RecordShape, path: str, within: tuple[type, ...
     return ValueType(Kind.RECORD, record, fields=tuple(fields), shape=shape, by_keyword=by_keyword)
 
 
-_KEY_MARKS = (typing_extensions.Required, typing_extensions.NotRequired, typing_extensions.ReadOnly)
+# Typed as objects: they are compared with what get_origin() gives.
+_KEY_MARKS: tuple[object, ...] = (
+    typing_extensions.Required,
+    typing_extensions.NotRequired,
+    typing_extensions.ReadOnly,
+)
 _Member = tuple[str, str, Callable[[], object] | None, bool]
 
 
@@ -497,11 +514,13 @@ def _dataclass_members(record: type, hints: dict[str, object], path: str) -> lis
     for name, hint in hints.items():
         if isinstance(hint, dataclasses.InitVar):
             _refuse(
-                hint, f"{path}.{name}", "make it a field", "no InitVar: its value is gone once the record exists"
+                hint,
+                f"{path}.{name}",
+                "make it a field",
+                "no InitVar: its value is gone once the record exists",
             )
     members: list[_Member] = []
-    # mypy cannot know that `record` is a dataclass; `_shape` has looked.
-    for field in dataclasses.fields(record):  # type: ignore[arg-type]
+    for field in dataclasses.fields(record):
         if not field.init:
             _refuse(
                 hints[field.name],
@@ -533,5 +552,8 @@ def _by_keyword(record: type, names: list[str], path: str) -> bool:
     if needed <= set(names) and (takes_any or set(names) <= taken):
         return True
     _refuse(
-        record, path, "leave the constructor to the class decorator", "a constructor that takes the fields by name"
+        record,
+        path,
+        "leave the constructor to the class decorator",
+        "a constructor that takes the fields by name",
     )

@@ -46,13 +46,15 @@ def _dict_columns(values: Sequence[object], record: ValueType, path: str) -> lis
     known = {field.name for field in record.fields}
     unknown = set().union(*dicts) - known
     if unknown:
-        raise UnfitError(path, f"has a key that its type does not have: {sorted(map(repr, unknown))[0]}")
+        raise UnfitError(path, f"has a key that its type does not have: {min(map(repr, unknown))}")
     columns: list[list[object]] = []
     for field in record.fields:
         if field.absent_allowed:
             column = [value.get(field.name) for value in dicts]
             if any(cell is None and field.name in value for cell, value in zip(column, dicts, strict=True)):
-                raise UnfitError(f"{path}.{field.name}", "None in a field that is not Optional", str(field.type))
+                raise UnfitError(
+                    f"{path}.{field.name}", "None in a field that is not Optional", str(field.type)
+                )
             columns.append(column)
             continue
         try:
@@ -84,9 +86,7 @@ def build_records(
         ) from error
 
 
-def _build_dicts(
-    fields: Sequence[Field], columns: Sequence[Sequence[object]], count: int
-) -> list[object]:
+def _build_dicts(fields: Sequence[Field], columns: Sequence[Sequence[object]], count: int) -> list[object]:
     names = [field.name for field in fields]
     rows = zip(*columns, strict=True) if columns else repeat((), count)
     dicts = [dict(zip(names, row, strict=True)) for row in rows]
@@ -106,7 +106,8 @@ def build_tuples(columns: Sequence[Sequence[object]]) -> list[object]:
 def has_generated(record: type, method: str) -> bool:
     """Whether a dataclass's method is the one that the decorator wrote.
 
-    The decorator leaves no mark, but it compiles from a text. ``python -c`` does that too, hence the second look.
+    The decorator leaves no mark, but it compiles from a text. ``python -c`` does that too, hence the second
+    look.
     """
     code = getattr(getattr(record, method, None), "__code__", None)
     if not inspect.iscode(code) or code.co_filename != "<string>":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from windrow.errors import SourceError
-
 from windrow_runtime.codecs.arrow_types import DECIMAL_PRECISION, DECIMAL_SCALE
 from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
 
@@ -43,8 +42,8 @@ def spark_ddl(record_type: RecordType) -> str:
 def check_spark_schema(schema: StructType, record_type: RecordType) -> None:
     """Checks the columns of a DataFrame against a record type.
 
-    Other columns are ignored; a column may be missing where its field has a default or is Optional; narrower numbers
-    are widened; a timestamp without a zone is taken as UTC.
+    Other columns are ignored; a column may be missing where its field has a default or is Optional; narrower
+    numbers are widened; a timestamp without a zone is taken as UTC.
 
     Raises:
         SourceError: Columns are missing or have other types; the message lists all of them.
@@ -140,7 +139,7 @@ def _likely(schema: StructType, name: str) -> str:
     return ""
 
 
-def _type_faults(given: DataType, value: ValueType, path: str) -> list[str]:
+def _type_faults(given: DataType, value: ValueType, path: str) -> list[str]:  # noqa: PLR0911 - a return for each kind
     from pyspark.sql import types
 
     kind = value.kind
@@ -148,7 +147,9 @@ def _type_faults(given: DataType, value: ValueType, path: str) -> list[str]:
     if isinstance(given, types.NullType):
         return [] if value.nullable else wrong
     if kind in (Kind.RECORD, Kind.TUPLE):
-        return _struct_faults(given, _parts(value), f"{path}.") if isinstance(given, types.StructType) else wrong
+        return (
+            _struct_faults(given, _parts(value), f"{path}.") if isinstance(given, types.StructType) else wrong
+        )
     if kind is Kind.DICT:
         if not isinstance(given, types.MapType):
             return wrong

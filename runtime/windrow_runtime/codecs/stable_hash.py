@@ -1,7 +1,7 @@
 """A hash of keys that is the same in every process.
 
-Python's ``hash`` of texts differs from process to process, but a key must reach the same key group from every worker
-and after every restart.
+Python's ``hash`` of texts differs from process to process, but a key must reach the same key group from every
+worker and after every restart.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import inspect
 import numbers
-import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
+from typing import Any, NoReturn
 from zlib import crc32
 
 from windrow.errors import InvalidArgumentError
-
 from windrow_runtime.codecs.record_type import type_name
 from windrow_runtime.codecs.records import has_generated, short_repr
 
@@ -32,36 +32,182 @@ _MASK = 0xFFFFFFFF
 def stable_hash(key: object) -> int:
     """A hash of a key, from 0 to 2**32 - 1.
 
-    Equal keys have equal hashes, in all processes and across restarts: 1, 1.0 and True; aware datetimes of one moment
-    in several zones; a NamedTuple and a plain tuple. All NaNs have one hash. All bits are well mixed, so the remainder
-    by a small number is evenly spread.
+    Equal keys have equal hashes, in all processes and across restarts: 1, 1.0 and True; aware datetimes of
+    one moment in several zones; a NamedTuple and a plain tuple. All NaNs have one hash. All bits are well
+    mixed, so the remainder by a small number is evenly spread.
 
     Args:
-        key: A text, bytes, number, ``None``, Enum member, UUID, datetime, date or timedelta, or a tuple, frozenset,
-            frozen dataclass or frozen msgspec Struct of these.
+        key: A text, bytes, number, ``None``, Enum member, UUID, datetime, date or timedelta, or a tuple,
+            frozenset, frozen dataclass or frozen msgspec Struct of these.
 
     Raises:
         InvalidArgumentError: The key is of another type, or mutable.
     """
-    kind = type(key)
-    if kind is str:
-        try:
-            checksum = crc32(b"s" + key.encode())  # type: ignore[attr-defined]
-        except UnicodeEncodeError:
-            checksum = crc32(_bytes_of(key))
-    else:
-        checksum = crc32(_bytes_of(key))
-    # A CRC is linear in its input: without this, regular keys make regular remainders. MurmurHash3's last step.
+    checksum = crc32(_bytes_of(key))
+    # A CRC is linear: without this, regular keys make regular remainders. It is MurmurHash3's last step.
     checksum = ((checksum ^ (checksum >> 16)) * 0x85EBCA6B) & _MASK
     checksum = ((checksum ^ (checksum >> 13)) * 0xC2B2AE35) & _MASK
     return checksum ^ (checksum >> 16)
 
 
 def _bytes_of(key: object) -> bytes:
-    """Bytes that are equal for equal keys; the first one tells kinds that are never equal apart."""
+    """Bytes that are equal for equal keys; the first one tells kinds apart that are never equal."""
     writer = _WRITERS.get(type(key))
     if writer is None:
         writer = _writer_for(type(key), key)
-        # Classes of the user's are few, and the table of a worker lives as long as the worker.
+        # Classes of keys are few, and an unknown one was refused in the line before.
         _WRITERS[type(key)] = writer
     return writer(key)
+
+
+# Any, here and below: a writer gets only the classes for which _WRITERS or _writer_for() names it.
+def _text(key: Any) -> bytes:
+    try:
+        return b"s" + str.encode(key)
+    except UnicodeEncodeError:
+        return b"s" + str.encode(key, "utf-8", "surrogatepass")
+
+
+def _number(key: Any) -> bytes:
+    if key != key:  # noqa: PLR0124 - a NaN; Python hashes those by identity
+        return b"nan"
+    # Of all hashes, Python defines only that of numbers exactly, across types and processes.
+    return hash(key).to_bytes(8, "little", signed=True)
+
+
+def _decimal(key: Any) -> bytes:
+    return b"nan" if key.is_nan() else _number(key)
+
+
+def _joined(tag: bytes, parts: Iterable[bytes]) -> bytes:
+    """Parts with their lengths, so that no two sequences of parts run together into the same bytes."""
+    return tag + b"".join([len(part).to_bytes(4, "little") + part for part in parts])
+
+
+def _tuple(key: Any) -> bytes:
+    return _joined(b"t", map(_bytes_of, tuple.__iter__(key)))
+
+
+def _frozenset(key: Any) -> bytes:
+    return _joined(b"f", sorted(map(_bytes_of, key)))
+
+
+def _datetime(key: Any) -> bytes:
+    if key.utcoffset() is None:
+        return b"n%d" % ((key.replace(tzinfo=None) - _EPOCH) // _MICROSECOND)
+    return b"a%d" % ((key - _EPOCH_UTC) // _MICROSECOND)
+
+
+def _date(key: Any) -> bytes:
+    return b"d%d" % key.toordinal()
+
+
+def _timedelta(key: Any) -> bytes:
+    return b"l%d" % (key // _MICROSECOND)
+
+
+def _uuid(key: Any) -> bytes:
+    number: int = key.int
+    return b"u" + number.to_bytes(16, "little")
+
+
+def _bytes(key: Any) -> bytes:
+    return b"b" + bytes(key)
+
+
+def _none(_: Any) -> bytes:
+    return b"0"
+
+
+def _enum(key: Any) -> bytes:
+    # The name alone: a class may move to another module between two runs. A combination of flags may have
+    # none.
+    name = key._name_
+    return _joined(b"e", [_text(name) if name is not None else _bytes_of(key._value_)])
+
+
+_Writer = Callable[[Any], bytes]
+
+_WRITERS: dict[type, _Writer] = {
+    str: _text,
+    int: _number,
+    bool: _number,
+    float: _number,
+    complex: _number,
+    Decimal: _decimal,
+    bytes: _bytes,
+    type(None): _none,
+    tuple: _tuple,
+    frozenset: _frozenset,
+    datetime.datetime: _datetime,
+    datetime.date: _date,
+    datetime.timedelta: _timedelta,
+    uuid.UUID: _uuid,
+}
+
+# Enum last: a member of an Enum that is also a str or int equals its plain value.
+_BASES: tuple[type, ...] = (
+    str,
+    int,
+    float,
+    Decimal,
+    bytes,
+    tuple,
+    frozenset,
+    datetime.datetime,
+    datetime.date,
+    datetime.timedelta,
+    uuid.UUID,
+    enum.Enum,
+)
+
+_HINTS: dict[type, str] = {
+    list: "use a tuple",
+    bytearray: "use bytes",
+    set: "use a frozenset",
+    dict: "use a tuple of its items, sorted",
+}
+
+
+def _writer_for(kind: type, key: object) -> _Writer:
+    """The writer for a class that is not in the table: a subclass of one that is, an Enum or a record."""
+    if dataclasses.is_dataclass(kind) and not issubclass(kind, enum.Enum):
+        return _dataclass_writer(kind, key)
+    for base in _BASES:
+        if issubclass(kind, base):
+            # Equality written in Python may hold where the bytes differ; numpy's and pandas' is written in C.
+            if _equality(kind) is not _equality(base) and inspect.isfunction(kind.__eq__):
+                _refuse(kind, key, "it defines its own equality; use a key of a built-in type")
+            return _WRITERS.get(base, _enum)
+    if issubclass(kind, numbers.Number):  # Fraction, and numpy's integers
+        return _number
+    config = getattr(kind, "__struct_config__", None)
+    if config is None:
+        _refuse(kind, key, _HINTS.get(kind, "use one of its fields as the key, or a tuple of them"))
+    if not config.frozen or not config.eq or inspect.isfunction(kind.__eq__):
+        _refuse(kind, key, "declare the Struct with frozen=True, and leave its equality as it is")
+    return _fields_writer(list(getattr(kind, "__struct_fields__", ())))
+
+
+def _equality(kind: type) -> object:
+    return kind.__eq__
+
+
+def _dataclass_writer(kind: type, key: object) -> _Writer:
+    if kind.__hash__ is None or not has_generated(kind, "__eq__"):
+        _refuse(kind, key, "declare the dataclass with frozen=True, and leave its equality as it is")
+    return _fields_writer([field.name for field in dataclasses.fields(kind) if field.compare])
+
+
+def _fields_writer(names: list[str]) -> _Writer:
+    return lambda key: _joined(b"r", [_bytes_of(getattr(key, name)) for name in names])
+
+
+def _refuse(kind: type, key: object, hint: str) -> NoReturn:
+    raise InvalidArgumentError(
+        f"{type_name(kind)} cannot be a key",
+        given=short_repr(key),
+        expected="a str, number, bytes, None, Enum, UUID, datetime, date or timedelta, or a tuple, frozenset, "
+        "frozen dataclass or frozen msgspec.Struct of these",
+        hint=hint,
+    )

@@ -122,8 +122,8 @@ FORMS: dict[Kind, str] = {
 }
 
 
-# Any: each takes only the class of its kind, which the encoder has checked. They raise ValueError for a value without
-# a text form.
+# Any: each takes only the class of its kind, which the encoder has checked. They raise ValueError for a value
+# without a text form.
 FORMATTERS: dict[Kind, Callable[[Any], str]] = {
     Kind.DATETIME: _format_datetime,
     Kind.DATE: datetime.date.isoformat,

@@ -38,7 +38,7 @@ class _Buffer:
         self.main = Chunk()
         self.sides: defaultdict[str, Chunk] = defaultdict(Chunk)
 
-    def collect(self, value: Any, timestamp: int) -> None:
+    def collect(self, value: Any, timestamp: int | None) -> None:
         self.main.values.append(value)
         self.main.timestamps.append(timestamp)
 
@@ -76,9 +76,7 @@ class Execution:
         metrics: The counters of each step, by step id.
     """
 
-    def __init__(
-        self, topology: Topology, observe: Callable[[Port, Chunk], None] | None = None
-    ) -> None:
+    def __init__(self, topology: Topology, observe: Callable[[Port, Chunk], None] | None = None) -> None:
         """Build operators and fragments.
 
         Args:
@@ -139,6 +137,9 @@ class Execution:
             watermark: The new watermark in milliseconds; None: it stays.
             processing_time: The new clock in milliseconds; None: it stays.
         """
+        if processing_time is not None:
+            for tracker in self.trackers.values():
+                tracker.now = processing_time
         for port, chunk in inputs.items():
             fragment = self._fragments.get(port)
             if fragment is not None:

@@ -98,7 +98,9 @@ def _list_files(step: Step, path: str) -> list[Path]:
     else:
         found = [Path(name) for name in glob.glob(path) if os.path.isfile(name) and _is_data(Path(name).name)]
         if not found and not glob.has_magic(path):
-            raise SourceError("the path does not exist", given=path, expected="a file or a folder", where=step.where)
+            raise SourceError(
+                "the path does not exist", given=path, expected="a file or a folder", where=step.where
+            )
     return sorted(found, key=lambda file: (file.stat().st_mtime_ns // 1_000_000, str(file)))
 
 
@@ -154,5 +156,3 @@ def _take(value: object, origin: str, batch: SourceBatch) -> None:
 def malformed_tag(source: Source[Any]) -> OutputTag[MalformedRecord] | None:
     """Where malformed records of a source go, if they go anywhere."""
     return source.on_malformed if isinstance(source.on_malformed, OutputTag) else None
-
-

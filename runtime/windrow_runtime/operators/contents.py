@@ -11,7 +11,14 @@ from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, FunctionSpec, ReduceSpec
 from windrow_runtime.operators.state import NOTHING
 
-__all__ = ["AggregatedContents", "ArrivalContents", "Contents", "ListContents", "ReducedContents", "contents_for"]
+__all__ = [
+    "AggregatedContents",
+    "ArrivalContents",
+    "Contents",
+    "ListContents",
+    "ReducedContents",
+    "contents_for",
+]
 
 # Any in this module: contents hold elements and accumulators of every type.
 

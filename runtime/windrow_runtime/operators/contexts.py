@@ -78,7 +78,9 @@ class TriggerContextImpl(TimeContext):
     @overload
     def get_state(self, descriptor: ReducingStateDescriptor[Any]) -> ReducingState[Any]: ...
     @overload
-    def get_state(self, descriptor: AggregatingStateDescriptor[Any, Any, Any]) -> AggregatingState[Any, Any]: ...
+    def get_state(
+        self, descriptor: AggregatingStateDescriptor[Any, Any, Any]
+    ) -> AggregatingState[Any, Any]: ...
     def get_state(self, descriptor: StateDescriptor) -> Any:
         return open_state(self.entry.trigger_state, descriptor, self._scope + descriptor.name)
 
@@ -106,7 +108,7 @@ class TriggerContextImpl(TimeContext):
 
     def nested(self, name: str) -> TriggerContextImpl:
         inner = TriggerContextImpl(self._operator)
-        inner._scope = f"{self._scope}{name}/"  # noqa: SLF001  same class
+        inner._scope = f"{self._scope}{name}/"
         inner.merged = self.merged
         return inner.at(self.key, self.window, self.entry)
 

@@ -164,12 +164,17 @@ class _Timestamps(_Stage):
     def __init__(self, step: Step, node: TimestampsNode, tracker: WatermarkTracker) -> None:
         super().__init__(step)
         self._timestamp = node.timestamp
+        self._ingestion = node.strategy.ingestion_time
         self._tracker = tracker
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        given: list[Any] = (
-            list(timestamps) if self._timestamp is None else self._apply(self._timestamp, values)
-        )
+        given: list[Any]
+        if self._ingestion:
+            given = [self._tracker.now] * len(values)
+        elif self._timestamp is None:
+            given = list(timestamps)
+        else:
+            given = self._apply(self._timestamp, values)
         stamps = self._millis(given, values)
         self._tracker.observe(values, stamps)
         self._forward(values, list(stamps))
@@ -277,7 +282,9 @@ class _Builder:
             candidates.append(node.selector)
         elif isinstance(node, TimestampsNode):
             candidates.append(node.timestamp)
-        self.functions.extend((step, function) for function in candidates if isinstance(function, RichFunction))
+        self.functions.extend(
+            (step, function) for function in candidates if isinstance(function, RichFunction)
+        )
 
 
 def failed(step: Step, error: Exception, value: object) -> UserFunctionError:

@@ -21,6 +21,7 @@ from windrow.state import (
     ValueState,
     ValueStateDescriptor,
 )
+from windrow_runtime.operators.time_to_live import Cells
 
 __all__ = ["StateStore", "merge_values", "open_state"]
 
@@ -44,13 +45,15 @@ class StateStore:
     @overload
     def get_state(self, descriptor: ReducingStateDescriptor[Any]) -> ReducingState[Any]: ...
     @overload
-    def get_state(self, descriptor: AggregatingStateDescriptor[Any, Any, Any]) -> AggregatingState[Any, Any]: ...
+    def get_state(
+        self, descriptor: AggregatingStateDescriptor[Any, Any, Any]
+    ) -> AggregatingState[Any, Any]: ...
     def get_state(self, descriptor: StateDescriptor) -> Any:
         """The handle on the state that ``descriptor`` names."""
         return open_state(self._cells, descriptor, descriptor.name)
 
 
-def open_state(cells: dict[str, Any], descriptor: StateDescriptor, name: str) -> Any:
+def open_state(cells: Cells, descriptor: StateDescriptor, name: str) -> Any:
     """The handle on ``cells[name]`` that ``descriptor`` asks for."""
     if isinstance(descriptor, ReducingStateDescriptor):
         return _Reducing(cells, name, descriptor.reduce_function)
@@ -87,7 +90,7 @@ def merge_values(descriptor: MergingStateDescriptor, first: Any, second: Any) ->
 class _Cell:
     __slots__ = ("_cells", "_name")
 
-    def __init__(self, cells: dict[str, Any], name: str) -> None:
+    def __init__(self, cells: Cells, name: str) -> None:
         self._cells = cells
         self._name = name
 
@@ -167,7 +170,7 @@ _EMPTY: dict[Any, Any] = {}
 class _Reducing(_Cell):
     __slots__ = ("_reduce",)
 
-    def __init__(self, cells: dict[str, Any], name: str, reduce: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, cells: Cells, name: str, reduce: Callable[[Any, Any], Any]) -> None:
         super().__init__(cells, name)
         self._reduce = reduce
 
@@ -183,7 +186,7 @@ class _Reducing(_Cell):
 class _Aggregating(_Cell):
     __slots__ = ("_aggregate",)
 
-    def __init__(self, cells: dict[str, Any], name: str, aggregate: AggregateFunction[Any, Any, Any]) -> None:
+    def __init__(self, cells: Cells, name: str, aggregate: AggregateFunction[Any, Any, Any]) -> None:
         super().__init__(cells, name)
         self._aggregate = aggregate
 

@@ -19,7 +19,7 @@ __all__ = ["KeyedOperator", "Output"]
 class Output(Protocol):
     """Where an operator puts what it emits."""
 
-    def collect(self, value: Any, timestamp: int) -> None:
+    def collect(self, value: Any, timestamp: int | None) -> None:
         """Emit to the main output."""
         ...
 

@@ -38,7 +38,9 @@ class PipelineResult:
         """
         if id(sink) not in self._collected:
             raise InvalidArgumentError(
-                "the sink is not part of the pipeline", given=sink.name, expected="a sink given to Pipeline(...)"
+                "the sink is not part of the pipeline",
+                given=sink.name,
+                expected="a sink given to Pipeline(...)",
             )
         return list(self._collected[id(sink)])
 

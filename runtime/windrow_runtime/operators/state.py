@@ -122,9 +122,10 @@ class TimerQueue:
 
     def delete(self, key: Hashable, namespace: Any, time: int) -> None:
         """Take a timer back; does nothing where it is not set."""
-        if self._active.pop((key, namespace, time), None) is not None and len(self._heap) > 64:
-            if len(self._heap) > 4 * len(self._active):
-                self._compact()
+        if self._active.pop((key, namespace, time), None) is None:
+            return
+        if len(self._heap) > 64 + 4 * len(self._active):
+            self._compact()
 
     def pop_due(self, time: int) -> tuple[int, Hashable, Any] | None:
         """Take the earliest timer at or before ``time``: its time, key and namespace."""
@@ -212,7 +213,7 @@ class OperatorState:
         Raises:
             IncompatibleStateError: If the bytes are of another format.
         """
-        parts = pickle.loads(data)  # noqa: S301  read from the checkpoint that windrow itself wrote
+        parts = pickle.loads(data)
         if not isinstance(parts, tuple) or not parts or parts[0] != _FORMAT:
             raise IncompatibleStateError(
                 "the stored state has another format", given=str(parts)[:80], expected=f"format {_FORMAT}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from windrow.plan import (
     KeyByNode,
+    KeyedProcessNode,
     Node,
     Pipeline,
     ReturnsNode,
@@ -96,6 +97,16 @@ class Topology:
         main = [Port(step.id)] if self.readers(step) else []
         return main + [Port(step.id, tag) for tag in sorted(tags)]
 
+    def sources_of(self, identifier: str) -> set[str]:
+        """The ids of the sources from which a step's elements come."""
+        step = self.step(identifier)
+        if isinstance(step.node, SourceNode):
+            return {identifier}
+        found: set[str] = set()
+        for source in step.inputs:
+            found |= self.sources_of(source)
+        return found
+
     def _levels(self) -> dict[str, int]:
         depth: dict[str, int] = {}
         for step in self.pipeline.steps:
@@ -106,7 +117,7 @@ class Topology:
 
 def is_keyed(node: Node) -> bool:
     """Whether a step keeps state by key, and so is a boundary."""
-    return isinstance(node, WindowNode)
+    return isinstance(node, (WindowNode, KeyedProcessNode))
 
 
 def key_step(topology: Topology, step: Step) -> Step | None:

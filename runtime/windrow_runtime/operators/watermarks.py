@@ -18,12 +18,14 @@ class WatermarkTracker:
     Attributes:
         current: The highest watermark so far, in milliseconds.
         idle: Whether the step has been silent for longer than its strategy allows.
+        now: The clock in milliseconds, set by the engine: the timestamp of elements in ingestion time.
     """
 
     def __init__(self, step: Step, node: TimestampsNode) -> None:
         self.step = step
         self.current = MIN_TIMESTAMP
         self.idle = False
+        self.now = MIN_TIMESTAMP
         self._idleness = node.strategy.idleness
         self._generator = node.strategy.create_generator()
         self._last_active: int | None = None
@@ -44,6 +46,10 @@ class WatermarkTracker:
         """Take a watermark from the generator; it never falls."""
         if watermark > self.current:
             self.current = min(watermark, MAX_TIMESTAMP)
+
+    def finish(self) -> None:
+        """Take it that no element will come any more: the step holds nothing back."""
+        self.current = MAX_TIMESTAMP
 
     def end_batch(self, now: int) -> None:
         """Let the generator emit, and see whether the step has fallen silent.

@@ -178,9 +178,7 @@ class WindowOperator(KeyedOperator):
         for source in merge.sources:
             if source != into:
                 entry = windows.get(source)
-                self.trigger.clear(
-                    source, context.at(key, source, WindowEntry() if entry is None else entry)
-                )
+                self.trigger.clear(source, context.at(key, source, WindowEntry() if entry is None else entry))
                 self._delete_cleanup(key, source)
         self._merge_contents(entries, target)
         for source in merge.sources:
@@ -231,8 +229,7 @@ class WindowOperator(KeyedOperator):
             raise self._failed(error, f"key {key!r}, window {window}") from error
 
     def _fire_timer(self, time: int, key: Hashable, window: Any, event_time: bool) -> None:
-        keys = self.state.keys
-        key_state = keys.get(key)
+        key_state = self.state.keys.get(key)
         if self.merging is not None and (key_state is None or window not in key_state.live):
             # A timer that the trigger left behind when its window merged away or was cleaned up.
             return
@@ -252,14 +249,21 @@ class WindowOperator(KeyedOperator):
             entry.contents = NOTHING
         if event_time == self.is_event_time and time == self.cleanup_time(window):
             self._clear(key, key_state, window, entry)
+        elif self.merging is not None or not entry.is_empty:
+            # A trigger may have deleted a timer of its own that was the cleanup timer as well.
+            self._register_cleanup(key, window)
+        self._keep(key, key_state, window, entry)
+
+    def _keep(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry) -> None:
+        """Store what holds something, and drop what does not."""
         if entry.is_empty:
             key_state.windows.pop(window, None)
         else:
             key_state.windows[window] = entry
         if key_state.is_empty:
-            keys.pop(key, None)
+            self.state.keys.pop(key, None)
         else:
-            keys[key] = key_state
+            self.state.keys[key] = key_state
 
     def _clear(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry) -> None:
         entry.contents = NOTHING

@@ -42,7 +42,7 @@ def register_classes(kinds: Iterable[type[Any]]) -> None:
 
 def class_name(kind: type[Any]) -> bytes:
     """What to send for a class. Undone by :func:`find_class`, in this process or another."""
-    return _reference(kind)
+    return _reference(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
 
 
 def find_class(reference: bytes) -> type[Any]:
@@ -55,7 +55,7 @@ def pickle_any(value: object) -> bytes:
     try:
         return pickle.dumps(value, _PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
-        by_value: bytes = cloudpickle.dumps(value, _PROTOCOL)
+        by_value: bytes = cloudpickle.dumps(value, _PROTOCOL)  # type: ignore[no-untyped-call]  # Spark's copy has no types
         return by_value
 
 

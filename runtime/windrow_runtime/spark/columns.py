@@ -19,7 +19,14 @@ from typing import Any, TypeAlias
 
 from windrow_runtime.spark.classes import class_name, find_class, pickle_any
 
-__all__ = ["PackedTimestamps", "PackedValues", "pack_timestamps", "pack_values", "unpack_timestamps", "unpack_values"]
+__all__ = [
+    "PackedTimestamps",
+    "PackedValues",
+    "pack_timestamps",
+    "pack_values",
+    "unpack_timestamps",
+    "unpack_values",
+]
 
 # Any throughout this module: values are the user's, of every type.
 
@@ -62,7 +69,7 @@ def pack_timestamps(timestamps: Sequence[int | None]) -> PackedTimestamps:
     """Timestamps as nested builtins. Undone by :func:`unpack_timestamps`."""
     try:
         # None makes this raise, and that is cheaper to find out than to ask for.
-        return array("q", timestamps).tobytes()  # type: ignore[arg-type]
+        return array("q", timestamps).tobytes()  # type: ignore[type-var]
     except TypeError:
         return list(timestamps)
 
@@ -91,7 +98,7 @@ def _maker(reference: bytes) -> Callable[..., Any]:
 
 
 def _record_fields(kind: type[Any]) -> tuple[str, ...]:
-    """The fields of a record class in the order of its constructor; empty if the constructor does more than set them."""
+    """The fields of a record class, in the order of its constructor; empty if that does more than set them."""
     names: tuple[str, ...]
     if issubclass(kind, tuple):
         # A class of typing.NamedTuple or collections.namedtuple itself; one derived from it may add anything.

@@ -57,7 +57,9 @@ class GroupState:
         for step_id, step in self.steps.items():
             name = step_id.encode()
             # The lowest number stands for "none"; a timer there is due just as well one millisecond later.
-            timer = MIN_TIMESTAMP if step.earliest_timer is None else max(step.earliest_timer, MIN_TIMESTAMP + 1)
+            timer = (
+                MIN_TIMESTAMP if step.earliest_timer is None else max(step.earliest_timer, MIN_TIMESTAMP + 1)
+            )
             parts += (_STEP.pack(len(name), len(step.data), timer), name, step.data)
         return b"".join(parts)
 
@@ -70,7 +72,9 @@ class GroupState:
         """
         if len(data) < _HEADER.size or not data.startswith(_MAGIC):
             raise IncompatibleStateError(
-                "stored state was not written by windrow", given=data[:16].hex(), expected=f"bytes that begin {_MAGIC!r}"
+                "stored state was not written by windrow",
+                given=data[:16].hex(),
+                expected=f"bytes that begin {_MAGIC!r}",
             )
         _, version, stored, watermark, timer = _HEADER.unpack_from(data)
         if version != FORMAT_VERSION:
@@ -96,10 +100,14 @@ class GroupState:
                 name_end = position + name_length
                 end = name_end + length
                 if end > len(data):
-                    raise IncompatibleStateError("stored state is cut off", given=len(data), expected=f"{end} bytes")
+                    raise IncompatibleStateError(
+                        "stored state is cut off", given=len(data), expected=f"{end} bytes"
+                    )
                 step = StepState(data[name_end:end], None if earliest == MIN_TIMESTAMP else earliest)
                 state.steps[data[position:name_end].decode()] = step
                 position = end
         except (struct.error, UnicodeDecodeError) as error:
-            raise IncompatibleStateError("stored state is damaged", given=data[position : position + 16].hex()) from error
+            raise IncompatibleStateError(
+                "stored state is damaged", given=data[position : position + 16].hex()
+            ) from error
         return state

@@ -52,7 +52,9 @@ class _Collector:
         self._step = step
         self._values: list[Any] = []
         self._timestamps: list[int | None] = []
-        self._sides: dict[str, tuple[list[Any], list[int | None]]] = {tag: ([], []) for tag in step.side_outputs}
+        self._sides: dict[str, tuple[list[Any], list[int | None]]] = {
+            tag: ([], []) for tag in step.side_outputs
+        }
 
     def collect(self, value: Any, timestamp: int | None) -> None:
         self._values.append(value)
@@ -75,7 +77,9 @@ class _Collector:
             self._values, self._timestamps = [], []
         for tag, (side_values, side_timestamps) in self._sides.items():
             if side_values:
-                for target, values, timestamps in self._step.side_outputs[tag].run(side_values, side_timestamps):
+                for target, values, timestamps in self._step.side_outputs[tag].run(
+                    side_values, side_timestamps
+                ):
                     packer.add(target, values, timestamps)
                 self._sides[tag] = ([], [])
 
@@ -225,11 +229,11 @@ class GroupTask:
     def _update(self, group: GroupState, watermark: int) -> GroupUpdate:
         old = group.timer
         earliest = min(
-            (step.earliest_timer for step in group.steps.values() if step.earliest_timer is not None), default=None
+            (step.earliest_timer for step in group.steps.values() if step.earliest_timer is not None),
+            default=None,
         )
-        if earliest is None or watermark == MAX_TIMESTAMP:
-            new = 0
-        else:
+        new = 0
+        if earliest is not None and watermark != MAX_TIMESTAMP:
             # A timer that was set at or behind the watermark is due when the watermark advances next.
             new = encode_timer(max(earliest, watermark + 1))
         changed = new != old

@@ -1,7 +1,7 @@
 """Key groups: the units in which keyed state lives on Spark.
 
-Keys are hashed into a fixed number of groups, as in Flink, and Spark sees the groups only. Spark itself hashes a group's
-label to a shuffle partition, so the labels are chosen such that every partition gets equally many groups.
+Keys are hashed into a fixed number of groups, as in Flink, and Spark sees the groups only. Spark itself hashes a
+group's label to a shuffle partition, so the labels are chosen such that every partition gets equally many groups.
 """
 
 from __future__ import annotations

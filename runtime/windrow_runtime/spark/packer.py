@@ -123,7 +123,9 @@ class Packer:
                 add_timestamp(timestamp)
         except TypeError as error:
             raise InvalidArgumentError(
-                "a key cannot be hashed", given=_unhashable(keys), expected="a key that stays the same, with a hash"
+                "a key cannot be hashed",
+                given=_unhashable(keys),
+                expected="a key that stays the same, with a hash",
             ) from error
 
     def full(self) -> Iterator[PackedRow]:

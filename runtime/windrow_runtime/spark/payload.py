@@ -85,7 +85,10 @@ def pack_keyed(steps: Sequence[tuple[int, list[Any], list[Any], list[int | None]
 
     Equal keys should be one object each: then all but the first take two bytes.
     """
-    packed = [(step, pack_values(keys), pack_values(values), pack_timestamps(ts)) for step, keys, values, ts in steps]
+    packed = [
+        (step, pack_values(keys), pack_values(values), pack_timestamps(ts))
+        for step, keys, values, ts in steps
+    ]
     return pickle.dumps(packed, 5)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.event_clock import decode_watermark, encode_timer
+from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.garbage import rare_collections
 from windrow_runtime.spark.group_state import GroupState
 from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
@@ -56,7 +57,7 @@ class KeyGroupProcessor(StatefulProcessor):
     def handleInputRows(  # noqa: N802  Spark's name
         self,
         key: Any,
-        rows: Iterator[Row],  # type: ignore[override]  # Spark's union with pandas, which Row mode never gives
+        rows: Iterator[Any],  # of Row; Spark's annotation allows pandas too, which Row mode never gives
         timerValues: TimerValues,  # noqa: N803  Spark's name
     ) -> Iterator[Row]:
         """Called by Spark for each group with rows in the batch."""
@@ -68,10 +69,13 @@ class KeyGroupProcessor(StatefulProcessor):
             before: list[bytes] = []
             after: list[bytes] = []
             for row in sorted(rows, key=_number):
-                (before if phase_of(row["number"]) == Phase.BEFORE_WATERMARK else after).append(row["payload"])
+                (before if phase_of(row["number"]) == Phase.BEFORE_WATERMARK else after).append(
+                    row["payload"]
+                )
             output = self._run(label, watermark, before, after)
-        for packed in output:
-            yield packed.as_spark_row()
+        with failures_marked(), rare_collections():
+            for packed in output:
+                yield packed.as_spark_row()
 
     def handleExpiredTimer(  # noqa: N802  Spark's name
         self,
@@ -83,8 +87,9 @@ class KeyGroupProcessor(StatefulProcessor):
         (label,) = key
         watermark = decode_watermark(timerValues.getCurrentWatermarkInMs())
         output = self._tick(label, watermark) if label < 0 else self._run(label, watermark, [], [])
-        for packed in output:
-            yield packed.as_spark_row()
+        with failures_marked(), rare_collections():
+            for packed in output:
+                yield packed.as_spark_row()
 
     def close(self) -> None:
         """Called by Spark at the end of the task, and on the driver."""
@@ -92,19 +97,20 @@ class KeyGroupProcessor(StatefulProcessor):
             self._task.close()
             self._task = None
 
-    def _run(self, label: int, watermark: int, before: list[bytes], after: list[bytes]) -> Iterator[PackedRow]:
+    def _run(
+        self, label: int, watermark: int, before: list[bytes], after: list[bytes]
+    ) -> Iterator[PackedRow]:
         if self._task is None:
             register_classes(self._level.classes)
             self._task = GroupTask(self._level)
         watermarks = (self._previous_watermark, watermark)
-        with rare_collections():
-            for output in self._task.run_group(label, self._load(), watermarks, before, after):
-                if isinstance(output, GroupUpdate):
-                    self._store(output)
-                else:
-                    yield output
+        for output in self._task.run_group(label, self._load(), watermarks, before, after):
+            if isinstance(output, GroupUpdate):
+                self._store(output)
+            else:
+                yield output
 
-    def _serve(self, label: int, watermark: int, rows: Iterator[Row]) -> Iterator[PackedRow]:
+    def _serve(self, label: int, watermark: int, rows: Iterator[Any]) -> Iterator[PackedRow]:
         told = False
         for row in rows:
             if row["sink"] != CLOCK:
@@ -141,10 +147,10 @@ class KeyGroupProcessor(StatefulProcessor):
     def _store(self, update: GroupUpdate) -> None:
         assert self._state is not None, "Spark calls init first"
         assert self._handle is not None, "Spark calls init first"
-        if update.data is None:
-            self._state.clear()
-        else:
+        if update.data is not None:
             self._state.update((update.data,))
+        elif self._state.exists():
+            self._state.clear()
         if update.old_timer:
             self._handle.deleteTimer(update.old_timer)
         if update.new_timer:

@@ -9,7 +9,16 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
     from pyspark.sql.types import StructType
 
-__all__ = ["CLOCK", "COUNTERS", "FIRST_SINK", "TO_STEPS", "PackedRow", "exchange_schema", "packed_batch", "source_schema"]
+__all__ = [
+    "CLOCK",
+    "COUNTERS",
+    "FIRST_SINK",
+    "TO_STEPS",
+    "PackedRow",
+    "exchange_schema",
+    "packed_batch",
+    "source_schema",
+]
 
 TO_STEPS: Final = -1
 """The ``sink`` of a row with elements for keyed steps."""

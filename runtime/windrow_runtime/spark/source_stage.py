@@ -9,6 +9,7 @@ from typing import Any
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.event_clock import encode_watermark
+from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.garbage import rare_collections
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import SourceFragment
@@ -45,7 +46,7 @@ class SourceStage:
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Called by Spark with the Arrow batches of a partition; gives Arrow batches of packed rows."""
-        with rare_collections():
+        with failures_marked(), rare_collections():
             yield from self._run(batches)
 
     def _run(self, batches: Iterator[Any]) -> Iterator[Any]:

@@ -19,6 +19,7 @@ from windrow.stream import DataStream
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.local.execution import Chunk, Execution
+from windrow_runtime.operators.process_operator import TtlTimer
 from windrow_runtime.operators.state import NOTHING
 from windrow_runtime.operators.topology import Port, Topology
 
@@ -118,7 +119,11 @@ class StreamHarness(Generic[T, R]):
     """
 
     def __init__(
-        self, stream: DataStream[R], source: PushSource[T] | None = None, *, also: tuple[DataStream[Any], ...] = ()
+        self,
+        stream: DataStream[R],
+        source: PushSource[T] | None = None,
+        *,
+        also: tuple[DataStream[Any], ...] = (),
     ) -> None:
         self._sinks = {id(tapped.node): CollectSink[Any]() for tapped in (stream, *also)}
         self._stream = stream
@@ -127,9 +132,7 @@ class StreamHarness(Generic[T, R]):
         )
         self._topology = Topology(pipeline)
         self._source = self._port_of(source)
-        self._sink_steps = {
-            id(step.inputs and step.node.inputs[0]): step.id for step in self._topology.sinks
-        }
+        self._sink_steps = {id(step.inputs and step.node.inputs[0]): step.id for step in self._topology.sinks}
         self._observed: defaultdict[Port, Chunk] = defaultdict(Chunk)
         self._execution = self._new_execution()
         self.current_watermark = MIN_TIMESTAMP
@@ -263,6 +266,7 @@ class StreamHarness(Generic[T, R]):
             PendingTimer(identifier, key, window, time)
             for identifier, operator in self._execution.operators.items()
             for key, window, time in getattr(operator.state, domain)
+            if not isinstance(window, TtlTimer)
         ]
         return sorted(timers, key=_due)
 
@@ -294,5 +298,3 @@ def _drain(chunks: dict[Any, Chunk], key: object) -> list[TimestampedValue[Any]]
         TimestampedValue(value, timestamp)
         for value, timestamp in zip(chunk.values, chunk.timestamps, strict=True)
     ]
-
-

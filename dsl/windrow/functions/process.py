@@ -1,0 +1,161 @@
+"""Functions that see every element of a key, with state and timers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from enum import Enum
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, overload
+
+from windrow.functions.rich import RichFunction
+
+if TYPE_CHECKING:
+    # windrow.state needs aggregate functions; at run time this module needs none of these.
+    from windrow.state import (
+        AggregatingState,
+        AggregatingStateDescriptor,
+        ListState,
+        ListStateDescriptor,
+        MapState,
+        MapStateDescriptor,
+        ReducingState,
+        ReducingStateDescriptor,
+        ValueState,
+        ValueStateDescriptor,
+    )
+    from windrow.tags import OutputTag
+
+__all__ = ["KeyedProcessContext", "KeyedProcessFunction", "OnTimerContext", "TimeDomain", "TimerService"]
+
+T_contra = TypeVar("T_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+K = TypeVar("K")
+K_co = TypeVar("K_co", covariant=True)
+S = TypeVar("S")
+V = TypeVar("V")
+M = TypeVar("M")
+T = TypeVar("T")
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class TimeDomain(Enum):
+    """Which time a timer waits for."""
+
+    EVENT_TIME = "event_time"
+    """The watermark."""
+
+    PROCESSING_TIME = "processing_time"
+    """The clock."""
+
+
+class TimerService(Protocol):
+    """Time, and the timers of the key at hand. A timer is unique by its key, domain and time."""
+
+    @property
+    def current_watermark(self) -> int:
+        """The watermark in milliseconds; :data:`windrow.time.MIN_TIMESTAMP` while there is none."""
+        ...
+
+    @property
+    def current_processing_time(self) -> int:
+        """The clock in milliseconds."""
+        ...
+
+    def register_event_time_timer(self, time: int) -> None:
+        """Have ``on_timer`` called when the watermark reaches ``time``; at its next advance, if it has already."""
+        ...
+
+    def register_processing_time_timer(self, time: int) -> None:
+        """Have ``on_timer`` called when the clock reaches ``time``; at its next advance, if it has already."""
+        ...
+
+    def delete_event_time_timer(self, time: int) -> None:
+        """Take a timer back; does nothing where none is set."""
+        ...
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        """Take a timer back; does nothing where none is set."""
+        ...
+
+
+class KeyedProcessContext(Protocol[K_co]):
+    """What a process function can ask for during one call. Not to be kept beyond it.
+
+    Outside a call there is no key, and to ask for state or timers is an error.
+    """
+
+    @property
+    def key(self) -> K_co:
+        """The key."""
+        ...
+
+    @property
+    def timestamp(self) -> int | None:
+        """The timestamp of the element, or the time of the event timer; None where there is none."""
+        ...
+
+    @property
+    def timer_service(self) -> TimerService:
+        """Time and timers."""
+        ...
+
+    def output(self, tag: OutputTag[S], value: S) -> None:
+        """Emit ``value`` to a side output, with the timestamp of the call."""
+        ...
+
+    @overload
+    def get_state(self, descriptor: ValueStateDescriptor[V]) -> ValueState[V]: ...
+    @overload
+    def get_state(self, descriptor: ListStateDescriptor[V]) -> ListState[V]: ...
+    @overload
+    def get_state(self, descriptor: MapStateDescriptor[M, V]) -> MapState[M, V]: ...
+    @overload
+    def get_state(self, descriptor: ReducingStateDescriptor[V]) -> ReducingState[V]: ...
+    @overload
+    def get_state(self, descriptor: AggregatingStateDescriptor[T, A, R]) -> AggregatingState[T, R]: ...
+
+
+class OnTimerContext(KeyedProcessContext[K_co], Protocol[K_co]):
+    """What a process function can ask for when a timer fires."""
+
+    @property
+    def time_domain(self) -> TimeDomain:
+        """Which time the timer waited for."""
+        ...
+
+
+class KeyedProcessFunction(RichFunction, ABC, Generic[K, T_contra, R_co]):
+    """Sees every element of a key, keeps state, and sets timers in both time domains.
+
+    The type parameters are the key, the element and the result. One instance serves all keys: what it remembers
+    belongs into ``context.get_state``, never onto ``self``.
+    """
+
+    @abstractmethod
+    def process_element(self, value: T_contra, context: KeyedProcessContext[K]) -> Iterable[R_co]:
+        """Called for each element, in order of arrival within its key.
+
+        Args:
+            value: The element.
+            context: Key, timestamp, state, timers and side outputs.
+
+        Returns:
+            The records to emit; a generator will do. They carry the timestamp of the element.
+        """
+
+    def on_timer(self, timestamp: int, context: OnTimerContext[K]) -> Iterable[R_co]:
+        """Called when a timer fires, in order of time.
+
+        Args:
+            timestamp: The time of the timer, in milliseconds.
+            context: Key, time domain, state, timers and side outputs.
+
+        Returns:
+            The records to emit. They carry the time of an event timer; those of a processing timer have no timestamp.
+        """
+        return ()
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        return type(self).__name__

@@ -1,0 +1,76 @@
+"""Rolling aggregations of a keyed stream: a result for every element, over all elements of its key so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RichFunction, RuntimeContext
+from windrow.state import ListStateDescriptor
+
+__all__ = ["Comparable", "RollingReduce", "RollingValue"]
+
+T = TypeVar("T")
+K = TypeVar("K")
+N = TypeVar("N")
+
+
+class Comparable(Protocol):
+    """A value that has an order."""
+
+    # Any: each type compares with its own kind; a protocol cannot name it.
+    def __lt__(self, other: Any, /) -> bool:
+        """Whether it comes before ``other``."""
+        ...
+
+
+# A list of at most one value, so that None can be one.
+_SO_FAR: ListStateDescriptor[Any] = ListStateDescriptor("so-far")
+
+
+class RollingReduce(KeyedProcessFunction[K, T, T], Generic[K, T]):
+    """Emits, for each element, the elements of its key so far combined into one."""
+
+    def __init__(self, function: Callable[[T, T], T], description: str) -> None:
+        self._function = function
+        self._description = description
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        if isinstance(self._function, RichFunction):
+            self._function.open(runtime_context)
+
+    def close(self) -> None:
+        if isinstance(self._function, RichFunction):
+            self._function.close()
+
+    def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T]:
+        """Combines the element with what was combined so far."""
+        state = context.get_state(_SO_FAR)
+        held = state.get()
+        combined: T = self._function(held[0], value) if held else value
+        state.update((combined,))
+        return (combined,)
+
+    def describe(self) -> str:
+        return self._description
+
+
+class RollingValue(KeyedProcessFunction[K, T, tuple[K, N]], Generic[K, T, N]):
+    """Emits, for each element, its key with the values of the key's elements so far combined into one."""
+
+    def __init__(self, selector: Callable[[T], N], combine: Callable[[N, N], N], description: str) -> None:
+        self._selector = selector
+        self._combine = combine
+        self._description = description
+
+    def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[tuple[K, N]]:
+        """Combines the value of the element with what was combined so far."""
+        state = context.get_state(_SO_FAR)
+        held = state.get()
+        selected = self._selector(value)
+        combined: N = self._combine(held[0], selected) if held else selected
+        state.update((combined,))
+        return ((context.key, combined),)
+
+    def describe(self) -> str:
+        return self._description

@@ -1,0 +1,162 @@
+"""Triggers that fire again and again while a window is open."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from windrow.state import ReducingStateDescriptor
+from windrow.time import positive_millis
+from windrow.triggers.trigger import MergingTrigger, OnMergeContext, TriggerContext, TriggerResult
+
+if TYPE_CHECKING:
+    from windrow.windows.window import Window
+
+__all__ = ["ContinuousEventTimeTrigger", "ContinuousProcessingTimeTrigger"]
+
+
+class ContinuousEventTimeTrigger(MergingTrigger[object, "Window"]):
+    """Fires at every interval of event time, and when the watermark reaches the end of the window.
+
+    The first firing is at the next multiple of the interval after the timestamp of the first element; each firing sets
+    the next one, at the latest at the last timestamp of the window.
+    """
+
+    # The earliest next firing wins where windows merge.
+    _NEXT = ReducingStateDescriptor[int]("fire-time", min)
+
+    def __init__(self, interval: timedelta) -> None:
+        self.interval = positive_millis(interval, "the interval of a continuous trigger")
+
+    @classmethod
+    def of(cls, interval: timedelta) -> ContinuousEventTimeTrigger:
+        """Fire every ``interval`` of event time.
+
+        Raises:
+            InvalidArgumentError: If ``interval`` is not positive.
+        """
+        return cls(interval)
+
+    def on_element(
+        self, element: object, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
+        """Fires at once for a window that the watermark has reached, else sets the first firing."""
+        end = window.max_timestamp()
+        if end <= context.current_watermark:
+            return TriggerResult.FIRE
+        context.register_event_time_timer(end)
+        if context.get_state(self._NEXT).get() is None:
+            start = timestamp - timestamp % self.interval
+            self._set_next(start, window, context)
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Fires at the end of the window, and at the next firing that was set."""
+        if time == window.max_timestamp():
+            return TriggerResult.FIRE
+        following = context.get_state(self._NEXT)
+        if following.get() != time:
+            return TriggerResult.CONTINUE
+        following.clear()
+        self._set_next(time, window, context)
+        return TriggerResult.FIRE
+
+    def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Does nothing."""
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: Window, context: OnMergeContext) -> None:
+        """Keeps the earliest next firing, and waits for the end of the new window."""
+        context.merge_partitioned_state(self._NEXT)
+        following = context.get_state(self._NEXT).get()
+        if following is not None:
+            context.register_event_time_timer(following)
+        end = window.max_timestamp()
+        if end > context.current_watermark:
+            context.register_event_time_timer(end)
+
+    def clear(self, window: Window, context: TriggerContext) -> None:
+        """Deletes both timers and forgets the next firing."""
+        following = context.get_state(self._NEXT)
+        time = following.get()
+        if time is not None:
+            context.delete_event_time_timer(time)
+            following.clear()
+        context.delete_event_time_timer(window.max_timestamp())
+
+    def describe(self) -> str:
+        return f"ContinuousEventTimeTrigger({self.interval} ms)"
+
+    def _set_next(self, time: int, window: Window, context: TriggerContext) -> None:
+        following = min(time + self.interval, window.max_timestamp())
+        context.get_state(self._NEXT).add(following)
+        context.register_event_time_timer(following)
+
+
+class ContinuousProcessingTimeTrigger(MergingTrigger[object, "Window"]):
+    """Fires at every interval of the clock.
+
+    The first firing is at the next multiple of the interval after the clock at the first element; each firing sets the
+    next one, at the latest at the last timestamp of the window.
+    """
+
+    _NEXT = ReducingStateDescriptor[int]("fire-time", min)
+
+    def __init__(self, interval: timedelta) -> None:
+        self.interval = positive_millis(interval, "the interval of a continuous trigger")
+
+    @classmethod
+    def of(cls, interval: timedelta) -> ContinuousProcessingTimeTrigger:
+        """Fire every ``interval`` of processing time.
+
+        Raises:
+            InvalidArgumentError: If ``interval`` is not positive.
+        """
+        return cls(interval)
+
+    def on_element(
+        self, element: object, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
+        """Sets the first firing."""
+        if context.get_state(self._NEXT).get() is None:
+            now = context.current_processing_time
+            self._set_next(now - now % self.interval, window, context)
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Does nothing."""
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Fires at the next firing that was set."""
+        following = context.get_state(self._NEXT)
+        if following.get() != time:
+            return TriggerResult.CONTINUE
+        following.clear()
+        # At the end of the window there is no next firing; an element that comes later sets one again.
+        if time < window.max_timestamp():
+            self._set_next(time, window, context)
+        return TriggerResult.FIRE
+
+    def on_merge(self, window: Window, context: OnMergeContext) -> None:
+        """Keeps the earliest next firing."""
+        context.merge_partitioned_state(self._NEXT)
+        following = context.get_state(self._NEXT).get()
+        if following is not None:
+            context.register_processing_time_timer(following)
+
+    def clear(self, window: Window, context: TriggerContext) -> None:
+        """Deletes the timer and forgets the next firing."""
+        following = context.get_state(self._NEXT)
+        time = following.get()
+        if time is not None:
+            context.delete_processing_time_timer(time)
+            following.clear()
+
+    def describe(self) -> str:
+        return f"ContinuousProcessingTimeTrigger({self.interval} ms)"
+
+    def _set_next(self, time: int, window: Window, context: TriggerContext) -> None:
+        following = min(time + self.interval, window.max_timestamp())
+        context.get_state(self._NEXT).add(following)
+        context.register_processing_time_timer(following)

@@ -1,0 +1,65 @@
+"""The trigger that fires when elements have moved far enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from windrow.state import ListStateDescriptor
+from windrow.triggers.trigger import Trigger, TriggerContext, TriggerResult
+
+if TYPE_CHECKING:
+    from windrow.windows.window import Window
+
+__all__ = ["DeltaTrigger"]
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class DeltaTrigger(Trigger[T_contra, "Window"]):
+    """Fires when an element is further than a threshold from the one that was remembered last.
+
+    The first element of a window is remembered; an element that fires is remembered instead. It cannot merge: of two
+    remembered elements neither is the right one.
+    """
+
+    # A list of at most one element, so that None can be an element.
+    _REMEMBERED: ListStateDescriptor[object] = ListStateDescriptor("last-element")
+
+    def __init__(self, threshold: float, delta: Callable[[T_contra, T_contra], float]) -> None:
+        self.threshold = threshold
+        self._delta = delta
+
+    @staticmethod
+    def of(threshold: float, delta: Callable[[T, T], float]) -> DeltaTrigger[T]:
+        """Fire when ``delta(remembered, element) > threshold``."""
+        return DeltaTrigger(threshold, delta)
+
+    def on_element(
+        self, element: T_contra, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
+        """Remembers the first element, and fires when one is far enough from it."""
+        remembered: list[T_contra] = context.get_state(self._REMEMBERED).get()  # type: ignore[assignment]  # one descriptor for all element types; only elements of this stream are ever stored
+        if not remembered:
+            context.get_state(self._REMEMBERED).update([element])
+            return TriggerResult.CONTINUE
+        if self._delta(remembered[0], element) > self.threshold:
+            context.get_state(self._REMEMBERED).update([element])
+            return TriggerResult.FIRE
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Does nothing."""
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Does nothing."""
+        return TriggerResult.CONTINUE
+
+    def clear(self, window: Window, context: TriggerContext) -> None:
+        """Forgets the element."""
+        context.get_state(self._REMEMBERED).clear()
+
+    def describe(self) -> str:
+        return f"DeltaTrigger({self.threshold})"

@@ -1,0 +1,101 @@
+"""The count trigger for windows that may be forgotten."""
+
+from __future__ import annotations
+
+import operator
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from windrow.errors import InvalidArgumentError
+from windrow.state import ReducingStateDescriptor, ValueStateDescriptor
+from windrow.time import positive_millis
+from windrow.triggers.trigger import Trigger, TriggerContext, TriggerResult
+
+if TYPE_CHECKING:
+    from windrow.windows.window import Window
+
+__all__ = ["StateCleaningCountTrigger"]
+
+
+class StateCleaningCountTrigger(Trigger[object, "Window"]):
+    """A count trigger that lets go of windows without elements, after Flink's trigger of the same name.
+
+    It fires at every ``max_count``-th element and starts over. When no element came for a while it fires a last time,
+    and contents and state go: after at least ``min_retention`` and at most ``max_retention`` of processing time. The
+    span between the two spares setting a timer for every element.
+    """
+
+    _COUNT = ReducingStateDescriptor[int]("count", operator.add)
+    _CLEANUP = ValueStateDescriptor("cleanup", int)
+
+    def __init__(self, min_retention: timedelta, max_retention: timedelta, max_count: int) -> None:
+        self.min_retention = positive_millis(min_retention, "the minimum retention")
+        self.max_retention = positive_millis(max_retention, "the maximum retention")
+        if self.max_retention < self.min_retention:
+            raise InvalidArgumentError(
+                "the maximum retention is below the minimum",
+                given=f"min {min_retention}, max {max_retention}",
+                expected="max_retention >= min_retention",
+            )
+        if type(max_count) is not int or max_count < 1:
+            raise InvalidArgumentError(
+                "the count of a count trigger must be positive",
+                given=max_count,
+                expected="an int of at least 1",
+            )
+        self.max_count = max_count
+
+    @classmethod
+    def of(
+        cls, min_retention: timedelta, max_retention: timedelta, max_count: int
+    ) -> StateCleaningCountTrigger:
+        """Fire at every ``max_count``-th element, and forget windows that are left alone.
+
+        Raises:
+            InvalidArgumentError: If a retention is not positive, the maximum is below the minimum, or the count is
+                not a positive int.
+        """
+        return cls(min_retention, max_retention, max_count)
+
+    def on_element(
+        self, element: object, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
+        """Moves the cleanup timer where it has come too near, then counts."""
+        now = context.current_processing_time
+        cleanup = context.get_state(self._CLEANUP)
+        current = cleanup.value()
+        if current is None or now + self.min_retention > current:
+            following = now + self.max_retention
+            context.register_processing_time_timer(following)
+            if current is not None:
+                context.delete_processing_time_timer(current)
+            cleanup.update(following)
+        count = context.get_state(self._COUNT)
+        count.add(1)
+        if (count.get() or 0) >= self.max_count:
+            count.clear()
+            return TriggerResult.FIRE
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Does nothing."""
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Fires a last time and forgets the window, at its cleanup timer."""
+        if context.get_state(self._CLEANUP).value() != time:
+            return TriggerResult.CONTINUE
+        self.clear(window, context)
+        return TriggerResult.FIRE_AND_PURGE
+
+    def clear(self, window: Window, context: TriggerContext) -> None:
+        """Deletes the timer and forgets the count."""
+        cleanup = context.get_state(self._CLEANUP)
+        current = cleanup.value()
+        if current is not None:
+            context.delete_processing_time_timer(current)
+            cleanup.clear()
+        context.get_state(self._COUNT).clear()
+
+    def describe(self) -> str:
+        return f"StateCleaningCountTrigger({self.max_count}, retention {self.min_retention} to {self.max_retention} ms)"

@@ -1,0 +1,153 @@
+"""The trigger that does not wait for another one for ever."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
+
+from windrow.state import ReducingStateDescriptor
+from windrow.time import MAX_TIMESTAMP, positive_millis
+from windrow.triggers.trigger import MergingTrigger, OnMergeContext, Trigger, TriggerContext, TriggerResult
+
+if TYPE_CHECKING:
+    from windrow.windows.window import Window
+
+__all__ = ["MergingProcessingTimeoutTrigger", "ProcessingTimeoutTrigger"]
+
+T_contra = TypeVar("T_contra", contravariant=True)
+W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
+T = TypeVar("T")
+W = TypeVar("W", bound="Window")
+
+
+class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
+    """Fires when another trigger does, or when the clock has gone on for a timeout.
+
+    A firing of the inner trigger clears both. Any timer, also one of the inner trigger's, makes it fire.
+    """
+
+    # The earliest timeout wins where windows merge.
+    _TIMEOUT = ReducingStateDescriptor[int]("timeout", min)
+
+    def __init__(
+        self,
+        inner: Trigger[T_contra, W_contra],
+        timeout: timedelta,
+        reset_timer_on_new_record: bool,
+        should_clear_on_timeout: bool,
+    ) -> None:
+        self.inner = inner
+        self.timeout = positive_millis(timeout, "the timeout of a trigger")
+        self.reset_timer_on_new_record = reset_timer_on_new_record
+        self.should_clear_on_timeout = should_clear_on_timeout
+
+    @overload
+    @staticmethod
+    def of(
+        inner: MergingTrigger[T, W],
+        timeout: timedelta,
+        reset_timer_on_new_record: bool = False,
+        should_clear_on_timeout: bool = True,
+    ) -> MergingProcessingTimeoutTrigger[T, W]: ...
+    @overload
+    @staticmethod
+    def of(
+        inner: Trigger[T, W],
+        timeout: timedelta,
+        reset_timer_on_new_record: bool = False,
+        should_clear_on_timeout: bool = True,
+    ) -> ProcessingTimeoutTrigger[T, W]: ...
+    @staticmethod
+    def of(
+        inner: Trigger[T, W],
+        timeout: timedelta,
+        reset_timer_on_new_record: bool = False,
+        should_clear_on_timeout: bool = True,
+    ) -> ProcessingTimeoutTrigger[T, W]:
+        """Fire when ``inner`` does, or after ``timeout`` of processing time. It can merge if ``inner`` can.
+
+        Args:
+            inner: The other trigger.
+            timeout: How long after the first element of the window.
+            reset_timer_on_new_record: Count from the latest element instead.
+            should_clear_on_timeout: Whether a timer that fires clears the inner trigger and the timeout.
+
+        Raises:
+            InvalidArgumentError: If ``timeout`` is not positive.
+        """
+        if isinstance(inner, MergingTrigger):
+            return MergingProcessingTimeoutTrigger(
+                inner, timeout, reset_timer_on_new_record, should_clear_on_timeout
+            )
+        return ProcessingTimeoutTrigger(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
+
+    def on_element(
+        self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext
+    ) -> TriggerResult:
+        """Asks the inner trigger; clears both when it fires, else sets the timeout."""
+        result = self.inner.on_element(element, timestamp, window, context.nested("inner"))
+        if result.is_fire:
+            self.clear(window, context)
+            return result
+        timeout = context.get_state(self._TIMEOUT)
+        due = timeout.get()
+        if due is not None and self.reset_timer_on_new_record:
+            context.delete_processing_time_timer(due)
+            timeout.clear()
+            due = None
+        if due is None:
+            due = min(context.current_processing_time + self.timeout, MAX_TIMESTAMP)
+            timeout.add(due)
+            context.register_processing_time_timer(due)
+        return result
+
+    def on_event_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
+        """Fires, and purges where the inner trigger does."""
+        result = self.inner.on_event_time(time, window, context.nested("inner"))
+        return self._timed_out(result, window, context)
+
+    def on_processing_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
+        """Fires, and purges where the inner trigger does."""
+        result = self.inner.on_processing_time(time, window, context.nested("inner"))
+        return self._timed_out(result, window, context)
+
+    def clear(self, window: W_contra, context: TriggerContext) -> None:
+        """Deletes the timeout and clears the inner trigger."""
+        timeout = context.get_state(self._TIMEOUT)
+        due = timeout.get()
+        if due is not None:
+            context.delete_processing_time_timer(due)
+            timeout.clear()
+        self.inner.clear(window, context.nested("inner"))
+
+    def describe(self) -> str:
+        return f"ProcessingTimeoutTrigger({self.inner.describe()}, {self.timeout} ms)"
+
+    def _timed_out(self, result: TriggerResult, window: W_contra, context: TriggerContext) -> TriggerResult:
+        if self.should_clear_on_timeout:
+            self.clear(window, context)
+        return TriggerResult.FIRE_AND_PURGE if result.is_purge else TriggerResult.FIRE
+
+
+class MergingProcessingTimeoutTrigger(
+    ProcessingTimeoutTrigger[T_contra, W_contra], MergingTrigger[T_contra, W_contra]
+):
+    """A :class:`ProcessingTimeoutTrigger` around a trigger that can merge. Made by its ``of``."""
+
+    def __init__(
+        self,
+        inner: MergingTrigger[T_contra, W_contra],
+        timeout: timedelta,
+        reset_timer_on_new_record: bool,
+        should_clear_on_timeout: bool,
+    ) -> None:
+        super().__init__(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
+        self._merging = inner
+
+    def on_merge(self, window: W_contra, context: OnMergeContext) -> None:
+        """Merges the inner trigger, and keeps the earliest timeout."""
+        self._merging.on_merge(window, context.nested("inner"))
+        context.merge_partitioned_state(self._TIMEOUT)
+        due = context.get_state(self._TIMEOUT).get()
+        if due is not None:
+            context.register_processing_time_timer(due)

@@ -1,0 +1,219 @@
+"""The operator of keyed process functions, rolling aggregations among them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple, overload
+
+from windrow.errors import UnsupportedOperationError, UserFunctionError, WindrowError
+from windrow.functions import RuntimeContext, TimeDomain
+from windrow.plan import KeyedProcessNode, Step
+from windrow.state import (
+    AggregatingState,
+    AggregatingStateDescriptor,
+    ListState,
+    ListStateDescriptor,
+    MapState,
+    MapStateDescriptor,
+    ReducingState,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueState,
+    ValueStateDescriptor,
+)
+from windrow.tags import OutputTag
+from windrow_runtime.operators.contexts import TimeContext
+from windrow_runtime.operators.handles import open_state
+from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.operators.state import KeyState
+from windrow_runtime.operators.time_to_live import TtlCells
+
+__all__ = ["ProcessOperator", "TtlTimer"]
+
+# Any in this module: elements, keys and results of every type.
+
+
+class TtlTimer(NamedTuple):
+    """The namespace of the timers that take expired state away.
+
+    Attributes:
+        name: The name of the state.
+        millis: Its time to live.
+    """
+
+    name: str
+    millis: int
+
+
+class ProcessOperator(KeyedOperator):
+    """Feeds elements and timers of each key to a process function."""
+
+    def __init__(self, step: Step, node: KeyedProcessNode) -> None:
+        super().__init__()
+        self.step = step
+        self._function = node.function
+        self._context = _Context(self)
+
+    def open(self, runtime: RuntimeContext) -> None:
+        self._function.open(runtime)
+
+    def close(self) -> None:
+        self._function.close()
+
+    def process_batch(
+        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
+    ) -> None:
+        function = self._function.process_element
+        collect = self.output.collect
+        context = self._context
+        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+            try:
+                context.enter(key, timestamp)
+                for result in function(value, context):
+                    collect(result, timestamp)
+            except WindrowError as error:
+                raise error.at(self.step.where) from error.__cause__
+            except Exception as error:
+                raise self._failed(error, f"key {key!r}, element {value!r:.200}") from error
+            finally:
+                context.leave()
+
+    def on_event_timer(self, time: int, key: Hashable, namespace: Any) -> None:
+        self._on_timer(time, key, TimeDomain.EVENT_TIME)
+
+    def on_processing_timer(self, time: int, key: Hashable, namespace: Any) -> None:
+        if isinstance(namespace, TtlTimer):
+            self._expire(key, namespace)
+        else:
+            self._on_timer(time, key, TimeDomain.PROCESSING_TIME)
+
+    def _on_timer(self, time: int, key: Hashable, domain: TimeDomain) -> None:
+        timestamp = time if domain is TimeDomain.EVENT_TIME else None
+        context = self._context
+        try:
+            context.enter(key, timestamp, domain)
+            for result in self._function.on_timer(time, context):
+                self.output.collect(result, timestamp)
+        except WindrowError as error:
+            raise error.at(self.step.where) from error.__cause__
+        except Exception as error:
+            raise self._failed(error, f"key {key!r}, timer {time} in {domain.value}") from error
+        finally:
+            context.leave()
+
+    def _expire(self, key: Hashable, timer: TtlTimer) -> None:
+        key_state = self.state.keys.get(key)
+        if key_state is None:
+            return
+        due = TtlCells(key_state.state, self, key, timer).expire()
+        if due is not None:
+            self.state.processing_timers.register(key, timer, due)
+        if key_state.is_empty:
+            del self.state.keys[key]
+
+    def _failed(self, error: Exception, what: str) -> UserFunctionError:
+        return UserFunctionError(
+            f"a function of the step raised {type(error).__name__}: {error}",
+            given=what,
+            where=self.step.where,
+            hint="the original error is the cause, with its traceback",
+        )
+
+
+class _Context(TimeContext):
+    """What process functions get. One instance serves all calls; it has a key during a call only."""
+
+    __slots__ = ("_cells", "_domain", "_inside", "_key", "_timestamp")
+
+    def __init__(self, operator: ProcessOperator) -> None:
+        super().__init__(operator)
+        self._inside = False
+        self._key: Hashable = None
+        self._timestamp: int | None = None
+        self._domain: TimeDomain | None = None
+        self._cells: dict[str, Any] = {}
+
+    def enter(self, key: Hashable, timestamp: int | None, domain: TimeDomain | None = None) -> None:
+        """Begin a call for ``key``."""
+        held = self._operator.state.keys.get(key)
+        self._cells = {} if held is None else held.state
+        self._key = key
+        self._timestamp = timestamp
+        self._domain = domain
+        self._inside = True
+
+    def leave(self) -> None:
+        """End the call."""
+        if not self._inside:
+            return
+        self._inside = False
+        keys = self._operator.state.keys
+        if self._cells:
+            if self._key not in keys:
+                keys[self._key] = KeyState(state=self._cells)
+        else:
+            keys.pop(self._key, None)
+
+    @property
+    def key(self) -> Any:
+        self._check_inside()
+        return self._key
+
+    @property
+    def timestamp(self) -> int | None:
+        return self._timestamp
+
+    @property
+    def time_domain(self) -> TimeDomain:
+        if self._domain is None:
+            raise UnsupportedOperationError("an element has no time domain", expected="a call of on_timer")
+        return self._domain
+
+    @property
+    def timer_service(self) -> _Context:
+        self._check_inside()
+        return self
+
+    def output(self, tag: OutputTag[Any], value: Any) -> None:
+        self._operator.output.side_output(tag.name, value, self._timestamp)
+
+    def register_event_time_timer(self, time: int) -> None:
+        self._operator.state.event_timers.register(self._key, None, time)
+
+    def register_processing_time_timer(self, time: int) -> None:
+        self._operator.state.processing_timers.register(self._key, None, time)
+
+    def delete_event_time_timer(self, time: int) -> None:
+        self._operator.state.event_timers.delete(self._key, None, time)
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        self._operator.state.processing_timers.delete(self._key, None, time)
+
+    @overload
+    def get_state(self, descriptor: ValueStateDescriptor[Any]) -> ValueState[Any]: ...
+    @overload
+    def get_state(self, descriptor: ListStateDescriptor[Any]) -> ListState[Any]: ...
+    @overload
+    def get_state(self, descriptor: MapStateDescriptor[Any, Any]) -> MapState[Any, Any]: ...
+    @overload
+    def get_state(self, descriptor: ReducingStateDescriptor[Any]) -> ReducingState[Any]: ...
+    @overload
+    def get_state(
+        self, descriptor: AggregatingStateDescriptor[Any, Any, Any]
+    ) -> AggregatingState[Any, Any]: ...
+    def get_state(self, descriptor: StateDescriptor) -> Any:
+        self._check_inside()
+        ttl = getattr(descriptor, "ttl", None)
+        if ttl is None:
+            return open_state(self._cells, descriptor, descriptor.name)
+        timer = TtlTimer(descriptor.name, ttl.millis)
+        cells = TtlCells(self._cells, self._operator, self._key, timer, refresh_on_read=ttl.refresh_on_read)
+        return open_state(cells, descriptor, descriptor.name)
+
+    def _check_inside(self) -> None:
+        if not self._inside:
+            raise UnsupportedOperationError(
+                "state, timers and the key exist only during a call for a key",
+                expected="a call of process_element or on_timer",
+                hint="do not keep the context; in open() and close() there is no key",
+            )

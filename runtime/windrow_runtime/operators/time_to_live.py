@@ -1,0 +1,104 @@
+"""State that expires: a view of a dictionary in which one name has a time of its last write."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from windrow_runtime.operators.operator import KeyedOperator
+
+__all__ = ["Cells", "TtlCells"]
+
+# Any in this module: state of every type.
+
+
+class Cells(Protocol):
+    """As much of a dictionary as the handles on state use."""
+
+    def get(self, name: str, default: Any = None, /) -> Any: ...
+    def setdefault(self, name: str, default: Any, /) -> Any: ...
+    def pop(self, name: str, default: Any, /) -> Any: ...
+    def __getitem__(self, name: str, /) -> Any: ...
+    def __setitem__(self, name: str, value: Any, /) -> None: ...
+    def __contains__(self, name: object, /) -> bool: ...
+
+
+class _Timer(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def millis(self) -> int: ...
+
+
+class TtlCells:
+    """The cells of a key, seen through a handle whose state expires.
+
+    The time of the last write stands beside the value. A timer takes the value away when nobody asks any more.
+    """
+
+    __slots__ = ("_cells", "_key", "_operator", "_refresh", "_stamp", "_timer")
+
+    def __init__(
+        self,
+        cells: dict[str, Any],
+        operator: KeyedOperator,
+        key: Hashable,
+        timer: _Timer,
+        *,
+        refresh_on_read: bool = False,
+    ) -> None:
+        self._cells = cells
+        self._operator = operator
+        self._key = key
+        self._timer = timer
+        self._refresh = refresh_on_read
+        self._stamp = f"{timer.name}\0written"
+        self.expire()
+
+    def expire(self) -> int | None:
+        """Take the value away if its time is over.
+
+        Returns:
+            When it will be over, if there is a value left.
+        """
+        written = self._cells.get(self._stamp)
+        if written is None:
+            return None
+        due: int = written + self._timer.millis
+        if due <= self._operator.current_processing_time:
+            self._cells.pop(self._stamp, None)
+            self._cells.pop(self._timer.name, None)
+            return None
+        return due
+
+    def _touch(self) -> None:
+        now = self._operator.current_processing_time
+        if self._stamp not in self._cells:
+            self._operator.state.processing_timers.register(self._key, self._timer, now + self._timer.millis)
+        self._cells[self._stamp] = now
+
+    def get(self, name: str, default: Any = None, /) -> Any:
+        if self._refresh and name in self._cells:
+            self._touch()
+        return self._cells.get(name, default)
+
+    def setdefault(self, name: str, default: Any, /) -> Any:
+        self._touch()
+        return self._cells.setdefault(name, default)
+
+    def pop(self, name: str, default: Any, /) -> Any:
+        self._cells.pop(self._stamp, None)
+        return self._cells.pop(name, default)
+
+    def __getitem__(self, name: str, /) -> Any:
+        if self._refresh:
+            self._touch()
+        return self._cells[name]
+
+    def __setitem__(self, name: str, value: Any, /) -> None:
+        self._touch()
+        self._cells[name] = value
+
+    def __contains__(self, name: object, /) -> bool:
+        return name in self._cells

@@ -1,0 +1,99 @@
+"""How an error gets from a worker to the user.
+
+Spark wraps what a worker raises into the text of several exceptions, among hundreds of lines of its own. So our errors
+are written into that text in a form that the driver finds again.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import windrow
+from windrow import errors
+from windrow.errors import WindrowError
+
+__all__ = ["WorkerFailure", "WorkerTraceback", "failures_marked", "find_failure"]
+
+_MARK = re.compile(r"windrow-failure:([A-Za-z0-9_-]+=*);")
+_FRAMES_SHOWN = 5
+
+
+class WorkerFailure(Exception):
+    """One of our errors, in a worker: its text is readable, and ends in what the driver looks for."""
+
+    def __init__(self, error: WindrowError) -> None:
+        parts = {
+            "kind": type(error).__name__,
+            "message": error.message,
+            "given": None if error.given is None else _text(error.given),
+            "expected": error.expected,
+            "where": None if error.where is None else str(error.where),
+            "hint": error.hint,
+            "traceback": _user_traceback(error),
+        }
+        encoded = base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
+        super().__init__(f"{error}\nwindrow-failure:{encoded};")
+
+
+class WorkerTraceback(Exception):
+    """Shows, as the cause of an error, where in the user's code a worker failed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"in a Spark worker\n{text}")
+
+
+@contextmanager
+def failures_marked() -> Iterator[None]:
+    """Marks our errors for the driver. Everything else passes as it is."""
+    try:
+        yield
+    except WindrowError as error:
+        raise WorkerFailure(error) from error
+
+
+def find_failure(error: BaseException) -> WindrowError | None:
+    """The error that a worker marked, if Spark's exception bears one; the caller raises it."""
+    found = _MARK.search(str(error))
+    if found is None:
+        return None
+    parts: dict[str, str | None] = json.loads(base64.urlsafe_b64decode(found.group(1)))
+    kind = getattr(errors, str(parts["kind"]), WindrowError)
+    failure: WindrowError = kind(
+        str(parts["message"]),
+        given=parts["given"],
+        expected=parts["expected"],
+        where=parts["where"],
+        hint=parts["hint"],
+    )
+    if parts["traceback"]:
+        failure.__cause__ = WorkerTraceback(parts["traceback"])
+    return failure
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def _user_traceback(error: WindrowError) -> str | None:
+    """The innermost lines of the user's code behind the error's cause."""
+    cause = error.__cause__
+    if cause is None:
+        return None
+    # Frames above the user's code are the engine's: they say nothing to the user.
+    ours = (*windrow.__path__, *_runtime_path())
+    frames = [
+        frame for frame in traceback.extract_tb(cause.__traceback__) if not frame.filename.startswith(ours)
+    ]
+    lines = traceback.format_list(frames[-_FRAMES_SHOWN:])
+    return "".join([*lines, *traceback.format_exception_only(cause)]).rstrip()
+
+
+def _runtime_path() -> list[str]:
+    import windrow_runtime
+
+    return list(windrow_runtime.__path__)
