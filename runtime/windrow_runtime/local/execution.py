@@ -76,12 +76,15 @@ class Execution:
         metrics: The counters of each step, by step id.
     """
 
-    def __init__(self, topology: Topology, observe: Callable[[Port, Chunk], None] | None = None) -> None:
+    def __init__(
+        self, topology: Topology, observe: Callable[[Port, Chunk], None] | None = None, *, fast: bool = True
+    ) -> None:
         """Build operators and fragments.
 
         Args:
             topology: The pipeline.
             observe: Told of everything that a keyed step puts out, read by somebody or not.
+            fast: Whether steps may run in a faster form than the general operator.
         """
         self.topology = topology
         self._observe = observe
@@ -98,7 +101,7 @@ class Execution:
         self._buffers = {step.id: _Buffer() for step in topology.keyed}
         self.operators: dict[str, KeyedOperator] = {}
         for step in topology.keyed:
-            operator = operator_for(step)
+            operator = operator_for(step, fast=fast)
             operator.metrics = self.metrics[step.id]
             operator.bind(OperatorState(), self._buffers[step.id])
             self.operators[step.id] = operator

@@ -82,16 +82,16 @@ class TriggerContextImpl(TimeContext):
         self, descriptor: AggregatingStateDescriptor[Any, Any, Any]
     ) -> AggregatingState[Any, Any]: ...
     def get_state(self, descriptor: StateDescriptor) -> Any:
-        return open_state(self.entry.trigger_state, descriptor, self._scope + descriptor.name)
+        return open_state(self.entry.trigger_cells(), descriptor, self._scope + descriptor.name)
 
     def merge_partitioned_state(self, descriptor: MergingStateDescriptor) -> None:
         name = self._scope + descriptor.name
         # The entry of the result may be one of those that merged; its own state is where it belongs already.
         for source in self.merged:
-            if source is self.entry or name not in source.trigger_state:
+            if source is self.entry or not source.trigger_state or name not in source.trigger_state:
                 continue
             value = source.trigger_state.pop(name)
-            cells = self.entry.trigger_state
+            cells = self.entry.trigger_cells()
             cells[name] = merge_values(descriptor, cells[name], value) if name in cells else value
 
     def register_event_time_timer(self, time: int) -> None:
@@ -141,7 +141,7 @@ class WindowContextImpl(TimeContext, ProcessWindowContext[Any]):
                 expected="global_state, which is kept by key",
                 hint="a merge would leave per-window state behind",
             )
-        return StateStore(self._entry.window_state)
+        return StateStore(self._entry.window_cells())
 
     @property
     def global_state(self) -> KeyedStateStore:

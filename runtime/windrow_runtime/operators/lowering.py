@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from windrow.plan import KeyedProcessNode, Step, WindowNode
+from windrow_runtime.operators.fast_loops import fast_form
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.process_operator import ProcessOperator
 from windrow_runtime.operators.window_operator import WindowOperator
@@ -10,10 +11,16 @@ from windrow_runtime.operators.window_operator import WindowOperator
 __all__ = ["operator_for"]
 
 
-def operator_for(step: Step) -> KeyedOperator:
-    """A new operator for a keyed step."""
+def operator_for(step: Step, *, fast: bool = True) -> KeyedOperator:
+    """A new operator for a keyed step.
+
+    Args:
+        step: The step.
+        fast: Whether a loop for its shape may run it; otherwise the general operator does, which is the reference.
+    """
     if isinstance(step.node, WindowNode):
-        return WindowOperator(step, step.node)
+        form = (fast_form(step.node) if fast else None) or WindowOperator
+        return form(step, step.node)
     if isinstance(step.node, KeyedProcessNode):
         return ProcessOperator(step, step.node)
     raise AssertionError(f"{step.node.kind} is not a keyed step")

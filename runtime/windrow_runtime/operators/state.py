@@ -40,8 +40,8 @@ class WindowEntry:
     Attributes:
         contents: The accumulator, reduced value or buffer; ``NOTHING`` for none.
         born: The arrival number of the first element in the contents, which orders contents when windows merge.
-        trigger_state: The trigger's state by name.
-        window_state: The window function's per-window state by name.
+        trigger_state: The trigger's state by name; None while there is none.
+        window_state: The window function's per-window state by name; None while there is none.
     """
 
     __slots__ = ("born", "contents", "trigger_state", "window_state")
@@ -55,13 +55,26 @@ class WindowEntry:
     ) -> None:
         self.contents = contents
         self.born = born
-        self.trigger_state: dict[str, Any] = {} if trigger_state is None else trigger_state
-        self.window_state: dict[str, Any] = {} if window_state is None else window_state
+        # None until there is something: most windows never have either, and there may be millions.
+        self.trigger_state = trigger_state
+        self.window_state = window_state
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing would be lost without it."""
         return self.contents is NOTHING and not self.trigger_state and not self.window_state
+
+    def trigger_cells(self) -> dict[str, Any]:
+        """The trigger's state, to be written to."""
+        if self.trigger_state is None:
+            self.trigger_state = {}
+        return self.trigger_state
+
+    def window_cells(self) -> dict[str, Any]:
+        """The per-window state, to be written to."""
+        if self.window_state is None:
+            self.window_state = {}
+        return self.window_state
 
     def __reduce__(self) -> tuple[object, ...]:
         return WindowEntry, (self.contents, self.born, self.trigger_state or None, self.window_state or None)

@@ -16,7 +16,7 @@ from windrow.functions import RichFunction, RuntimeContext
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.triggers import MergingTrigger
-from windrow.windows import MergingWindowAssigner
+from windrow.windows import MergingWindowAssigner, SessionWindows
 from windrow_runtime.operators.contents import ArrivalContents, contents_for
 from windrow_runtime.operators.contexts import TimeContext, TriggerContextImpl, WindowContextImpl
 from windrow_runtime.operators.merging import Merged, add_window
@@ -47,6 +47,11 @@ class WindowOperator(KeyedOperator):
         self.function = node.function
         self.process = node.function.process
         self.merging = self.assigner if isinstance(self.assigner, MergingWindowAssigner) else None
+        # Sessions never touch each other, so a live one that covers the element's window is where it belongs.
+        self._covers_in_place = (
+            isinstance(self.assigner, SessionWindows)
+            and type(self.assigner).merge_windows is SessionWindows.merge_windows
+        )
         self.contents = contents_for(
             node.function, evicting=node.evictor is not None, merging=self.merging is not None
         )
@@ -157,6 +162,10 @@ class WindowOperator(KeyedOperator):
 
     def _add_to_live(self, key: Hashable, key_state: KeyState, window: Any) -> Any:
         assert self.merging is not None
+        if self._covers_in_place:
+            for known in key_state.live:
+                if known.start <= window.start and window.end <= known.end:
+                    return known
         result, merges = add_window(key_state.live, window, self.merging)
         for merge in merges:
             self._merge(key, key_state, merge)
@@ -270,8 +279,8 @@ class WindowOperator(KeyedOperator):
         self.trigger.clear(window, self._trigger_context.at(key, window, entry))
         if self.process is not None:
             self.process.clear(self._window_context.at(window, entry, key_state.state))
-        entry.window_state.clear()
-        entry.trigger_state.clear()
+        entry.window_state = None
+        entry.trigger_state = None
         if self.merging is not None:
             key_state.live.remove(window)
 

@@ -1,0 +1,182 @@
+"""Every fast form gives what the general operator gives, whatever the input and wherever it is cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from windrow import OutputTag, Pipeline, from_source
+from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.sinks import CollectSink
+from windrow.time import MAX_TIMESTAMP
+from windrow.windowed import MergingWindowedStream, WindowedStream
+from windrow.windows import (
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TimeWindow,
+    TumblingEventTimeWindows,
+)
+from windrow_runtime.local.execution import Chunk, Execution
+from windrow_runtime.operators.fast_loops import (
+    SessionLoopOperator,
+    SlidingLoopOperator,
+    TumblingLoopOperator,
+)
+from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.operators.window_operator import WindowOperator
+from windrow_runtime.testing import PushSource
+
+Element = tuple[str, int]
+# Any: the stages differ in their windows; all that is asked of them here is a result.
+Windows = WindowedStream[Element, str, Any] | MergingWindowedStream[Element, str, Any]
+
+late = OutputTag("late", tuple[str, int])
+
+
+class Values(AggregateFunction[Element, tuple[int, ...], str]):
+    """Shows every element and the order in which they were added."""
+
+    def create_accumulator(self) -> tuple[int, ...]:
+        return ()
+
+    def add(self, value: Element, accumulator: tuple[int, ...]) -> tuple[int, ...]:
+        return (*accumulator, value[1])
+
+    def get_result(self, accumulator: tuple[int, ...]) -> str:
+        return ",".join(map(str, sorted(accumulator)))
+
+    def merge(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+        return a + b
+
+
+class WithWindow(ProcessWindowFunction[Any, tuple[str, TimeWindow, Any], str, TimeWindow]):
+    def process(
+        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Any]
+    ) -> list[tuple[str, TimeWindow, Any]]:
+        return [(key, context.window, tuple(elements))]
+
+
+def millis(number: int) -> timedelta:
+    return timedelta(milliseconds=number)
+
+
+# Any: assigners of several kinds of elements.
+assigners: st.SearchStrategy[Any] = st.one_of(
+    st.builds(
+        lambda size, offset: TumblingEventTimeWindows.of(millis(size), millis(offset % size)),
+        st.integers(1, 20),
+        st.integers(0, 20),
+    ),
+    st.builds(
+        lambda size, slide, offset: SlidingEventTimeWindows.of(
+            millis(size), millis(slide), millis(offset % slide)
+        ),
+        st.integers(1, 20),
+        st.integers(1, 20),
+        st.integers(0, 20),
+    ),
+    st.builds(lambda gap: EventTimeSessionWindows.with_gap(millis(gap)), st.integers(1, 12)),
+    st.builds(
+        lambda gap: EventTimeSessionWindows.with_dynamic_gap(lambda element: millis(1 + element[1] % gap)),
+        st.integers(1, 12),
+    ),
+)
+elements = st.lists(
+    st.tuples(st.sampled_from("ab"), st.integers(-60, 60), st.integers(0, 999)), min_size=0, max_size=12
+)
+# A batch: how far the watermark advances before it, its elements, and whether a snapshot is taken behind it.
+batches = st.lists(st.tuples(st.integers(0, 25), elements, st.booleans()), max_size=8)
+
+
+@settings(max_examples=400, derandomize=True, deadline=None)
+@given(
+    assigner=assigners,
+    lateness=st.integers(0, 15),
+    function=st.sampled_from(["reduce", "aggregate", "process"]),
+    stream=batches,
+)
+def test_fast_forms_equal_the_general_operator(
+    # Any: one of several kinds of windows.
+    assigner: Any,
+    lateness: int,
+    function: str,
+    stream: list[tuple[int, list[tuple[str, int, int]], bool]],
+) -> None:
+    source = PushSource[Element]()
+    windows: Windows = (
+        from_source(source)
+        .key_by(lambda element: element[0])
+        .window(assigner)
+        .allowed_lateness(millis(lateness))
+        .side_output_late_data(late)
+    )
+    if function == "reduce":
+        results = windows.reduce(lambda a, b: (a[0], a[1] * 3 + b[1]), WithWindow())
+    elif function == "aggregate":
+        results = windows.aggregate(Values(), WithWindow())
+    else:
+        results = windows.process(WithWindow())
+    pipeline = Pipeline(
+        "fast", results.sink_to(CollectSink()), results.get_side_output(late).sink_to(CollectSink())
+    )
+    fast = run(pipeline, stream, fast=True)
+    general = run(pipeline, stream, fast=False)
+    assert fast == general
+
+
+def run(
+    pipeline: Pipeline, stream: list[tuple[int, list[tuple[str, int, int]], bool]], *, fast: bool
+) -> list[tuple[str, Counter[str]]]:
+    """What each sink took in each round, and how many timers and windows were left."""
+    topology = Topology(pipeline)
+    execution = Execution(topology, fast=fast)
+    (step,) = topology.keyed
+    expected = (
+        WindowOperator
+        if not fast
+        else (TumblingLoopOperator, SlidingLoopOperator, SessionLoopOperator, WindowOperator)
+    )
+    assert isinstance(execution.operators[step.id], expected)
+    port = Port(topology.sources[0].id)
+    seen: list[tuple[str, Counter[str]]] = []
+    watermark = -50
+    rounds: list[tuple[int, list[tuple[str, int, int]], bool]] = [*stream, (0, [], False)]
+    for number, (advance, batch, cut) in enumerate(rounds):
+        watermark = MAX_TIMESTAMP if number == len(stream) else watermark + advance
+        chunk = Chunk([(key, value) for key, _, value in batch], [timestamp for _, timestamp, _ in batch])
+        execution.round({port: chunk} if batch else {}, watermark=watermark)
+        for identifier in sorted(execution.sinks):
+            taken = execution.sinks[identifier]
+            seen.append((identifier, Counter(map(repr, zip(taken.values, taken.timestamps, strict=True)))))
+        execution.sinks.clear()
+        state = execution.operators[step.id].state
+        seen.append((f"timers after {number}", Counter(map(repr, state.event_timers))))
+        if cut:
+            snapshot = execution.snapshot()
+            execution = Execution(topology, fast=fast)
+            execution.restore(snapshot)
+            for operator in execution.operators.values():
+                operator.current_watermark = watermark
+    return seen
+
+
+def test_common_shapes_have_a_fast_form() -> None:
+    source = PushSource[Element]()
+    keyed = from_source(source).key_by(lambda element: element[0])
+    forms = {
+        TumblingLoopOperator: keyed.window(TumblingEventTimeWindows.of(millis(5))).aggregate(Values()),
+        SlidingLoopOperator: keyed.window(SlidingEventTimeWindows.of(millis(5), millis(2))).aggregate(
+            Values()
+        ),
+        SessionLoopOperator: keyed.window(EventTimeSessionWindows.with_gap(millis(5))).aggregate(Values()),
+        WindowOperator: keyed.count_window(3).aggregate(Values()),
+    }
+    for form, stream in forms.items():
+        topology = Topology(Pipeline("forms", stream.sink_to(CollectSink())))
+        (operator,) = Execution(topology).operators.values()
+        assert type(operator) is form
