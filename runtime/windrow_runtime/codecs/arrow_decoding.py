@@ -45,7 +45,7 @@ def _field_faults(
     return faults
 
 
-def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:  # noqa: PLR0911 - a return for each kind
+def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
     from pyarrow import types
 
     kind = value.kind
@@ -74,7 +74,7 @@ def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]: 
     return [] if _reads(given, kind) else wrong
 
 
-def _reads(given: pa.DataType, kind: Kind) -> bool:  # noqa: PLR0911 - a return for each kind
+def _reads(given: pa.DataType, kind: Kind) -> bool:
     """Whether a column of scalars can be read as a kind without loss."""
     from pyarrow import types
 
@@ -155,10 +155,17 @@ def _decode_halves(
 
 
 def _raw(row: pa.RecordBatch) -> str:
+    cells = {name: _shown(row.column(i)) for i, name in enumerate(row.schema.names)}
+    return json.dumps(cells, default=str, ensure_ascii=False)
+
+
+def _shown(cell: pa.Array) -> object:
+    """The one value of an array, or Arrow's text of it where Python has no such value: a year beyond 9999."""
     try:
-        return json.dumps(row.to_pylist()[0], default=str, ensure_ascii=False)
-    except Exception:  # some values have no Python form: that may be the very fault
-        return str({name: str(row.column(i)[0]) for i, name in enumerate(row.schema.names)})
+        value: object = cell[0].as_py()
+    except (ValueError, OverflowError):
+        value = str(cell.to_string()).strip("[] \n")
+    return value
 
 
 def _decode_slice(batch: pa.RecordBatch, record_type: RecordType) -> list[object]:
@@ -244,7 +251,7 @@ def _decode_map(array: pa.Array, value: ValueType, path: str) -> list[object]:
     return [dict(zip(keys[start:end], items[start:end], strict=True)) for start, end in _runs(array)]
 
 
-def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object]:  # noqa: PLR0911 - a return for each kind
+def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object]:
     import pyarrow as pa
 
     kind = value.kind

@@ -33,7 +33,7 @@ def encode_columns(values: Sequence[object], record_type: RecordType) -> list[pa
     return _encode_parts(values, record_type.root, record_type.name)
 
 
-def admits(value: ValueType, given: type) -> bool:  # noqa: PLR0911 - a return for each kind
+def admits(value: ValueType, given: type) -> bool:
     """Whether values of a class belong to a type, ``None`` aside.
 
     Narrower than ``isinstance`` where a subclass would be lost on the way: records must be of their very

@@ -169,7 +169,7 @@ def _check_for(value: ValueType) -> _Check | None:
     return lambda given: given is None or valid_check(given)
 
 
-def _valid_check_for(value: ValueType) -> _Check | None:  # noqa: PLR0911 - a return for each kind
+def _valid_check_for(value: ValueType) -> _Check | None:
     kind = value.kind
     if kind is Kind.INT:
         return _fits_64_bits

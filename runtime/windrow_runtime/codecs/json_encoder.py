@@ -65,7 +65,7 @@ def _writer(value: ValueType, path: str) -> _Writer:
     return checked
 
 
-def _valid_writer(value: ValueType, path: str) -> _Writer:  # noqa: PLR0911 - a return for each kind
+def _valid_writer(value: ValueType, path: str) -> _Writer:
     """A writer of values that are of the right class and not ``None``."""
     kind = value.kind
     if kind is Kind.RECORD:

@@ -53,7 +53,7 @@ def _wrong(given: object, value: ValueType, path: str) -> UnfitError:
     return UnfitError(path, f"expected {expected}, not {_NAMES.get(kind, kind.__name__)}{shown}", str(value))
 
 
-def _required_parser(value: ValueType, path: str) -> Parser:  # noqa: PLR0911 - a return for each kind
+def _required_parser(value: ValueType, path: str) -> Parser:
     kind = value.kind
     if kind in _SIMPLE:
         return lambda given: _SIMPLE[kind](given, value, path)

@@ -23,6 +23,16 @@ from collections.abc import Callable
 import typing_extensions
 
 from windrow.errors import InvalidArgumentError
+from windrow_runtime.codecs.value_type import (
+    INT_MAX,
+    INT_MIN,
+    Constant,
+    Field,
+    Kind,
+    RecordShape,
+    RecordType,
+    ValueType,
+)
 
 __all__ = [
     "INT_MAX",
@@ -35,154 +45,6 @@ __all__ = [
     "record_type",
     "type_name",
 ]
-
-INT_MIN = -(2**63)
-INT_MAX = 2**63 - 1
-
-
-class Kind(enum.Enum):
-    """The kinds of values that have a column form."""
-
-    NONE = "None"
-    BOOL = "bool"
-    INT = "int"
-    FLOAT = "float"
-    STR = "str"
-    BYTES = "bytes"
-    DECIMAL = "Decimal"
-    UUID = "UUID"
-    ENUM = "Enum"
-    DATETIME = "datetime"
-    DATE = "date"
-    TIMEDELTA = "timedelta"
-    LIST = "list"
-    TUPLE = "tuple"
-    VARIADIC_TUPLE = "tuple[...]"
-    SET = "set"
-    FROZENSET = "frozenset"
-    DICT = "dict"
-    RECORD = "record"
-
-
-class RecordShape(enum.Enum):
-    """The ways to write a record."""
-
-    DATACLASS = "dataclass"
-    NAMED_TUPLE = "NamedTuple"
-    STRUCT = "msgspec.Struct"
-    TYPED_DICT = "TypedDict"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Constant:
-    """A default value as a factory; a class, because it must pickle."""
-
-    value: object
-
-    def __call__(self) -> object:
-        return self.value
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Field:
-    """One field of a record.
-
-    Attributes:
-        name: The attribute (or key) in Python.
-        column: The name of the column and of the JSON key; differs from the name where a Struct renames.
-        type: What the field holds.
-        default: Makes the default; ``None`` where there is none.
-        absent_allowed: A ``NotRequired`` key of a TypedDict: a null column means that the key is absent.
-    """
-
-    name: str
-    column: str
-    type: ValueType
-    default: Callable[[], object] | None = dataclasses.field(default=None, compare=False)
-    absent_allowed: bool = False
-
-    @property
-    def required(self) -> bool:
-        """Whether a source must have this column: no default, and ``None`` is not a value of it."""
-        return self.default is None and not self.absent_allowed and not self.type.nullable
-
-    @property
-    def column_type(self) -> ValueType:
-        """The type of the column: nullable where the key may be absent."""
-        return dataclasses.replace(self.type, nullable=True) if self.absent_allowed else self.type
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ValueType:
-    """What a column, or a part of one, holds.
-
-    Attributes:
-        kind: The kind of the values.
-        python_type: The class of the values, such as ``int``, ``list`` or ``Reading``.
-        nullable: Whether ``None`` is a value too.
-        arguments: The element of a list or set, the key and value of a dict, the parts of a tuple, the values
-            of an Enum.
-        fields: The fields of a record.
-        shape: How a record is written; ``None`` for other kinds.
-        by_keyword: A record whose constructor cannot take all fields by position, in their order.
-        sequence: A list written as ``Sequence``: tuples are welcome when encoding.
-    """
-
-    kind: Kind
-    python_type: type
-    nullable: bool = False
-    arguments: tuple[ValueType, ...] = ()
-    fields: tuple[Field, ...] = ()
-    shape: RecordShape | None = None
-    by_keyword: bool = False
-    sequence: bool = False
-
-    def __str__(self) -> str:
-        text = self._bare_name()
-        return f"{text} | None" if self.nullable and self.kind is not Kind.NONE else text
-
-    def _bare_name(self) -> str:
-        if self.kind is Kind.NONE:
-            return "None"
-        if self.kind is Kind.ENUM or not self.arguments:
-            return self.python_type.__name__
-        inner = ", ".join(map(str, self.arguments))
-        return f"{self.python_type.__name__}[{inner}{', ...' if self.kind is Kind.VARIADIC_TUPLE else ''}]"
-
-    def contains(self, *kinds: Kind) -> bool:
-        """Whether a value of one of these kinds may be in here, at any depth."""
-        return self.kind in kinds or any(
-            part.contains(*kinds) for part in (*self.arguments, *(field.type for field in self.fields))
-        )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RecordType:
-    """The columns of a stream's elements.
-
-    A record has a column per field and a tuple has ``_1``, ``_2`` and so on; any other element is one column,
-    called ``value``.
-
-    Attributes:
-        annotation: What the user wrote.
-        name: The type as text; error messages start their paths with it.
-        root: The type of the whole element.
-        columns: The columns, in order.
-    """
-
-    annotation: object = dataclasses.field(compare=False)
-    name: str
-    root: ValueType
-    columns: tuple[Field, ...]
-
-    @property
-    def single(self) -> bool:
-        """Whether the element is one value in a column called ``value``."""
-        return self.root.nullable or self.root.kind not in (Kind.RECORD, Kind.TUPLE)
-
-    def __str__(self) -> str:
-        return self.name
-
 
 _SCALARS: dict[object, Kind] = {
     None: Kind.NONE,
@@ -265,9 +127,7 @@ def _refuse(
     ) from cause
 
 
-def _value_type(  # noqa: PLR0911 - a return for each kind
-    annotation: object, path: str, within: tuple[type, ...]
-) -> ValueType:
+def _value_type(annotation: object, path: str, within: tuple[type, ...]) -> ValueType:
     if isinstance(annotation, typing.NewType):
         return _value_type(annotation.__supertype__, path, within)
     origin = typing.get_origin(annotation)
@@ -489,7 +349,7 @@ def _struct_members(record: type) -> list[_Member]:
     for field in msgspec.structs.fields(record):
         default: Callable[[], object] | None = None
         if field.default is not msgspec.NODEFAULT:
-            default = _Constant(field.default)
+            default = Constant(field.default)
         elif field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory
         members.append((field.name, field.encode_name, default, False))
@@ -507,7 +367,7 @@ def _named_tuple_members(record: type, hints: dict[str, object], path: str) -> l
             "write it as a class that derives from typing.NamedTuple",
             "fields with annotations",
         )
-    return [(name, name, _Constant(defaults[name]) if name in defaults else None, False) for name in names]
+    return [(name, name, Constant(defaults[name]) if name in defaults else None, False) for name in names]
 
 
 def _dataclass_members(record: type, hints: dict[str, object], path: str) -> list[_Member]:
@@ -530,7 +390,7 @@ def _dataclass_members(record: type, hints: dict[str, object], path: str) -> lis
             )
         default: Callable[[], object] | None = None
         if field.default is not dataclasses.MISSING:
-            default = _Constant(field.default)
+            default = Constant(field.default)
         elif field.default_factory is not dataclasses.MISSING:
             default = field.default_factory
         members.append((field.name, field.name, default, False))

@@ -139,7 +139,7 @@ def _likely(schema: StructType, name: str) -> str:
     return ""
 
 
-def _type_faults(given: DataType, value: ValueType, path: str) -> list[str]:  # noqa: PLR0911 - a return for each kind
+def _type_faults(given: DataType, value: ValueType, path: str) -> list[str]:
     from pyspark.sql import types
 
     kind = value.kind

@@ -72,7 +72,7 @@ def _number(key: Any) -> bytes:
     if key != key:  # noqa: PLR0124 - a NaN; Python hashes those by identity
         return b"nan"
     # Of all hashes, Python defines only that of numbers exactly, across types and processes.
-    return hash(key).to_bytes(8, "little", signed=True)
+    return b"i" + hash(key).to_bytes(8, "little", signed=True)
 
 
 def _decimal(key: Any) -> bytes:

@@ -16,12 +16,19 @@ from windrow.functions import RichFunction, RuntimeContext
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.triggers import MergingTrigger
-from windrow.windows import MergingWindowAssigner, SessionWindows
+from windrow.windows import (
+    MergingWindowAssigner,
+    SessionWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+    WindowStagger,
+)
 from windrow_runtime.operators.contents import ArrivalContents, contents_for
 from windrow_runtime.operators.contexts import TimeContext, TriggerContextImpl, WindowContextImpl
 from windrow_runtime.operators.merging import Merged, add_window
-from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.state import NOTHING, KeyState, WindowEntry
+from windrow_runtime.operators.operator import KeyedOperator, Output
+from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
 
 __all__ = ["WindowOperator"]
 
@@ -47,6 +54,8 @@ class WindowOperator(KeyedOperator):
         self.function = node.function
         self.process = node.function.process
         self.merging = self.assigner if isinstance(self.assigner, MergingWindowAssigner) else None
+        # The shift of staggered windows belongs to the state: a restored instance must go on with the same windows.
+        self._staggered = staggered(self.assigner)
         # Sessions never touch each other, so a live one that covers the element's window is where it belongs.
         self._covers_in_place = (
             isinstance(self.assigner, SessionWindows)
@@ -71,6 +80,11 @@ class WindowOperator(KeyedOperator):
 
     # The life of the step
 
+    def bind(self, state: OperatorState, output: Output) -> None:
+        super().bind(state, output)
+        if self._staggered is not None:
+            self._staggered.shift = state.shared.get("shift")
+
     def open(self, runtime: RuntimeContext) -> None:
         for function in self._rich:
             function.open(runtime)
@@ -87,6 +101,8 @@ class WindowOperator(KeyedOperator):
         process = self.process_element
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             process(key, value, timestamp)
+        if self._staggered is not None and self._staggered.shift is not None:
+            self.state.shared["shift"] = self._staggered.shift
 
     def process_element(self, key: Hashable, value: Any, timestamp: int | None) -> None:
         """Take one element."""
@@ -194,6 +210,8 @@ class WindowOperator(KeyedOperator):
             windows.pop(source, None)
         if not target.is_empty:
             windows[into] = target
+        # An assigner may merge windows that the new element is not in; nothing else would clean up the result.
+        self._register_cleanup(key, into)
 
     def _check_merge(self, into: Any) -> None:
         end = into.max_timestamp()
@@ -368,6 +386,15 @@ class WindowOperator(KeyedOperator):
             where=self.step.where,
             hint="the original error is the cause, with its traceback",
         )
+
+
+def staggered(
+    assigner: WindowAssigner[Any, Any],
+) -> TumblingEventTimeWindows | TumblingProcessingTimeWindows | None:
+    """The assigner, if each of its instances has a shift of its own."""
+    if isinstance(assigner, (TumblingEventTimeWindows, TumblingProcessingTimeWindows)):
+        return None if assigner.stagger is WindowStagger.ALIGNED else assigner
+    return None
 
 
 def _born(entry: WindowEntry) -> int:

@@ -17,13 +17,13 @@ import windrow
 from windrow import errors
 from windrow.errors import WindrowError
 
-__all__ = ["WorkerFailure", "WorkerTraceback", "failures_marked", "find_failure"]
+__all__ = ["MarkedError", "RemoteError", "failures_marked", "find_failure"]
 
 _MARK = re.compile(r"windrow-failure:([A-Za-z0-9_-]+=*);")
 _FRAMES_SHOWN = 5
 
 
-class WorkerFailure(Exception):
+class MarkedError(Exception):
     """One of our errors, in a worker: its text is readable, and ends in what the driver looks for."""
 
     def __init__(self, error: WindrowError) -> None:
@@ -40,7 +40,7 @@ class WorkerFailure(Exception):
         super().__init__(f"{error}\nwindrow-failure:{encoded};")
 
 
-class WorkerTraceback(Exception):
+class RemoteError(Exception):
     """Shows, as the cause of an error, where in the user's code a worker failed."""
 
     def __init__(self, text: str) -> None:
@@ -53,7 +53,7 @@ def failures_marked() -> Iterator[None]:
     try:
         yield
     except WindrowError as error:
-        raise WorkerFailure(error) from error
+        raise MarkedError(error) from error
 
 
 def find_failure(error: BaseException) -> WindrowError | None:
@@ -71,7 +71,7 @@ def find_failure(error: BaseException) -> WindrowError | None:
         hint=parts["hint"],
     )
     if parts["traceback"]:
-        failure.__cause__ = WorkerTraceback(parts["traceback"])
+        failure.__cause__ = RemoteError(parts["traceback"])
     return failure
 
 

@@ -19,7 +19,6 @@ __all__ = [
     "Elements",
     "KeyedElements",
     "Phase",
-    "origin_of",
     "pack_elements",
     "pack_keyed",
     "phase_of",
@@ -73,11 +72,6 @@ def sequence_number(phase: int, origin: int, row: int) -> int:
 def phase_of(number: int) -> int:
     """The phase in a sequence number."""
     return number >> (_ORIGIN_BITS + _ROWS_BITS)
-
-
-def origin_of(number: int) -> int:
-    """The origin in a sequence number."""
-    return number >> _ROWS_BITS & (1 << _ORIGIN_BITS) - 1
 
 
 def pack_keyed(steps: Sequence[tuple[int, list[Any], list[Any], list[int | None]]]) -> bytes:

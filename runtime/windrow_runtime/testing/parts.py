@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from windrow.errors import MissingTimestampError
 from windrow.functions import RuntimeContext
 from windrow.time import MIN_TIMESTAMP
 from windrow.triggers import MergingTrigger, Trigger, TriggerResult
@@ -172,8 +173,17 @@ def assign_windows(
         element: The element.
         timestamp: Its timestamp in milliseconds; None for none.
         processing_time: The clock in milliseconds.
+
+    Raises:
+        MissingTimestampError: For an event-time assigner and an element without a timestamp, as in a pipeline.
     """
     driver = _Clock(processing_time)
+    if timestamp is None and assigner.is_event_time:
+        raise MissingTimestampError(
+            "an event-time assigner was given an element without a timestamp",
+            given=f"{element!r:.200}",
+            expected="timestamp=...",
+        )
     stamp = MIN_TIMESTAMP if timestamp is None else timestamp
     return list(assigner.assign_windows(element, stamp, driver))
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from typing_extensions import Self, TypeForm
 
@@ -165,8 +165,12 @@ class StreamHarness(Generic[T, R]):
 
     # In
 
+    @overload
+    def process_element(self, value: T, timestamp: int | None = None) -> None: ...
+    @overload
+    def process_element(self, value: S, timestamp: int | None = None, *, source: PushSource[S]) -> None: ...
     def process_element(
-        self, value: T, timestamp: int | None = None, *, source: PushSource[Any] | None = None
+        self, value: object, timestamp: int | None = None, *, source: PushSource[Any] | None = None
     ) -> None:
         """Push one element.
 

@@ -1,0 +1,124 @@
+"""The checkpoint folder of a query: what windrow keeps there beside Spark's own files."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from windrow.errors import IncompatibleStateError, InvalidArgumentError
+from windrow.plan import Step
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.group_state import FINGERPRINT_BYTES
+from windrow_runtime.spark.key_groups import KeyGroups
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Checkpoint", "fingerprint_of"]
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint folder.
+
+    Attributes:
+        path: The folder, on the local file system or on one that every machine has mounted.
+    """
+
+    path: Path
+
+    @staticmethod
+    def at(path: str | os.PathLike[str]) -> Checkpoint:
+        """The checkpoint in a folder, which is made if it is missing.
+
+        Raises:
+            InvalidArgumentError: For a path that is not one of a mounted file system.
+        """
+        text = os.fspath(path)
+        if "://" in text and not text.startswith("file://"):
+            raise InvalidArgumentError(
+                "the checkpoint must be in a mounted file system",
+                given=text,
+                expected="a path that the driver and all workers can open",
+            )
+        folder = Path(text.removeprefix("file://"))
+        folder.mkdir(parents=True, exist_ok=True)
+        return Checkpoint(folder)
+
+    @property
+    def spark_folder(self) -> str:
+        """Where Spark keeps its part."""
+        return str(self.path / "spark")
+
+    @property
+    def control_folder(self) -> Path:
+        """Where the runner tells the query that the stream is at its end."""
+        return self.path / "control"
+
+    def folder_of(self, step: Step) -> Path:
+        """Where elements of a source are kept that Spark cannot read again from elsewhere."""
+        return self.path / "sources" / str(step.index)
+
+    def groups_for(self, topology: Topology, groups: KeyGroups) -> KeyGroups:
+        """The key groups of the query: those of the first run, or ``groups`` if this is the first.
+
+        Raises:
+            IncompatibleStateError: If the folder belongs to another plan, or to an unknown version.
+        """
+        file = self.path / "windrow.json"
+        shape = _shape(topology)
+        if not file.exists():
+            written = {
+                "version": _VERSION,
+                "partitions": groups.partitions,
+                "groups": groups.count // groups.partitions,
+                "steps": shape,
+            }
+            aside = self.path / "_windrow.json"
+            aside.write_text(json.dumps(written, indent=1), encoding="utf-8")
+            aside.rename(file)
+            return groups
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        if stored.get("version") != _VERSION:
+            raise IncompatibleStateError(
+                "the checkpoint was written by another version",
+                given=stored.get("version"),
+                expected=f"version {_VERSION}",
+                where=str(self.path),
+            )
+        if stored["steps"] != shape:
+            raise IncompatibleStateError(
+                "the checkpoint belongs to another plan",
+                given=_difference(stored["steps"], shape),
+                expected="the steps with which the checkpoint began",
+                where=str(self.path),
+                hint="give a changed plan a checkpoint of its own",
+            )
+        return KeyGroups.balanced(stored["partitions"], stored["groups"])
+
+
+def fingerprint_of(topology: Topology) -> bytes:
+    """A hash of what the stored state of a plan depends on."""
+    text = json.dumps(_shape(topology), sort_keys=True)
+    return blake2b(text.encode(), digest_size=FINGERPRINT_BYTES).digest()
+
+
+def _shape(topology: Topology) -> dict[str, str]:
+    return {step.id: f"{step.node.kind} {step.node.describe()}" for step in topology.keyed}
+
+
+def _difference(stored: Mapping[str, str], now: Mapping[str, str]) -> str:
+    parts = [f"{name} is new" for name in now if name not in stored]
+    parts += [f"{name} is gone" for name in stored if name not in now]
+    parts += [
+        f"{name} was {stored[name]!r} and is {now[name]!r}"
+        for name in now
+        if name in stored and stored[name] != now[name]
+    ]
+    return "; ".join(parts)

@@ -1,0 +1,266 @@
+"""Sources on Spark: the DataFrame to scan, and how the rows of an Arrow batch become elements."""
+
+from __future__ import annotations
+
+import csv
+import io
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
+from windrow.plan import SourceNode, Step
+from windrow.sources import (
+    CollectionSource,
+    CsvFileSource,
+    DataFrameSource,
+    FileSource,
+    JsonFileSource,
+    MalformedRecord,
+    ParquetFileSource,
+    RateSource,
+    Source,
+)
+from windrow_runtime.codecs import malformed as codec_malformed
+from windrow_runtime.codecs.arrow import decode_batch
+from windrow_runtime.codecs.csv_decoder import CsvDecoder
+from windrow_runtime.codecs.json_decoder import JsonDecoder
+from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
+from windrow_runtime.spark.checkpoint import Checkpoint
+from windrow_runtime.spark.classes import pickle_any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Decoded", "Reader", "Scan", "is_bounded", "scan_source"]
+
+# Any in this module: elements of every type, and pyarrow has no types.
+
+
+@dataclass(slots=True)
+class Decoded:
+    """What an Arrow batch holds: elements, and records that do not fit their type."""
+
+    values: Sequence[Any]
+    malformed: list[MalformedRecord] = field(default_factory=list)
+
+
+class Reader(Protocol):
+    """Makes elements from the rows of an Arrow batch, in a worker."""
+
+    def decode(self, batch: Any) -> Decoded:
+        """The elements of a batch."""
+        ...
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A source as Spark reads it.
+
+    Attributes:
+        frame: The streaming DataFrame.
+        reader: Makes elements of its rows.
+    """
+
+    frame: DataFrame
+    reader: Reader
+
+
+def is_bounded(source: Source[Any]) -> bool:
+    """Whether a source comes to an end by itself."""
+    if isinstance(source, DataFrameSource):
+        return not source.dataframe.isStreaming
+    return not isinstance(source, RateSource)
+
+
+def scan_source(spark: SparkSession, step: Step, checkpoint: Checkpoint) -> Scan:
+    """Begin to read a source.
+
+    Raises:
+        SourceError: If there is nothing to read from, or the columns do not fit the record type.
+        UnsupportedOperationError: If Spark cannot read the source.
+    """
+    assert isinstance(step.node, SourceNode)
+    source: Source[Any] = step.node.source
+    if isinstance(source, CollectionSource):
+        return _scan_collection(spark, source, checkpoint.folder_of(step))
+    if isinstance(source, FileSource):
+        return _scan_files(spark, step, source)
+    if isinstance(source, RateSource):
+        stream = spark.readStream.format("rate").option("rowsPerSecond", source.rows_per_second)
+        frame = stream.options(**source.options).load()
+        return Scan(frame, _RowReader(record_type(source.element_type)))
+    if isinstance(source, DataFrameSource):
+        return _scan_dataframe(spark, step, source, checkpoint)
+    raise UnsupportedOperationError(
+        "Spark cannot read this source",
+        given=source.describe(),
+        expected="a collection, files, a DataFrame or the rate source",
+        where=step.where,
+    )
+
+
+# Collections: pickled into files of the checkpoint, a file a batch, so that a restart knows which were read.
+
+
+def _scan_collection(spark: SparkSession, source: CollectionSource[Any], folder: Path) -> Scan:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    size = source.batch_size or max(len(source.elements), 1)
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, start in enumerate(range(0, len(source.elements), size)):
+        file = folder / f"chunk-{number:06d}.parquet"
+        if not file.exists():
+            payload = pickle_any(list(source.elements[start : start + size]))
+            aside = folder / f"_{file.name}"
+            pq.write_table(pa.table({"payload": pa.array([payload], pa.binary())}), aside)
+            aside.rename(file)
+            _order(file, number)
+    frame = (
+        spark.readStream.schema("payload binary")
+        .option("maxFilesPerTrigger", 1)
+        .option("pathGlobFilter", "chunk-*.parquet")
+        .parquet(str(folder))
+    )
+    return Scan(frame, _PickleReader())
+
+
+def _order(file: Path, number: int) -> None:
+    """Spark takes files by their time of modification, so that of a chunk tells its place."""
+    import os
+
+    os.utime(file, (1_000_000_000 + number, 1_000_000_000 + number))
+
+
+@dataclass(frozen=True)
+class _PickleReader:
+    def decode(self, batch: Any) -> Decoded:
+        values: list[Any] = []
+        for payload in batch.column(0).to_pylist():
+            values.extend(pickle.loads(payload))
+        return Decoded(values)
+
+
+# Files
+
+
+def _scan_files(spark: SparkSession, step: Step, source: FileSource[Any]) -> Scan:
+    kind = record_type(source.record_type)
+    stream = spark.readStream
+    if source.files_per_batch is not None:
+        stream = stream.option("maxFilesPerTrigger", source.files_per_batch)
+    path = _existing(step, source.path)
+    if isinstance(source, JsonFileSource):
+        frame = stream.text(path).selectExpr("value", "_metadata.file_name as file")
+        return Scan(frame, _JsonReader(kind, source.path))
+    if isinstance(source, CsvFileSource):
+        # A quoted value may hold a line break, and the header is in the first line: so files are read whole.
+        frame = stream.option("wholetext", "true").text(path).selectExpr("value", "_metadata.file_name as file")
+        return Scan(frame, _CsvReader(kind, source.path, source.delimiter))
+    if isinstance(source, ParquetFileSource):
+        return Scan(stream.schema(spark_schema(kind)).parquet(path), _RowReader(kind))
+    raise UnsupportedOperationError(
+        "Spark cannot read this format", given=source.describe(), expected="json, csv or parquet", where=step.where
+    )
+
+
+def _existing(step: Step, path: str) -> str:
+    """A local path that exists; Spark itself looks after paths of other file systems."""
+    if "://" not in path and not any(sign in path for sign in "*?[{") and not Path(path).exists():
+        raise SourceError("the path does not exist", given=path, expected="a file or a folder", where=step.where)
+    return path
+
+
+@dataclass(frozen=True)
+class _JsonReader:
+    kind: RecordType
+    path: str
+
+    def decode(self, batch: Any) -> Decoded:
+        decoder = JsonDecoder(self.kind)
+        values: list[Any] = list(map(decoder.try_decode, batch.column(0).to_pylist()))
+        bad = [index for index, value in enumerate(values) if isinstance(value, codec_malformed.MalformedRecord)]
+        if not bad:
+            return Decoded(values)
+        malformed: list[MalformedRecord] = []
+        for index in bad:
+            found = values[index]
+            if found.raw.strip():  # an empty line is no record
+                malformed.append(_malformed(found, f"{self.path}, {batch.column(1)[index].as_py()}"))
+        kept = [value for value in values if not isinstance(value, codec_malformed.MalformedRecord)]
+        return Decoded(kept, malformed)
+
+
+@dataclass(frozen=True)
+class _CsvReader:
+    kind: RecordType
+    path: str
+    delimiter: str
+
+    def decode(self, batch: Any) -> Decoded:
+        decoded = Decoded([], [])
+        values: list[Any] = []
+        for text, file in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            rows = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter)
+            header = next(rows, None)
+            if header is None:
+                continue
+            try:
+                decoder = CsvDecoder(self.kind, header)
+            except WindrowError as error:
+                raise error.at(f"{self.path}, {file}") from error.__cause__
+            for row in rows:
+                if not row:
+                    continue
+                value = decoder.try_decode(row)
+                if isinstance(value, codec_malformed.MalformedRecord):
+                    decoded.malformed.append(_malformed(value, f"{self.path}, {file}:{rows.line_num}"))
+                else:
+                    values.append(value)
+        decoded.values = values
+        return decoded
+
+
+@dataclass(frozen=True)
+class _RowReader:
+    kind: RecordType
+
+    def decode(self, batch: Any) -> Decoded:
+        malformed: list[MalformedRecord] = []
+        values = decode_batch(
+            batch, self.kind, lambda found: malformed.append(_malformed(found, f"row {found.row} of a batch"))
+        )
+        return Decoded(values, malformed)
+
+
+def _malformed(found: codec_malformed.MalformedRecord, origin: str) -> MalformedRecord:
+    reason = found.reason if found.field is None else f"{found.field}: {found.reason}"
+    return MalformedRecord(codec_malformed.shorten(found.raw), reason, origin)
+
+
+# DataFrames
+
+
+def _scan_dataframe(
+    spark: SparkSession, step: Step, source: DataFrameSource[Any], checkpoint: Checkpoint
+) -> Scan:
+    kind = record_type(source.record_type)
+    # The language knows no Spark: what it holds is a DataFrame of this session.
+    given: Any = source.dataframe
+    try:
+        check_spark_schema(given.schema, kind)
+    except WindrowError as error:
+        raise error.at(step.where) from None
+    names = [name for name in given.columns if name in {column.column for column in kind.columns}]
+    frame: DataFrame = given.select(*names)
+    if not frame.isStreaming:
+        # Spark does not join static rows to a stream; so they are written once, and streamed from there.
+        folder = checkpoint.folder_of(step)
+        if not (folder / "_SUCCESS").exists():
+            frame.write.mode("overwrite").parquet(str(folder))
+        frame = spark.readStream.schema(frame.schema).parquet(str(folder))
+    return Scan(frame, _RowReader(kind))

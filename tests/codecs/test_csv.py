@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from itertools import count
+
+import pytest
+
+from tests.codecs.samples import Colour, Defaults, Options, Place, Reading
+from windrow.errors import MalformedRecordError, SourceError
+from windrow_runtime.codecs import CsvDecoder, MalformedRecord, record_type
+
+
+@dataclass
+class Row:
+    name: str
+    at: datetime
+    ok: bool
+    ratio: float
+    colour: Colour
+    note: str | None
+    tags: list[int]
+    place: Place | None
+
+
+HEADER = ["place", "name", "at", "ok", "ratio", "colour", "note", "tags", "ignored"]
+CELLS = ['{"x": 1, "y": 2}', "", "2024-01-01T00:00:00Z", "TRUE", "-1.5e1", "red", "", "[1, 2]", "?"]
+
+
+def test_cells_become_values() -> None:
+    assert CsvDecoder(record_type(Row), HEADER).decode(CELLS) == Row(
+        "", datetime(2024, 1, 1, tzinfo=timezone.utc), True, -15.0, Colour.RED, None, [1, 2], Place(1.0, 2.0)
+    )
+
+
+def test_an_empty_cell_takes_the_default() -> None:
+    decoder = CsvDecoder(record_type(Defaults), ["name", "size", "maybe"])
+    assert decoder.decode(["a", "", ""]) == Defaults("a", 3, [], None, 1.5)
+    assert CsvDecoder(record_type(Options), ["size", "name"]).decode(["", "a"]) == {"name": "a"}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "header", "row", "expected"),
+    [
+        (int, ["value"], ["+7"], 7),
+        (tuple[str, int | None], ["_2", "_1"], ["", "a"], ("a", None)),
+        (int | None, ["other"], ["x"], None),
+        (float, ["value"], ["Infinity"], float("inf")),
+        (None, ["value"], [""], None),
+    ],
+    ids=count(),
+)
+def test_elements_that_are_no_records(
+    annotation: object, header: list[str], row: list[str], expected: object
+) -> None:
+    assert CsvDecoder(record_type(annotation), header).decode(row) == expected
+
+
+@pytest.mark.parametrize(
+    ("place", "cell", "field", "reason"),
+    [
+        (1, "", "Reading.at", "an empty cell in a required field"),
+        (1, "1.0", "Reading.at", "expected int, not str '1.0'"),
+        (1, "1_0", "Reading.at", "expected int, not str '1_0'"),
+        (1, str(2**63), "Reading.at", "does not fit 64 bits"),
+        (2, "warm", "Reading.celsius", "expected float, not str 'warm'"),
+        (2, "1e999", "Reading.celsius", "out of range"),
+    ],
+)
+def test_a_malformed_cell(place: int, cell: str, field: str, reason: str) -> None:
+    row = ["a,b", "1", "2.5"]
+    row[place] = cell
+    decoder = CsvDecoder(record_type(Reading), ["sensor", "at", "celsius"])
+    with pytest.raises(MalformedRecordError) as caught:
+        decoder.decode(row)
+    assert caught.value.where == field
+    assert reason in caught.value.message
+    record = decoder.try_decode(row)
+    assert isinstance(record, MalformedRecord)
+    assert record.raw.startswith('"a,b",')
+
+
+@pytest.mark.parametrize("row", [["a", "1"], ["a", "1", "2.5", "4"], []], ids=len)
+def test_a_row_of_another_width(row: list[str]) -> None:
+    record = CsvDecoder(record_type(Reading), ["sensor", "at", "celsius"]).try_decode(row)
+    assert isinstance(record, MalformedRecord)
+    assert record.reason == f"{len(row)} cells under a header of 3"
+
+
+def test_json_in_a_cell_may_be_malformed() -> None:
+    row = list(CELLS)
+    row[7] = "[1,"
+    record = CsvDecoder(record_type(Row), HEADER).try_decode(row)
+    assert isinstance(record, MalformedRecord)
+    assert record.field == "Row.tags"
+    assert "not JSON" in record.reason
+
+
+def test_faults_of_the_header_are_listed_together() -> None:
+    with pytest.raises(SourceError) as caught:
+        CsvDecoder(record_type(Reading), ["sensor", "sensor"])
+    assert "sensor: two columns of this name" in str(caught.value)
+    assert "at: no such column" in str(caught.value)
+    assert "celsius: no such column" in str(caught.value)

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+)
+
+from tests.codecs.samples import Defaults, Event, Everything, Place, Reading, Trip
+from windrow.errors import SourceError
+from windrow_runtime.codecs import arrow_schema, decode_batch, encode_batch, record_type
+from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_ddl, spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TYPES = [
+    Reading,
+    Everything,
+    Trip,
+    Event,
+    int,
+    str | None,
+    tuple[str, int],
+    list[Place],
+    dict[str, int | None],
+]
+
+
+@pytest.mark.parametrize("annotation", TYPES, ids=str)
+def test_arrow_and_spark_agree(annotation: object) -> None:
+    kind = record_type(annotation)
+    assert to_arrow_schema(spark_schema(kind), timezone="UTC").equals(arrow_schema(kind))
+    check_spark_schema(spark_schema(kind), kind)
+
+
+def test_the_schema_as_text() -> None:
+    assert spark_ddl(record_type(Trip)) == (
+        "`id` BIGINT, `at` TIMESTAMP, `fare` DOUBLE, `paid` BOOLEAN, `note` STRING, "
+        "`stops` ARRAY<STRUCT<`x`: DOUBLE, `y`: DOUBLE, `name`: STRING>>, `counts` MAP<STRING, BIGINT>, "
+        "`pair` STRUCT<`_1`: BIGINT, `_2`: STRING>, `colour` STRING, `level` BIGINT"
+    )
+
+
+def test_widening_and_missing_optional_columns_fit() -> None:
+    schema = StructType(
+        [
+            StructField("celsius", FloatType()),
+            StructField("at", IntegerType()),
+            StructField("sensor", StringType()),
+            StructField("other", StringType()),
+        ]
+    )
+    check_spark_schema(schema, record_type(Reading))
+    check_spark_schema(StructType([StructField("name", StringType())]), record_type(Defaults))
+
+
+@dataclass
+class Outer:
+    inner: list[Place]
+    n: int
+
+
+def test_all_faults_are_listed() -> None:
+    schema = StructType(
+        [
+            StructField(
+                "inner", ArrayType(StructType([StructField("x", LongType()), StructField("Y", DoubleType())]))
+            ),
+            StructField("n", TimestampNTZType()),
+            StructField("m", LongType()),
+        ]
+    )
+    with pytest.raises(SourceError) as caught:
+        check_spark_schema(schema, record_type(Outer))
+    text = str(caught.value)
+    assert "Outer.inner[].x: expected float (DOUBLE), not BIGINT" in text
+    assert "Outer.inner[].y: no such column; expected float (there is 'Y': names differ in case)" in text
+    assert "Outer.n: expected int (BIGINT), not TIMESTAMP_NTZ" in text
+
+
+def test_two_columns_of_one_name() -> None:
+    schema = StructType([StructField("value", LongType()), StructField("value", LongType())])
+    with pytest.raises(SourceError, match="2 columns of this name"):
+        check_spark_schema(schema, record_type(int))
+
+
+@pytest.mark.spark
+def test_spark_reads_what_the_codec_writes(spark: SparkSession) -> None:
+    kind = record_type(Outer)
+    values: list[object] = [Outer([Place(1.0, 2.0, "a"), Place(3.0, 4.0)], 1), Outer([], 2)]
+    frame = spark.createDataFrame(
+        [
+            {"inner": [{"x": 1.0, "y": 2.0, "name": "a"}, {"x": 3.0, "y": 4.0, "name": None}], "n": 1},
+            {"inner": [], "n": 2},
+        ],
+        schema=spark_schema(kind),
+    )
+    assert frame.schema == spark_schema(kind)
+    assert spark.createDataFrame([], schema=spark_ddl(kind)).schema == spark_schema(kind)
+    check_spark_schema(frame.schema, kind)
+    (batch,) = frame.toArrow().combine_chunks().to_batches()
+    assert decode_batch(batch, kind) == values
+    written = frame.mapInArrow(
+        lambda batches: (encode_batch(decode_batch(b, kind), kind) for b in batches), frame.schema
+    )
+    assert sorted(map(str, written.collect())) == sorted(map(str, frame.collect()))
+
+
+@pytest.mark.spark
+def test_spark_knows_every_type(spark: SparkSession) -> None:
+    kind = record_type(Everything)
+    assert spark.createDataFrame([], schema=spark_schema(kind)).schema == spark_schema(kind)
+    assert spark.createDataFrame([], schema=spark_ddl(kind)).schema == spark_schema(kind)

@@ -1,0 +1,96 @@
+"""A keyed step and fragments that are small enough to work out by hand what a query must do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from windrow.functions import RuntimeContext
+from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.spark.packer import ToSink, ToStep
+
+__all__ = ["Forward", "ListOfTens", "TimestampedSource", "by_key", "constant"]
+
+# Any: elements of all kinds.
+
+
+class ListOfTens(KeyedOperator):
+    """Lists the elements of each ten milliseconds, as (name, watermark at the firing, [(watermark, element), ...])."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def open(self, runtime: RuntimeContext) -> None:
+        self.runtime = runtime
+
+    def close(self) -> None:
+        pass
+
+    def process_batch(
+        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
+    ) -> None:
+        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+            assert timestamp is not None
+            last = timestamp - timestamp % 10 + 9
+            if last <= self.current_watermark:
+                self.runtime.metrics.counter("late").inc()
+                self.output.side_output("late", (self.current_watermark, value), timestamp)
+                continue
+            windows = self._windows().setdefault(key, {})
+            if last not in windows:
+                self.state.event_timers.register(key, last, last)
+            windows.setdefault(last, []).append((self.current_watermark, value))
+
+    def on_event_timer(self, time: int, key: Hashable, namespace: Any) -> None:
+        windows = self._windows()[key]
+        self.output.collect((self.name, self.current_watermark, windows.pop(namespace)), namespace)
+        if not windows:
+            del self._windows()[key]
+
+    def _windows(self) -> dict[Hashable, dict[int, list[Any]]]:
+        keys: Any = (
+            self.state.keys
+        )  # it keeps lists by the end of the window, where windows keep their own objects
+        windows: dict[Hashable, dict[int, list[Any]]] = keys
+        return windows
+
+    def on_processing_timer(self, time: int, key: Hashable, namespace: Any) -> None:
+        raise AssertionError("nobody sets one")
+
+
+@dataclass(frozen=True)
+class Forward:
+    """Hands on the elements as they are."""
+
+    targets: tuple[ToStep | ToSink, ...]
+
+    def run(
+        self, values: Sequence[Any], timestamps: Sequence[int | None]
+    ) -> list[tuple[ToStep | ToSink, Sequence[Any], Sequence[int | None]]]:
+        return [(target, values, timestamps) for target in self.targets]
+
+
+class TimestampedSource:
+    """Elements are (key, timestamp); the watermark is the highest timestamp less one."""
+
+    def __init__(self, targets: tuple[ToStep | ToSink, ...]) -> None:
+        self.forward = Forward(targets)
+        self.watermark = MIN_TIMESTAMP
+
+    def run(
+        self, values: Sequence[Any], timestamps: Sequence[int | None]
+    ) -> list[tuple[ToStep | ToSink, Sequence[Any], Sequence[int | None]]]:
+        times = [time for _, time in values]
+        self.watermark = max([self.watermark, *(time - 1 for time in times)])
+        return self.forward.run(values, times)
+
+
+def by_key(value: Any) -> Any:
+    return value[0]
+
+
+def constant(value: Any) -> str:
+    return "all"

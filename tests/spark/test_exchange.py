@@ -1,0 +1,264 @@
+"""What travels between the workers, and what is stored: without Spark."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windrow.errors import IncompatibleStateError, InvalidArgumentError
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.spark.classes import class_name, find_class, register_classes
+from windrow_runtime.spark.columns import pack_timestamps, pack_values, unpack_timestamps, unpack_values
+from windrow_runtime.spark.event_clock import END_OF_STREAM, decode_watermark, encode_timer, encode_watermark
+from windrow_runtime.spark.group_state import GroupState, StepState
+from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.packer import Packer, ToSink, ToStep
+from windrow_runtime.spark.payload import Phase, phase_of, sequence_number, unpack_elements, unpack_keyed
+from windrow_runtime.spark.rows import FIRST_SINK, TO_STEPS, PackedRow
+
+FINGERPRINT = bytes(range(16))
+
+
+@dataclass(frozen=True)
+class Frozen:
+    name: str
+    at: int
+    parts: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Nested:
+    inner: Frozen
+    other: Frozen | None
+
+
+@dataclass
+class Checked:
+    value: int
+
+    def __post_init__(self) -> None:
+        self.value += 1
+
+
+@dataclass
+class Own:
+    value: int
+    cache: int = field(default=0, init=False)
+
+
+@dataclass
+class KeywordOnly:
+    a: int
+    b: int = field(kw_only=True)
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+class Longer(Pair):
+    """A tuple with attributes besides."""
+
+
+Old = namedtuple("Old", "a b")
+
+
+class Struct(msgspec.Struct, frozen=True):
+    a: int
+    b: str | None = None
+
+
+class Derived(Frozen):
+    pass
+
+
+RECORDS: list[Any] = [
+    Frozen("a", 1, (1, 2)),
+    Nested(Frozen("a", 1), None),
+    Own(1),
+    KeywordOnly(1, b=2),
+    Pair(1, "x"),
+    Pair(1.5, Pair(None, 2)),
+    Longer(1, [2]),
+    Old(1, b"x"),
+    Struct(1, "x"),
+    Derived("d", 3),
+]
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
+values = (
+    scalars | st.sampled_from(RECORDS) | st.builds(Pair, scalars, scalars) | st.lists(scalars, max_size=3)
+)
+
+
+@given(
+    st.lists(values) | st.sampled_from(RECORDS).flatmap(lambda record: st.lists(st.just(record), min_size=1))
+)
+def test_values_come_back_as_they_were(original: list[Any]) -> None:
+    back = list(unpack_values(pack_values(original)))
+    assert back == original
+    assert [type(value) for value in back] == [type(value) for value in original]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=repr)
+def test_nested_values_keep_their_types(record: Any) -> None:
+    pairs = [Pair(record, 1), Pair(True, 1.0), Pair(record, None)]
+    back = unpack_values(pack_values(pairs))
+    assert back == pairs
+    assert [(type(a), type(b)) for a, b in back] == [(type(a), type(b)) for a, b in pairs]
+
+
+def test_a_constructor_that_does_more_is_not_called_again() -> None:
+    (back,) = unpack_values(pack_values([Checked(1)]))
+    assert back.value == 2
+
+
+def test_classes_of_functions_travel_by_name_once_registered() -> None:
+    @dataclass
+    class Inside:
+        value: int
+
+    register_classes([Inside])
+    assert find_class(class_name(Inside)) is Inside
+    (back,) = unpack_values(pack_values([Inside(1)]))
+    assert type(back) is Inside
+
+
+def test_classes_that_nobody_registered_travel_too() -> None:
+    @dataclass
+    class Unknown:
+        value: int
+
+    assert unpack_values(pack_values([Unknown(1), Unknown(2)])) == [Unknown(1), Unknown(2)]
+    assert unpack_values(pack_values([Unknown(1), None])) == [Unknown(1), None]
+
+
+@given(st.lists(st.integers(MIN_TIMESTAMP, MAX_TIMESTAMP) | st.none()))
+def test_timestamps_come_back(timestamps: list[int | None]) -> None:
+    assert unpack_timestamps(pack_timestamps(timestamps)) == timestamps
+
+
+@given(st.integers(-4_000_000_000_000_000, 4_000_000_000_000_000))
+def test_watermarks_survive_spark(watermark: int) -> None:
+    encoded = encode_watermark(watermark)
+    assert encoded is not None
+    assert decode_watermark(encoded) == watermark
+    # A timer is due when the watermark reaches it, and not before.
+    assert encode_timer(watermark) <= encoded
+    assert encode_timer(watermark + 1) > encoded
+
+
+def test_the_ends_of_time_have_their_places() -> None:
+    assert encode_watermark(MAX_TIMESTAMP) == END_OF_STREAM
+    assert decode_watermark(END_OF_STREAM) == MAX_TIMESTAMP
+    assert encode_watermark(MIN_TIMESTAMP) is None
+    assert decode_watermark(0) == MIN_TIMESTAMP
+    # Only the end of the stream is the end.
+    beyond = encode_watermark(MAX_TIMESTAMP - 1)
+    assert beyond == END_OF_STREAM - 1
+    assert decode_watermark(beyond) < MAX_TIMESTAMP - 1
+    assert encode_timer(MAX_TIMESTAMP) == encode_timer(MAX_TIMESTAMP - 1) == END_OF_STREAM
+    assert encode_timer(MIN_TIMESTAMP) == 1
+
+
+def test_group_state_comes_back() -> None:
+    steps = {
+        "a.1.window": StepState(b"x" * 1000, 5),
+        "ä": StepState(b"", None),
+        "c": StepState(b"y", MAX_TIMESTAMP),
+    }
+    state = GroupState(-5, 17, steps)
+    assert GroupState.load(state.dump(FINGERPRINT), FINGERPRINT) == state
+    assert GroupState.load(GroupState().dump(FINGERPRINT), FINGERPRINT) == GroupState()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: b"", "was not written by windrow"),
+        (lambda data: b"\x80\x05" + data[2:], "state was not written by windrow"),
+        (lambda data: data[:4] + b"\xff\x00" + data[6:], "unknown format version"),
+        (lambda data: data[:6] + b"other plan of 16" + data[22:], "belongs to another plan"),
+        (lambda data: data[:-1], "cut off"),
+        (lambda data: data + b"zz", "damaged"),
+    ],
+)
+def test_state_that_is_not_ours_is_refused(change: Any, message: str) -> None:
+    data = GroupState(1, 2, {"step": StepState(b"data", 3)}).dump(FINGERPRINT)
+    with pytest.raises(IncompatibleStateError, match=message):
+        GroupState.load(change(data), FINGERPRINT)
+
+
+def test_rows_are_ordered_by_phase_then_origin_then_row() -> None:
+    numbers = [
+        sequence_number(phase, origin, row)
+        for phase in (Phase.BEFORE_WATERMARK, Phase.AFTER_WATERMARK)
+        for origin in (0, 1, 2**31 - 1)
+        for row in (0, 1, 2**30 - 1)
+    ]
+    assert numbers == sorted(set(numbers))
+    assert max(numbers) < 2**63
+    assert [phase_of(number) for number in numbers] == [0] * 9 + [1] * 9
+
+
+def packed(packer: Packer, groups: KeyGroups, elements: list[Any]) -> list[PackedRow]:
+    rows: list[PackedRow] = []
+    for start in range(0, len(elements), 700):
+        chunk = elements[start : start + 700]
+        packer.add(ToStep(3, lambda value: value % 50), chunk, [value * 10 for value in chunk])
+        packer.add(ToSink(FIRST_SINK), chunk, [None] * len(chunk))
+        rows += packer.full()
+    return rows + list(packer.flush())
+
+
+def test_the_packer_sends_each_key_to_its_group_in_order() -> None:
+    groups = KeyGroups.balanced(3, 2)
+    packer = Packer(groups, hash, Phase.AFTER_WATERMARK)
+    packer.start(7, -99)
+    elements = list(range(10_000))
+    rows = packed(packer, groups, elements)
+    assert len({row.number for row in rows}) == len(rows)
+    rows.sort(key=lambda row: row.number)
+    by_group: dict[int, list[int]] = {}
+    to_sink: list[int] = []
+    for row in rows:
+        if row.sink == TO_STEPS:
+            (chunk,) = unpack_keyed(row.payload)
+            assert chunk.step == 3
+            assert chunk.keys == [value % 50 for value in chunk.values]
+            assert chunk.timestamps == [value * 10 for value in chunk.values]
+            assert {groups.labels[groups.number_of(key)] for key in chunk.keys} == {row.group}
+            by_group.setdefault(row.group, []).extend(chunk.values)
+        else:
+            assert (row.group, row.sink) == (-99, FIRST_SINK)
+            to_sink += unpack_elements(row.payload).values
+    assert to_sink == elements
+    assert sorted(value for group in by_group.values() for value in group) == elements
+    assert all(group == sorted(group) for group in by_group.values())
+    assert list(packer.flush()) == []
+
+
+def test_payloads_of_large_elements_stay_small() -> None:
+    groups = KeyGroups.balanced(1, 1)
+    packer = Packer(groups, hash, Phase.AFTER_WATERMARK)
+    packer.start(0, -1)
+    sizes = []
+    for batch in range(60):
+        elements = [f"{batch}-{number}" + "x" * 100_000 for number in range(50)]
+        packer.add(ToSink(FIRST_SINK), elements, [None] * 50)
+        sizes += [len(row.payload) for row in packer.full()]
+    # How large the elements are, the first rows have to show.
+    assert max(sizes[2:]) < 6 << 20
+
+
+def test_a_key_without_a_hash_is_told() -> None:
+    packer = Packer(KeyGroups.balanced(1, 1), lambda key: 0, Phase.AFTER_WATERMARK)
+    packer.start(0, -1)
+    with pytest.raises(InvalidArgumentError, match=r"a key cannot be hashed\n  given:    \[2\]"):
+        packer.add(ToStep(0, lambda value: value), ["a", [2]], [None, None])

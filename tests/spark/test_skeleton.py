@@ -1,0 +1,156 @@
+"""The stages of a query put together by hand, with a step that is small enough to check the order of everything."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as f
+
+from tests.spark.fake_steps import Forward, ListOfTens, TimestampedSource, by_key, constant
+from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.level import KeyedStep, Level
+from windrow_runtime.spark.packer import ToSink, ToStep
+from windrow_runtime.spark.payload import unpack_elements
+from windrow_runtime.spark.processor import KeyGroupProcessor
+from windrow_runtime.spark.rows import COUNTERS, FIRST_SINK, exchange_schema, source_schema
+from windrow_runtime.spark.source_stage import SourceStage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+INPUT, FIRST, SECOND, LATE = range(FIRST_SINK, FIRST_SINK + 4)
+FINGERPRINT = bytes(16)
+
+
+def decode(batch: Any) -> list[Any]:  # pyarrow has no types
+    return [tuple(json.loads(line)) for line in batch.column(0).to_pylist()]
+
+
+def stable(key: str) -> int:
+    return sum(key.encode())
+
+
+class Query:
+    """Input by key -> lists of ten milliseconds -> lists of ten milliseconds of those, for all keys together."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.groups = KeyGroups.balanced(2, 2)
+        self.input = folder / "in"
+        self.input.mkdir()
+        self.batches = 0
+
+    def write(self, *elements: tuple[str, int]) -> None:
+        path = self.input / f"{self.batches}.json"
+        path.write_text("".join(json.dumps(element) + "\n" for element in elements))
+        os.utime(path, (1_600_000_000 + self.batches,) * 2)
+        self.batches += 1
+
+    def frame(self) -> DataFrame:
+        first = KeyedStep(
+            number=0,
+            step_id="first",
+            create=partial(ListOfTens, "first"),
+            output=Forward((ToStep(1, constant), ToSink(FIRST))),
+            side_outputs={"late": Forward((ToSink(LATE),))},
+        )
+        second = KeyedStep(
+            number=1,
+            step_id="second",
+            create=partial(ListOfTens, "second"),
+            output=Forward((ToSink(SECOND),)),
+            side_outputs={"late": Forward((ToSink(LATE),))},
+        )
+        stage = SourceStage(
+            decode=decode,
+            create=partial(TimestampedSource, (ToStep(0, by_key), ToSink(INPUT))),
+            groups=self.groups,
+            hash_key=stable,
+            levels=2,
+        )
+        frame = (
+            self.spark.readStream.option("maxFilesPerTrigger", 1)
+            .text(str(self.input))
+            .mapInArrow(stage, source_schema())
+            .withColumn("watermark", f.timestamp_millis("watermark"))
+            .withWatermark("watermark", "0 seconds")
+            .select("group", "sink", "number", "payload")
+        )
+        for number, steps in enumerate([(first,), (second,)]):
+            level = Level(
+                number=number,
+                last=number == 1,
+                groups=self.groups,
+                fingerprint=FINGERPRINT,
+                hash_key=stable,
+                steps=steps,
+            )
+            frame = frame.groupBy("group").transformWithState(
+                KeyGroupProcessor(level), exchange_schema(), "Append", "EventTime"
+            )
+        return frame
+
+    def run(self) -> list[dict[int, list[Any]]]:
+        """Runs over what is there. For each batch, the elements of each sink in their order."""
+        batches: list[dict[int, list[Any]]] = []
+
+        def take(batch: DataFrame, number: int) -> None:
+            sinks: dict[int, list[Any]] = {}
+            for row in sorted(batch.collect(), key=lambda row: row["number"]):
+                if row["sink"] >= COUNTERS:
+                    sinks.setdefault(row["sink"], []).extend(unpack_elements(row["payload"]).values)
+            batches.append(sinks)
+
+        query = (
+            self.frame()
+            .writeStream.foreachBatch(take)
+            .option("checkpointLocation", str(self.folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return batches
+
+
+def test_two_levels_keep_the_order_of_watermark_and_elements(spark: SparkSession, tmp_path: Path) -> None:
+    query = Query(spark, tmp_path)
+    query.write(("a", 1), ("b", 2), ("a", 3))
+    query.write(("a", 31))
+    query.write(("a", 4), ("c", 32), ("b", -17))
+    one, two, three, no_elements = query.run()
+
+    # There is no watermark yet.
+    assert one == {INPUT: [("a", 1), ("b", 2), ("a", 3)]}
+    # The watermark is 2: nothing is due.
+    assert two == {INPUT: [("a", 31)]}
+    # The watermark is 30. The first step's lists reach the second one under the watermark before, which is 2: else
+    # they would be late. The second step's list is due at the new watermark in the same batch.
+    assert three.pop(INPUT) == [("a", 4), ("c", 32), ("b", -17)]
+    none = MIN_TIMESTAMP
+    lists = [("first", 30, [(none, ("a", 1)), (none, ("a", 3))]), ("first", 30, [(none, ("b", 2))])]
+    assert sorted(three.pop(FIRST)) == lists
+    (second,) = three.pop(SECOND)
+    assert second[:2] == ("second", 30)
+    assert sorted(second[2]) == [(2, list_of_first) for list_of_first in lists]
+    assert sorted(three.pop(LATE)) == [(30, ("a", 4)), (30, ("b", -17))]
+    assert sorted(three.pop(COUNTERS)) == [("first", "late", 1), ("first", "late", 1)]
+    assert three == {}
+    # The watermark advances to 31, and nothing is due.
+    assert no_elements == {}
+
+    # A restart keeps the state and the watermark.
+    query.write(("c", 45))
+    four, five = query.run()
+    assert four == {INPUT: [("c", 45)]}
+    # A batch without elements, because the watermark advanced to 44.
+    lists = [("first", 44, [(2, ("a", 31))]), ("first", 44, [(30, ("c", 32))])]
+    assert sorted(five.pop(FIRST)) == lists
+    (again,) = five.pop(SECOND)
+    assert sorted(again[2]) == [(31, list_of_first) for list_of_first in lists]
+    assert five == {}
