@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.spark.packer import ToSink, ToStep
 
-__all__ = ["Forward", "ListOfTens", "TimestampedSource", "by_key", "constant"]
+__all__ = ["ByKey", "Forward", "ListOfTens", "TimestampedSource", "by_key", "constant"]
 
 # Any: elements of all kinds.
 
@@ -62,21 +62,43 @@ class ListOfTens(KeyedOperator):
 
 
 @dataclass(frozen=True)
+class ByKey:
+    """Elements go to a keyed step, with the key that a function gives."""
+
+    step: int
+    key: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
 class Forward:
     """Hands on the elements as they are."""
 
-    targets: tuple[ToStep | ToSink, ...]
+    targets: tuple[ByKey | ToSink, ...]
 
     def run(
         self, values: Sequence[Any], timestamps: Sequence[int | None]
     ) -> list[tuple[ToStep | ToSink, Sequence[Any], Sequence[int | None]]]:
-        return [(target, values, timestamps) for target in self.targets]
+        return [
+            (
+                ToStep(target.step, list(map(target.key, values))) if isinstance(target, ByKey) else target,
+                values,
+                timestamps,
+            )
+            for target in self.targets
+        ]
+
+    def take_counts(self) -> list[tuple[str, str, int]]:
+        """Counts nothing."""
+        return []
+
+    def close(self) -> None:
+        """Has nothing to close."""
 
 
 class TimestampedSource:
     """Elements are (key, timestamp); the watermark is the highest timestamp less one."""
 
-    def __init__(self, targets: tuple[ToStep | ToSink, ...]) -> None:
+    def __init__(self, targets: tuple[ByKey | ToSink, ...]) -> None:
         self.forward = Forward(targets)
         self.watermark = MIN_TIMESTAMP
 
@@ -86,6 +108,16 @@ class TimestampedSource:
         times = [time for _, time in values]
         self.watermark = max([self.watermark, *(time - 1 for time in times)])
         return self.forward.run(values, times)
+
+    def end_batch(self) -> None:
+        """Has nothing to add."""
+
+    def take_counts(self) -> list[tuple[str, str, int]]:
+        """Counts nothing."""
+        return []
+
+    def close(self) -> None:
+        """Has nothing to close."""
 
 
 def by_key(value: Any) -> Any:

@@ -211,7 +211,7 @@ def packed(packer: Packer, groups: KeyGroups, elements: list[Any]) -> list[Packe
     rows: list[PackedRow] = []
     for start in range(0, len(elements), 700):
         chunk = elements[start : start + 700]
-        packer.add(ToStep(3, lambda value: value % 50), chunk, [value * 10 for value in chunk])
+        packer.add(ToStep(3, [value % 50 for value in chunk]), chunk, [value * 10 for value in chunk])
         packer.add(ToSink(FIRST_SINK), chunk, [None] * len(chunk))
         rows += packer.full()
     return rows + list(packer.flush())
@@ -261,4 +261,4 @@ def test_a_key_without_a_hash_is_told() -> None:
     packer = Packer(KeyGroups.balanced(1, 1), lambda key: 0, Phase.AFTER_WATERMARK)
     packer.start(0, -1)
     with pytest.raises(InvalidArgumentError, match=r"a key cannot be hashed\n  given:    \[2\]"):
-        packer.add(ToStep(0, lambda value: value), ["a", [2]], [None, None])
+        packer.add(ToStep(0, ["a", [2]]), ["a", [2]], [None, None])

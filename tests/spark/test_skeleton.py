@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 
-from tests.spark.fake_steps import Forward, ListOfTens, TimestampedSource, by_key, constant
+from tests.spark.fake_steps import ByKey, Forward, ListOfTens, TimestampedSource, by_key, constant
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import KeyedStep, Level
-from windrow_runtime.spark.packer import ToSink, ToStep
+from windrow_runtime.spark.packer import ToSink
 from windrow_runtime.spark.payload import unpack_elements
 from windrow_runtime.spark.processor import KeyGroupProcessor
+from windrow_runtime.spark.readers import Decoded
 from windrow_runtime.spark.rows import COUNTERS, FIRST_SINK, exchange_schema, source_schema
-from windrow_runtime.spark.source_stage import SourceStage
+from windrow_runtime.spark.source_stage import MalformedRule, SourceStage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,8 +28,8 @@ INPUT, FIRST, SECOND, LATE = range(FIRST_SINK, FIRST_SINK + 4)
 FINGERPRINT = bytes(16)
 
 
-def decode(batch: Any) -> list[Any]:  # pyarrow has no types
-    return [tuple(json.loads(line)) for line in batch.column(0).to_pylist()]
+def decode(batch: Any) -> Decoded:  # pyarrow has no types
+    return Decoded([tuple(json.loads(line)) for line in batch.column(0).to_pylist()])
 
 
 def stable(key: str) -> int:
@@ -57,7 +58,7 @@ class Query:
             number=0,
             step_id="first",
             create=partial(ListOfTens, "first"),
-            output=Forward((ToStep(1, constant), ToSink(FIRST))),
+            output=Forward((ByKey(1, constant), ToSink(FIRST))),
             side_outputs={"late": Forward((ToSink(LATE),))},
         )
         second = KeyedStep(
@@ -69,10 +70,11 @@ class Query:
         )
         stage = SourceStage(
             decode=decode,
-            create=partial(TimestampedSource, (ToStep(0, by_key), ToSink(INPUT))),
+            create=partial(TimestampedSource, (ByKey(0, by_key), ToSink(INPUT))),
             groups=self.groups,
             hash_key=stable,
             levels=2,
+            malformed=MalformedRule("source", "source", fail=True),
         )
         frame = (
             self.spark.readStream.option("maxFilesPerTrigger", 1)

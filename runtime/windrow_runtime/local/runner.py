@@ -51,7 +51,7 @@ class LocalRunner:
             UserFunctionError: If a function of the pipeline raised.
             UnsupportedOperationError: For a source or a sink that only Spark has.
         """
-        topology = Topology(pipeline)
+        topology = Topology(pipeline.steps)
         for sink in topology.sinks:
             check_sink(sink)
         run = _Run(topology, self._clock, fast=self._fast)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import pickle
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final
 
 from windrow.errors import IncompatibleStateError
@@ -214,10 +214,13 @@ class OperatorState:
         """The time of the earliest timer in processing time, in milliseconds."""
         return self.processing_timers.earliest()
 
-    def dump(self) -> bytes:
-        """The state as bytes."""
-        parts = (_FORMAT, self.keys, self.event_timers, self.processing_timers, self.shared)
-        return pickle.dumps(parts, protocol=pickle.HIGHEST_PROTOCOL)
+    def dump(self, dumps: Callable[[object], bytes] = pickle.dumps) -> bytes:
+        """The state as bytes.
+
+        Args:
+            dumps: Pickles; an engine whose processes cannot name all classes alike gives its own.
+        """
+        return dumps((_FORMAT, self.keys, self.event_timers, self.processing_timers, self.shared))
 
     @classmethod
     def load(cls, data: bytes) -> OperatorState:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windrow.plan import (
     KeyByNode,
     KeyedProcessNode,
     Node,
-    Pipeline,
     ReturnsNode,
     SideOutputNode,
     SinkNode,
@@ -36,10 +36,13 @@ class Port:
 
 
 class Topology:
-    """The boundaries of a pipeline. It pickles with the pipeline.
+    """The boundaries of a pipeline.
+
+    Args:
+        steps: The steps of the pipeline, inputs before what reads them.
 
     Attributes:
-        pipeline: The pipeline.
+        steps: The same.
         sources: The sources.
         keyed: The keyed steps, those that others read from first.
         sinks: The sinks.
@@ -47,9 +50,8 @@ class Topology:
         levels: For each keyed step by id, 1 if it reads from no other keyed step, else one more than those it reads.
     """
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline = pipeline
-        steps = pipeline.steps
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = tuple(steps)
         self._by_id = {step.id: step for step in steps}
         self.sources = tuple(step for step in steps if isinstance(step.node, SourceNode))
         self.keyed = tuple(step for step in steps if is_keyed(step.node))
@@ -109,7 +111,7 @@ class Topology:
 
     def _levels(self) -> dict[str, int]:
         depth: dict[str, int] = {}
-        for step in self.pipeline.steps:
+        for step in self.steps:
             above = max((depth[source] for source in step.inputs), default=0)
             depth[step.id] = above + 1 if is_keyed(step.node) else above
         return {step.id: depth[step.id] for step in self.keyed}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Checkpoint", "fingerprint_of"]
 
 _VERSION = 1
+_END = "end-of-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,26 @@ class Checkpoint:
     def folder_of(self, step: Step) -> Path:
         """Where elements of a source are kept that Spark cannot read again from elsewhere."""
         return self.path / "sources" / str(step.index)
+
+    def check_open(self) -> None:
+        """Refuse a checkpoint whose stream is at its end.
+
+        Raises:
+            IncompatibleStateError: If it is.
+        """
+        if (self.control_folder / _END).exists():
+            raise IncompatibleStateError(
+                "the checkpoint was drained: its stream is at its end",
+                given=str(self.path),
+                expected="a checkpoint that was not drained",
+                hint="use a new checkpoint, or run(pipeline, drain=False) where the stream goes on later",
+            )
+
+    def end_stream(self) -> None:
+        """Say that the stream is at its end."""
+        aside = self.control_folder / f"_{_END}"
+        aside.write_text("end\n", encoding="utf-8")
+        aside.rename(self.control_folder / _END)
 
     def groups_for(self, topology: Topology, groups: KeyGroups) -> KeyGroups:
         """The key groups of the query: those of the first run, or ``groups`` if this is the first.

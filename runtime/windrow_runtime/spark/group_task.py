@@ -11,13 +11,16 @@ What is emitted before the last line reaches the next level before its watermark
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from windrow.errors import UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.state import OperatorState
+from windrow_runtime.spark.classes import pickle_any
 from windrow_runtime.spark.event_clock import encode_timer
 from windrow_runtime.spark.group_state import GroupState, StepState
 from windrow_runtime.spark.level import KeyedStep, Level
@@ -90,14 +93,18 @@ class _StepRunner:
     def __init__(self, step: KeyedStep) -> None:
         self.step = step
         self._operator = step.create()
-        self._metrics = Metrics()
+        self._metrics = self._operator.metrics = Metrics()
         self._operator.open(OperatorRuntimeContext(step.step_id, self._metrics))
         self._collector = _Collector(step)
         self._state: OperatorState | None = None
         self._watermark = MIN_TIMESTAMP
+        self._now = time.time_ns() // 1_000_000
 
     def close(self) -> None:
         self._operator.close()
+        for fragment in (self.step.output, *self.step.side_outputs.values()):
+            if fragment is not None:
+                fragment.close()
 
     def load(self, stored: StepState | None, watermark: int) -> None:
         """Makes the operator ready for a group; ``watermark`` is that of the group's last call."""
@@ -106,6 +113,7 @@ class _StepRunner:
         self._operator.bind(self._state, self._collector)
         # Not an advance: that would fire timers that were set behind this watermark, and wait for the next one.
         self._operator.current_watermark = watermark
+        self._operator.current_processing_time = self._now
 
     @property
     def loaded(self) -> bool:
@@ -128,11 +136,23 @@ class _StepRunner:
         state, self._state = self._state, None
         if state is None or state.is_empty:
             return None
-        return StepState(state.dump(), state.earliest_event_timer())
+        if len(state.processing_timers):
+            raise UnsupportedOperationError(
+                "a timer in processing time was set, and steps on Spark run in event time",
+                given=self.step.step_id,
+                expected="timers in event time",
+                where=self.step.step_id,
+                hint="run the pipeline with LocalRunner, or set event-time timers",
+            )
+        return StepState(state.dump(pickle_any), state.earliest_event_timer())
 
     def take_counts(self) -> list[tuple[str, str, int]]:
         """What was counted since the last time: (step id, counter, increment)."""
-        return [(self.step.step_id, name, count) for name, count in self._metrics.drain().items() if count]
+        counts = [(self.step.step_id, name, count) for name, count in self._metrics.drain().items() if count]
+        for fragment in (self.step.output, *self.step.side_outputs.values()):
+            if fragment is not None:
+                counts += fragment.take_counts()
+        return counts
 
 
 class GroupTask:

@@ -24,6 +24,14 @@ class Fragment(Protocol):
         """Runs the steps; gives the elements for each target."""
         ...
 
+    def take_counts(self) -> list[tuple[str, str, int]]:
+        """What was counted since the last time: (step id, counter, increment)."""
+        ...
+
+    def close(self) -> None:
+        """Closes the user's functions."""
+        ...
+
 
 class SourceFragment(Fragment, Protocol):
     """A fragment that begins at a source and assigns timestamps."""
@@ -31,6 +39,10 @@ class SourceFragment(Fragment, Protocol):
     @property
     def watermark(self) -> int:
         """The watermark from the elements so far; MIN_TIMESTAMP while there is none."""
+        ...
+
+    def end_batch(self) -> None:
+        """Lets periodic watermark generators emit. Called once, behind the last elements."""
         ...
 
 

@@ -27,11 +27,11 @@ class ToStep:
 
     Attributes:
         step: The number of the step in the plan.
-        key: Gives an element's key.
+        keys: The keys of the elements.
     """
 
     step: int
-    key: Callable[[Any], Any]
+    keys: Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,8 @@ class Packer:
         routes = self._routes.get(target.step)
         if routes is None:
             routes = self._routes[target.step] = _Routes(self._groups, self._hash_key)
-        keys = list(map(target.key, values))
         try:
-            for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+            for key, value, timestamp in zip(target.keys, values, timestamps, strict=True):
                 add_key, add_value, add_timestamp, first_equal = routes[key]
                 add_key(first_equal)
                 add_value(value)
@@ -124,7 +123,7 @@ class Packer:
         except TypeError as error:
             raise InvalidArgumentError(
                 "a key cannot be hashed",
-                given=_unhashable(keys),
+                given=_unhashable(target.keys),
                 expected="a key that stays the same, with a hash",
             ) from error
 

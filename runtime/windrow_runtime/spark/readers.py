@@ -159,19 +159,26 @@ def _scan_files(spark: SparkSession, step: Step, source: FileSource[Any]) -> Sca
         return Scan(frame, _JsonReader(kind, source.path))
     if isinstance(source, CsvFileSource):
         # A quoted value may hold a line break, and the header is in the first line: so files are read whole.
-        frame = stream.option("wholetext", "true").text(path).selectExpr("value", "_metadata.file_name as file")
+        frame = (
+            stream.option("wholetext", "true").text(path).selectExpr("value", "_metadata.file_name as file")
+        )
         return Scan(frame, _CsvReader(kind, source.path, source.delimiter))
     if isinstance(source, ParquetFileSource):
         return Scan(stream.schema(spark_schema(kind)).parquet(path), _RowReader(kind))
     raise UnsupportedOperationError(
-        "Spark cannot read this format", given=source.describe(), expected="json, csv or parquet", where=step.where
+        "Spark cannot read this format",
+        given=source.describe(),
+        expected="json, csv or parquet",
+        where=step.where,
     )
 
 
 def _existing(step: Step, path: str) -> str:
     """A local path that exists; Spark itself looks after paths of other file systems."""
     if "://" not in path and not any(sign in path for sign in "*?[{") and not Path(path).exists():
-        raise SourceError("the path does not exist", given=path, expected="a file or a folder", where=step.where)
+        raise SourceError(
+            "the path does not exist", given=path, expected="a file or a folder", where=step.where
+        )
     return path
 
 
@@ -183,7 +190,9 @@ class _JsonReader:
     def decode(self, batch: Any) -> Decoded:
         decoder = JsonDecoder(self.kind)
         values: list[Any] = list(map(decoder.try_decode, batch.column(0).to_pylist()))
-        bad = [index for index, value in enumerate(values) if isinstance(value, codec_malformed.MalformedRecord)]
+        bad = [
+            index for index, value in enumerate(values) if isinstance(value, codec_malformed.MalformedRecord)
+        ]
         if not bad:
             return Decoded(values)
         malformed: list[MalformedRecord] = []

@@ -4,24 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from windrow.errors import MalformedRecordError, WindrowError
+from windrow.sources import MalformedRecord
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.event_clock import encode_watermark
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.garbage import rare_collections
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.level import SourceFragment
+from windrow_runtime.spark.level import Fragment, SourceFragment
 from windrow_runtime.spark.packer import Packer
-from windrow_runtime.spark.payload import Phase, pack_elements
-from windrow_runtime.spark.rows import CLOCK, PackedRow, packed_batch
+from windrow_runtime.spark.payload import Phase, pack_elements, sequence_number
+from windrow_runtime.spark.rows import CLOCK, COUNTERS, PackedRow, packed_batch
 
-__all__ = ["SourceStage"]
+__all__ = ["CLOCK_PAYLOAD", "Decoded", "MalformedRule", "SourceStage"]
 
 # Any: elements and keys are of the user's types; pyarrow has no types.
 
-_CLOCK_PAYLOAD = pack_elements([MIN_TIMESTAMP], [None])  # what it says is known to the first level itself
+CLOCK_PAYLOAD = pack_elements([MIN_TIMESTAMP], [None])  # what it says is known to the first level itself
+_LAST_ROW = (1 << 30) - 1
+
+
+class Decoded(Protocol):
+    """What an Arrow batch holds."""
+
+    @property
+    def values(self) -> Sequence[Any]:
+        """The elements."""
+        ...
+
+    @property
+    def malformed(self) -> Sequence[MalformedRecord]:
+        """The records that do not fit their type."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedRule:
+    """What becomes of records that do not fit.
+
+    Attributes:
+        step_id: The source, in errors and counters.
+        where: The source and its line in the user's program.
+        fail: Whether such a record fails the query; else it is counted.
+        fragment: Where it goes besides, if anywhere.
+    """
+
+    step_id: str
+    where: str
+    fail: bool
+    fragment: Callable[[], Fragment] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +68,18 @@ class SourceStage:
         groups: The key groups of the query.
         hash_key: Hashes keys alike in every process.
         levels: How many levels the query has.
+        malformed: What becomes of records that do not fit.
+        place: Orders the rows of several sources.
         classes: The user's classes that may occur in elements.
     """
 
-    decode: Callable[[Any], Sequence[Any]]
+    decode: Callable[[Any], Decoded]
     create: Callable[[], SourceFragment]
     groups: KeyGroups
     hash_key: Callable[[Any], int]
     levels: int
+    malformed: MalformedRule
+    place: int = 0
     classes: tuple[type[Any], ...] = ()
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
@@ -54,14 +92,22 @@ class SourceStage:
 
         register_classes(self.classes)
         context = TaskContext.get()
-        origin = context.partitionId() if context is not None else 0
+        partition = context.partitionId() if context is not None else 0
+        origin = (self.place << 20) + partition
         # A row for sinks needs no place of its own in the exchange: any partition will pass it on.
-        service_label = self.groups.service_labels[origin % self.groups.partitions]
+        service_label = self.groups.service_labels[partition % self.groups.partitions]
         packer = Packer(self.groups, self.hash_key, Phase.AFTER_WATERMARK)
         packer.start(origin, service_label)
         fragment = self.create()
+        rule = self.malformed
+        aside = rule.fragment() if rule.fragment is not None else None
+        counted = 0
         for batch in batches:
-            values = self.decode(batch)
+            decoded = self.decode(batch)
+            if decoded.malformed:
+                counted += len(decoded.malformed)
+                self._set_aside(decoded.malformed, aside, packer)
+            values = decoded.values
             if not values:
                 continue
             for target, out_values, out_timestamps in fragment.run(values, [None] * len(values)):
@@ -70,10 +116,37 @@ class SourceStage:
             if rows:
                 yield packed_batch(rows, encode_watermark(fragment.watermark))
         rows = list(packer.flush())
+        fragment.end_batch()
         watermark = encode_watermark(fragment.watermark)
+        counts = fragment.take_counts()
+        if counted:
+            counts.append((rule.step_id, "records_malformed", counted))
+        if counts:
+            payload = pack_elements(counts, [None] * len(counts))
+            number = sequence_number(Phase.AFTER_WATERMARK, origin, _LAST_ROW)
+            rows.append(PackedRow(service_label, COUNTERS, number, payload))
         if self.levels > 1:
-            rows += [PackedRow(label, CLOCK, 0, _CLOCK_PAYLOAD) for label in self.groups.service_labels]
+            rows += [PackedRow(label, CLOCK, 0, CLOCK_PAYLOAD) for label in self.groups.service_labels]
         elif not rows and watermark is not None:
-            rows.append(PackedRow(service_label, CLOCK, 0, _CLOCK_PAYLOAD))
+            rows.append(PackedRow(service_label, CLOCK, 0, CLOCK_PAYLOAD))
         if rows:
             yield packed_batch(rows, watermark)
+        fragment.close()
+        if aside is not None:
+            aside.close()
+
+    def _set_aside(self, records: Sequence[MalformedRecord], aside: Fragment | None, packer: Packer) -> None:
+        if self.malformed.fail:
+            raise malformed_error(records[0]).at(f"{self.malformed.where}, {records[0].origin}")
+        if aside is not None:
+            for target, values, timestamps in aside.run(list(records), [None] * len(records)):
+                packer.add(target, values, timestamps)
+
+
+def malformed_error(record: MalformedRecord) -> WindrowError:
+    """The error for a record that does not fit and may not be left out."""
+    return MalformedRecordError(
+        f"malformed record: {record.reason}",
+        given=record.raw,
+        hint='correct the data, or tell the source what to do with it: on_malformed="drop" or an OutputTag',
+    )

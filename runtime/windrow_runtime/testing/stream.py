@@ -130,7 +130,7 @@ class StreamHarness(Generic[T, R]):
         pipeline = Pipeline(
             "harness", *(tapped.sink_to(self._sinks[id(tapped.node)]) for tapped in (stream, *also))
         )
-        self._topology = Topology(pipeline)
+        self._topology = Topology(pipeline.steps)
         self._source = self._port_of(source)
         self._sink_steps = {id(step.inputs and step.node.inputs[0]): step.id for step in self._topology.sinks}
         self._observed: defaultdict[Port, Chunk] = defaultdict(Chunk)

@@ -1,0 +1,113 @@
+"""The fragments of a pipeline as the stages of a query run them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from windrow.plan import Step
+from windrow_runtime.operators.fragments import Fragment
+from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
+from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.operators.watermarks import WatermarkTracker, combined_watermark
+from windrow_runtime.spark.packer import ToSink, ToStep
+
+__all__ = ["PortFragment", "Routes"]
+
+# Any in this module: elements of every type.
+
+Routed = tuple[ToStep | ToSink, Sequence[Any], Sequence["int | None"]]
+
+
+class Routes:
+    """The numbers by which rows name keyed steps and sinks.
+
+    Args:
+        steps: The number of each keyed step, by id.
+        sinks: The number of each sink, by id.
+    """
+
+    def __init__(self, steps: Mapping[str, int], sinks: Mapping[str, int]) -> None:
+        self.steps = dict(steps)
+        self.sinks = dict(sinks)
+
+
+class PortFragment:
+    """The steps behind a port. It is shipped as a description, and built where it first runs.
+
+    Args:
+        topology: The pipeline, as workers know it.
+        port: Where the fragment begins.
+        routes: The numbers of what it leads to.
+    """
+
+    def __init__(self, topology: Topology, port: Port, routes: Routes) -> None:
+        self._topology = topology
+        self._port = port
+        self._routes = routes
+        self._fragment: Fragment | None = None
+        self._trackers: dict[str, WatermarkTracker] = {}
+        self._metrics: dict[str, Metrics] = {}
+        self._routed: list[Routed] = []
+
+    def __getstate__(self) -> tuple[Topology, Port, Routes]:
+        return self._topology, self._port, self._routes
+
+    def __setstate__(self, state: tuple[Topology, Port, Routes]) -> None:
+        self.__init__(*state)  # type: ignore[misc]  # unpickling begins the object anew
+
+    def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> list[Routed]:
+        """Runs the steps; gives the elements for each target."""
+        if self._fragment is None:
+            self._fragment = self._start()
+        self._routed = []
+        self._fragment.run(list(values), list(timestamps))
+        return self._routed
+
+    def _start(self) -> Fragment:
+        fragment = Fragment(self._topology, self._port, self, self._trackers)
+        now = time.time_ns() // 1_000_000
+        for tracker in self._trackers.values():
+            tracker.now = now
+        fragment.open(self._runtime)
+        return fragment
+
+    def _runtime(self, step: Step) -> OperatorRuntimeContext:
+        metrics = self._metrics.setdefault(step.id, Metrics())
+        return OperatorRuntimeContext(step.node.name or step.id, metrics)
+
+    def to_step(
+        self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]
+    ) -> None:
+        """Takes elements for a keyed step from the fragment."""
+        self._routed.append((ToStep(self._routes.steps[step], keys), values, timestamps))
+
+    def to_sink(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
+        """Takes elements for a sink from the fragment."""
+        self._routed.append((ToSink(self._routes.sinks[step]), values, timestamps))
+
+    @property
+    def watermark(self) -> int:
+        """The watermark from the elements so far."""
+        return combined_watermark(self._trackers.values())
+
+    def end_batch(self) -> None:
+        """Lets periodic watermark generators emit."""
+        now = time.time_ns() // 1_000_000
+        for tracker in self._trackers.values():
+            tracker.end_batch(now)
+
+    def take_counts(self) -> list[tuple[str, str, int]]:
+        """What the user's functions counted since the last time: (step id, counter, increment)."""
+        return [
+            (step, name, count)
+            for step, metrics in self._metrics.items()
+            for name, count in metrics.drain().items()
+        ]
+
+    def close(self) -> None:
+        """Closes the user's functions."""
+        if self._fragment is not None:
+            self._fragment.close()
+            self._fragment = None

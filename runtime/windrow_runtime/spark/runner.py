@@ -1,0 +1,295 @@
+"""Runs pipelines on Spark."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError
+from windrow.plan import Pipeline, SinkNode, SourceNode, Step
+from windrow.sinks import (
+    CollectSink,
+    ConsoleSink,
+    FileSink,
+    FunctionSink,
+    JsonFileSink,
+    ParquetFileSink,
+    WriterSink,
+)
+from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.checkpoint import Checkpoint
+from windrow_runtime.spark.failures import find_failure
+from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.lowering import Lowered, lower
+from windrow_runtime.spark.readers import is_bounded
+from windrow_runtime.spark.session import configure, local_session
+from windrow_runtime.spark.writers import BatchWriter, unpacked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["RunningPipeline", "SparkRunner"]
+
+_KNOWN_SINKS = (CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink)
+
+
+class SparkRunner:
+    """Runs a pipeline as one streaming query of Spark.
+
+    Args:
+        spark: The session; by default the active one, or a new one on this machine.
+        checkpoint: The folder in which the query keeps its progress and its state. A run that is given the folder of
+            an earlier one goes on where that one stopped. By default a temporary one, which is deleted at the end.
+        key_groups_per_partition: Into how many groups the keys of each shuffle partition are hashed. Fixed by the
+            first run of a checkpoint.
+
+    Raises:
+        UnsupportedOperationError: Where Spark or Java is missing, with what to install.
+        InvalidArgumentError: If ``key_groups_per_partition`` is not positive.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        key_groups_per_partition: int = 2,
+    ) -> None:
+        if key_groups_per_partition < 1:
+            raise InvalidArgumentError(
+                "the number of key groups must be positive",
+                given=key_groups_per_partition,
+                expected="an int of at least 1",
+            )
+        self._spark = spark if spark is not None else local_session(os.cpu_count() or 1)
+        self._checkpoint = checkpoint
+        self._groups_per_partition = key_groups_per_partition
+
+    def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:
+        """Run over what the sources have now, then stop.
+
+        Args:
+            pipeline: The pipeline.
+            drain: Whether the end of the sources is the end of the stream: windows that are open then fire. Without
+                it they stay open in the checkpoint. A checkpoint that was drained cannot be used again.
+
+        Returns:
+            What was collected and counted.
+
+        Raises:
+            SourceError: If a source cannot be read.
+            MalformedRecordError: For a record that does not fit, unless its source drops or routes such records.
+            UserFunctionError: If a function of the pipeline raised.
+            UnsupportedOperationError: For a step, source or sink that does not run on Spark.
+            IncompatibleStateError: If the checkpoint belongs to another plan.
+        """
+        for step in Topology(pipeline.steps).sources:
+            if isinstance(step.node, SourceNode) and not is_bounded(step.node.source) and drain:
+                raise UnsupportedOperationError(
+                    "a stream without an end cannot be drained",
+                    given=step.node.source.describe(),
+                    expected="bounded sources",
+                    where=step.where,
+                    hint="run(pipeline, drain=False), or start(pipeline)",
+                )
+        with self._folder() as folder:
+            query = self._prepare(pipeline, folder)
+            query.run_available()
+            if drain and query.topology.keyed:
+                query.end_stream()
+                query.run_available()
+            return query.result()
+
+    def start(self, pipeline: Pipeline, *, interval_seconds: float = 0.0) -> RunningPipeline:
+        """Run until stopped.
+
+        Args:
+            pipeline: The pipeline.
+            interval_seconds: How often a batch begins; 0: as soon as the one before has ended.
+
+        Returns:
+            The running pipeline.
+
+        Raises:
+            InvalidArgumentError: If the runner has no checkpoint.
+            SourceError: If a source cannot be read.
+            UnsupportedOperationError: For a step, source or sink that does not run on Spark.
+            IncompatibleStateError: If the checkpoint belongs to another plan, or was drained.
+        """
+        if self._checkpoint is None:
+            raise InvalidArgumentError(
+                "a pipeline that runs until it is stopped needs a checkpoint",
+                expected="SparkRunner(checkpoint=...)",
+                hint="it goes on from there when it is started again",
+            )
+        query = self._prepare(pipeline, Checkpoint.at(self._checkpoint))
+        return RunningPipeline(query, query.start(interval_seconds))
+
+    @contextmanager
+    def _folder(self) -> Iterator[Checkpoint]:
+        if self._checkpoint is not None:
+            yield Checkpoint.at(self._checkpoint)
+            return
+        with tempfile.TemporaryDirectory(prefix="windrow-", ignore_cleanup_errors=True) as folder:
+            yield Checkpoint(Path(folder))
+
+    def _prepare(self, pipeline: Pipeline, checkpoint: Checkpoint) -> _Query:
+        configure(self._spark)
+        topology = Topology(pipeline.steps)
+        for step in topology.sinks:
+            _check_sink(step)
+        checkpoint.check_open()
+        partitions = int(str(self._spark.conf.get("spark.sql.shuffle.partitions", "200")))
+        groups = checkpoint.groups_for(topology, KeyGroups.balanced(partitions, self._groups_per_partition))
+        lowered = lower(self._spark, pipeline, checkpoint, groups)
+        return _Query(pipeline, checkpoint, lowered)
+
+
+class _Query:
+    """A pipeline, lowered, that can be run."""
+
+    def __init__(self, pipeline: Pipeline, checkpoint: Checkpoint, lowered: Lowered) -> None:
+        self.pipeline = pipeline
+        self.topology = lowered.topology
+        self._checkpoint = checkpoint
+        self._lowered = lowered
+        self._batches = BatchWriter(lowered)
+        self._failure: WindrowError | None = None
+
+    # Any: a user's WriterSink may give any configured DataStreamWriter.
+    def _writer(self) -> Any:
+        for number, step in self._lowered.sinks.items():
+            assert isinstance(step.node, SinkNode)
+            if isinstance(step.node.sink, WriterSink):
+                writer = step.node.sink.configure(unpacked(self._lowered, self._lowered.frame, number))
+                break
+        else:
+            writer = self._lowered.frame.writeStream.foreachBatch(self._write)
+        return writer.queryName(self.pipeline.name).option(
+            "checkpointLocation", self._checkpoint.spark_folder
+        )
+
+    # Any: a DataFrame; named so that Spark finds a function of two arguments.
+    def _write(self, frame: Any, batch: int) -> None:
+        try:
+            self._batches(frame, batch)
+        except WindrowError as error:
+            # Spark turns what is raised here into an exception of its own.
+            self._failure = error
+            raise
+
+    def run_available(self) -> None:
+        """Run over what is there, and wait for the end."""
+        self.wait(self._writer().trigger(availableNow=True).start())
+
+    def start(self, interval_seconds: float) -> StreamingQuery:
+        """Run until stopped."""
+        started: StreamingQuery = (
+            self._writer().trigger(processingTime=f"{round(interval_seconds * 1000)} milliseconds").start()
+        )
+        return started
+
+    def wait(self, query: StreamingQuery, timeout_seconds: float | None = None) -> bool:
+        """Wait for the end of a query.
+
+        Returns:
+            Whether it has ended.
+
+        Raises:
+            WindrowError: Why it failed, where that was an error of ours or of the user's functions.
+        """
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            if timeout_seconds is None:
+                query.awaitTermination()
+                return True
+            return bool(query.awaitTermination(max(1, round(timeout_seconds))))
+        except StreamingQueryException as error:
+            failure = self._failure or find_failure(error)
+            if failure is None:
+                raise
+            raise failure from failure.__cause__
+
+    def end_stream(self) -> None:
+        """Say that the stream is at its end; the next run fires what is left."""
+        self._checkpoint.end_stream()
+
+    def result(self) -> PipelineResult:
+        """What was collected and counted so far."""
+        return PipelineResult(self.pipeline, self._batches.counters(), self._batches.collected())
+
+
+class RunningPipeline:
+    """A pipeline that runs until it is stopped."""
+
+    def __init__(self, query: _Query, streaming_query: StreamingQuery) -> None:
+        self._query = query
+        self._streaming_query = streaming_query
+
+    @property
+    def streaming_query(self) -> StreamingQuery:
+        """Spark's query, with its progress."""
+        return self._streaming_query
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it runs."""
+        return bool(self._streaming_query.isActive)
+
+    def await_termination(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until it is stopped or fails.
+
+        Args:
+            timeout_seconds: How long at most; None: for ever.
+
+        Returns:
+            Whether it has ended.
+
+        Raises:
+            WindrowError: Why it failed, where that was an error of windrow or of the user's functions.
+        """
+        return self._query.wait(self._streaming_query, timeout_seconds)
+
+    def process_available(self) -> None:
+        """Wait until everything that the sources have now is processed.
+
+        Raises:
+            WindrowError: Why it failed, as :meth:`await_termination`.
+        """
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            self._streaming_query.processAllAvailable()
+        except StreamingQueryException:
+            self._query.wait(self._streaming_query)
+
+    def stop(self) -> PipelineResult:
+        """Stop. What is done is in the checkpoint; a batch that is under way is run again at the next start.
+
+        Returns:
+            What was collected and counted since the start.
+        """
+        self._streaming_query.stop()
+        return self._query.result()
+
+
+def _check_sink(step: Step) -> None:
+    assert isinstance(step.node, SinkNode)
+    sink = step.node.sink
+    if isinstance(sink, _KNOWN_SINKS):
+        if isinstance(sink, FileSink) and "://" not in sink.path:
+            os.makedirs(sink.path, exist_ok=True)
+        return
+    raise UnsupportedOperationError(
+        "Spark cannot write to this sink",
+        given=sink.describe(),
+        expected="memory, the console, files, a function or a DataStreamWriter",
+        where=step.where,
+    )

@@ -1,0 +1,82 @@
+"""The Spark session of a runner, and the settings that the lowering leans on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from windrow.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["configure", "local_session"]
+
+_SETTINGS = {
+    # The only provider that stateful processing works with.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # Fewer, larger Arrow batches: the stages loop over a batch, and each has a fixed cost.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    # Times inside are UTC whatever the machine's zone.
+    "spark.sql.session.timeZone": "UTC",
+}
+_INSTALL = "Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17"
+
+
+def local_session(partitions: int) -> SparkSession:
+    """The active session, or a new one on this machine.
+
+    Raises:
+        UnsupportedOperationError: Where Spark or Java is missing, with what to install.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise UnsupportedOperationError(
+            "PySpark is not installed", expected="pyspark 4.1 or newer", hint="pip install 'windrow[spark]'"
+        ) from error
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    _check_java()
+    # Spark starts its workers with the `python3` of PATH unless it is told otherwise.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = (
+        SparkSession.builder.master(f"local[{partitions}]")
+        .appName("windrow")
+        .config("spark.sql.shuffle.partitions", str(partitions))
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.log.level", "ERROR")
+    )
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def configure(spark: SparkSession) -> None:
+    """Set what the lowering leans on in a session."""
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if java is None or not os.path.exists(java):
+        raise UnsupportedOperationError(
+            "Spark needs Java, and there is none", expected="Java 17 or newer", hint=_INSTALL
+        )
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = told.split('version "')[1].split(".")[0].split('"')[0] if 'version "' in told else "0"
+    if version.isdigit() and int(version) < 17:
+        raise UnsupportedOperationError(
+            "Spark needs a newer Java", given=f"Java {version}", expected="Java 17 or newer", hint=_INSTALL
+        )

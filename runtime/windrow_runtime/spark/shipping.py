@@ -1,0 +1,128 @@
+"""What is sent to workers of a pipeline: its steps without sources and sinks, and the classes of its elements."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import typing
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from windrow.functions import AggregateFunction
+from windrow.plan import (
+    AggregateSpec,
+    KeyByNode,
+    KeyedProcessNode,
+    Node,
+    ReduceSpec,
+    SinkNode,
+    SourceNode,
+    Step,
+    UnionNode,
+    WindowNode,
+)
+from windrow.plan.types import base_argument
+from windrow.sinks import Sink
+from windrow.sources import Source
+
+__all__ = ["known_classes", "without_ends"]
+
+# Any in this module: steps of all types.
+
+
+class _NoSource(Source[Any]):
+    """Stands for a source in a worker, which reads none."""
+
+    @property
+    def element_type(self) -> object | None:
+        return None
+
+    def describe(self) -> str:
+        return "read by the engine"
+
+
+class _NoSink(Sink[Any]):
+    """Stands for a sink in a worker, which writes none."""
+
+    def describe(self) -> str:
+        return "written by the engine"
+
+
+def without_ends(steps: Sequence[Step]) -> list[Step]:
+    """The same steps, with sources and sinks that any worker can load.
+
+    A source may hold a million elements or a DataFrame, and the function of a sink may hold what exists on the driver
+    alone; workers need none of it.
+    """
+    made: dict[int, Node] = {}
+    shipped: list[Step] = []
+    for step in steps:
+        node = step.node
+        copy = _relinked(node, made)
+        if isinstance(copy, SourceNode):
+            copy = replace(copy, source=_NoSource())
+        elif isinstance(copy, SinkNode):
+            copy = replace(copy, sink=_NoSink())
+        made[id(node)] = copy
+        shipped.append(replace(step, node=copy))
+    return shipped
+
+
+def _relinked(node: Node, made: dict[int, Node]) -> Node:
+    if isinstance(node, UnionNode):
+        return replace(node, streams=tuple(made[id(stream)] for stream in node.streams))
+    if node.inputs:
+        # Every other node with inputs has the one field.
+        changes: dict[str, Any] = {"input": made[id(node.inputs[0])]}
+        return replace(node, **changes)
+    return node
+
+
+def known_classes(steps: Sequence[Step]) -> tuple[type[Any], ...]:
+    """The user's classes that elements, keys, accumulators and windows are known to be of."""
+    found: dict[type[Any], None] = {}
+    for step in steps:
+        for kind in _types_of(step.node):
+            _collect(kind, found)
+    return tuple(found)
+
+
+def _types_of(node: Node) -> Iterable[object]:
+    yield node.element_type
+    if isinstance(node, KeyByNode):
+        yield node.key_type
+    elif isinstance(node, WindowNode):
+        yield from _window_types(node)
+    elif isinstance(node, KeyedProcessNode):
+        yield type(node.function)
+
+
+def _window_types(node: WindowNode) -> Iterable[object]:
+    yield type(node.assigner)
+    assign = getattr(node.assigner, "assign_windows", None)
+    with contextlib.suppress(NameError, TypeError):
+        yield typing.get_type_hints(assign).get("return")
+    spec = node.function
+    if isinstance(spec, AggregateSpec):
+        yield base_argument(spec.aggregate, AggregateFunction, 1)
+        yield base_argument(spec.aggregate, AggregateFunction, 2)
+    elif isinstance(spec, ReduceSpec):
+        yield node.input.element_type
+
+
+def _collect(kind: object, found: dict[type[Any], None]) -> None:
+    for argument in typing.get_args(kind):
+        _collect(argument, found)
+    if not isinstance(kind, type) or kind in found or kind.__module__ in _LIBRARY:
+        return
+    found[kind] = None
+    try:
+        hints = typing.get_type_hints(kind)
+    except (NameError, TypeError):
+        return
+    for hint in hints.values():
+        _collect(hint, found)
+
+
+_LIBRARY = frozenset(sys.stdlib_module_names) - {"__main__"}

@@ -1,0 +1,180 @@
+"""Sinks on Spark: what is done with the packed rows of a batch."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from windrow.errors import UserFunctionError, WindrowError
+from windrow.plan import SinkNode, Step
+from windrow.sinks import CollectSink, ConsoleSink, FileSink, FunctionSink, JsonFileSink, Sink
+from windrow_runtime.codecs.arrow import encode_batch
+from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.spark_schema import spark_schema
+from windrow_runtime.spark.classes import register_classes
+from windrow_runtime.spark.failures import failures_marked
+from windrow_runtime.spark.payload import unpack_elements
+from windrow_runtime.spark.rows import COUNTERS, FIRST_SINK
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from windrow_runtime.spark.lowering import Lowered
+
+__all__ = ["BatchWriter", "unpacked"]
+
+# Any in this module: elements of every type, and pyarrow has no types.
+
+
+@dataclass(frozen=True)
+class _Unpack:
+    """Makes typed columns of packed rows, in a worker."""
+
+    kind: RecordType
+    where: str
+    classes: tuple[type[Any], ...]
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        register_classes(self.classes)
+        with failures_marked():
+            for batch in batches:
+                for payload in batch.column(0).to_pylist():
+                    values = unpack_elements(payload).values
+                    if values:
+                        try:
+                            yield encode_batch(values, self.kind)
+                        except WindrowError as error:
+                            raise error.at(self.where) from error.__cause__
+
+
+def unpacked(lowered: Lowered, frame: DataFrame, number: int) -> DataFrame:
+    """The elements of one sink as typed columns."""
+    step = lowered.sinks[number]
+    kind = record_type(step.node.element_type)
+    rows = frame.where(f"sink = {number}").select("payload")
+    return rows.mapInArrow(_Unpack(kind, step.where, lowered.classes), spark_schema(kind))
+
+
+class BatchWriter:
+    """Writes the batches of a query to the sinks of its pipeline; called by ``foreachBatch``.
+
+    Each sink is idempotent by the number of the batch: one that is run again replaces what it wrote before.
+
+    Args:
+        lowered: The query.
+    """
+
+    def __init__(self, lowered: Lowered) -> None:
+        self._lowered = lowered
+        self._files = {
+            number: step for number, step in lowered.sinks.items() if isinstance(_sink(step), FileSink)
+        }
+        self._collected: defaultdict[int, dict[int, list[Any]]] = defaultdict(dict)
+        self._counted: dict[int, Counter[tuple[str, str]]] = {}
+        register_classes(lowered.classes)
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Write one batch."""
+        if not self._files:
+            self._write_driver_sinks(frame, batch)
+            return
+        # Several actions read the batch: it is kept, so that the stateful steps run once.
+        kept = frame.persist()
+        try:
+            present = self._write_driver_sinks(kept, batch)
+            for number, step in self._files.items():
+                self._write_files(kept, batch, number, step, number in present)
+        finally:
+            kept.unpersist()
+
+    def _write_driver_sinks(self, frame: DataFrame, batch: int) -> set[int]:
+        """Writes the sinks of the driver, and the counters.
+
+        Returns:
+            The numbers of the file sinks that have rows in the batch.
+        """
+        from pyspark.sql import functions as f
+
+        # The payloads of files stay on the workers.
+        on_driver = (
+            f.expr(f"sink NOT IN ({', '.join(map(str, self._files))})") if self._files else f.lit(True)
+        )
+        rows = frame.select("sink", "number", f.when(on_driver, f.col("payload")).alias("payload")).collect()
+        taken: defaultdict[int, list[Any]] = defaultdict(list)
+        present: set[int] = set()
+        counted: Counter[tuple[str, str]] = Counter()
+        for row in sorted(rows, key=_place):
+            sink: int = row["sink"]
+            if sink in self._files:
+                present.add(sink)
+            elif sink == COUNTERS:
+                for step, name, count in unpack_elements(row["payload"]).values:
+                    counted[step, name] += count
+            elif sink >= FIRST_SINK:
+                taken[sink].extend(unpack_elements(row["payload"]).values)
+        self._counted[batch] = counted
+        for number, step in self._lowered.sinks.items():
+            if number not in self._files:
+                self._write_values(step, batch, number, taken[number])
+        return present
+
+    def _write_values(self, step: Step, batch: int, number: int, values: list[Any]) -> None:
+        sink = _sink(step)
+        if isinstance(sink, CollectSink):
+            self._collected[number][batch] = values
+        elif isinstance(sink, ConsoleSink):
+            for value in values:
+                print(f"{sink.prefix}{value}")
+        elif isinstance(sink, FunctionSink) and values:
+            try:
+                sink.function(batch, values)
+            except WindrowError:
+                raise
+            except Exception as error:
+                raise UserFunctionError(
+                    f"the function of the sink raised {type(error).__name__}: {error}",
+                    given=f"batch {batch} of {len(values)} elements",
+                    where=step.where,
+                ) from error
+
+    def _write_files(self, frame: DataFrame, batch: int, number: int, step: Step, has_rows: bool) -> None:
+        sink = _sink(step)
+        assert isinstance(sink, FileSink)
+        if not has_rows:
+            return
+        writer = unpacked(self._lowered, frame, number).write.mode("overwrite")
+        path = f"{sink.path}/batch={batch}"
+        if isinstance(sink, JsonFileSink):
+            writer.option("ignoreNullFields", "false").json(path)
+        else:
+            writer.parquet(path)
+
+    def collected(self) -> dict[int, list[Any]]:
+        """What collect sinks have taken, by the identity of the sink."""
+        return {
+            id(_sink(step)): [
+                value for _, values in sorted(self._collected[number].items()) for value in values
+            ]
+            for number, step in self._lowered.sinks.items()
+            if isinstance(_sink(step), CollectSink)
+        }
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """The totals of all counters, by step and name."""
+        totals: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        for counted in self._counted.values():
+            for (step, name), count in counted.items():
+                totals[step][name] = totals[step].get(name, 0) + count
+        return dict(totals)
+
+
+def _sink(step: Step) -> Sink[Any]:
+    assert isinstance(step.node, SinkNode)
+    return step.node.sink
+
+
+def _place(row: Any) -> int:
+    number: int = row["number"]
+    return number
