@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from windrow.errors import IncompatibleStateError, InvalidArgumentError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.spark.classes import class_name, find_class, register_classes
+from windrow_runtime.spark.classes import UserClass, class_name, find_class, register_classes
 from windrow_runtime.spark.columns import pack_timestamps, pack_values, unpack_timestamps, unpack_values
 from windrow_runtime.spark.event_clock import END_OF_STREAM, decode_watermark, encode_timer, encode_watermark
 from windrow_runtime.spark.group_state import GroupState, StepState
@@ -124,7 +124,7 @@ def test_classes_of_functions_travel_by_name_once_registered() -> None:
     class Inside:
         value: int
 
-    register_classes([Inside])
+    register_classes([UserClass(Inside, {})])
     assert find_class(class_name(Inside)) is Inside
     (back,) = unpack_values(pack_values([Inside(1)]))
     assert type(back) is Inside

@@ -11,26 +11,45 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from inspect import get_annotations
+from typing import Any, get_type_hints
 
 from pyspark import cloudpickle
 
-__all__ = ["class_name", "find_class", "pickle_any", "register_classes"]
+__all__ = ["UserClass", "class_name", "find_class", "pickle_any", "register_classes"]
 
 _PROTOCOL = 5
 _MAIN = "__main__"
 _registered: dict[str, type[Any]] = {}  # Any: classes of the user's
 
 
-def register_classes(kinds: Iterable[type[Any]]) -> None:
+@dataclass(frozen=True)
+class UserClass:
+    """A class of the user's, as it is shipped.
+
+    Attributes:
+        kind: The class.
+        hints: Its annotations, resolved. In a worker the names in them may mean nothing: a class that travels by value
+            leaves its module behind.
+    """
+
+    kind: type[Any]
+    hints: dict[str, Any]
+
+
+def register_classes(classes: Iterable[UserClass]) -> None:
     """Makes classes known by their name in this process, on the driver and in workers alike.
 
     Classes of the main program are also put where pickle looks for them.
     """
     main = sys.modules[_MAIN]
-    for kind in kinds:
+    for user_class in classes:
+        kind = user_class.kind
         name = _full_name(kind)
+        # Each time: when a class comes again by value, its annotations are set back to what they were.
+        _resolve_annotations(user_class)
         if _registered.get(name) is kind:
             continue
         _registered[name] = kind
@@ -38,6 +57,15 @@ def register_classes(kinds: Iterable[type[Any]]) -> None:
         _resolve.cache_clear()
         if kind.__module__ == _MAIN and "." not in kind.__qualname__ and not hasattr(main, kind.__qualname__):
             setattr(main, kind.__qualname__, kind)
+
+
+def _resolve_annotations(user_class: UserClass) -> None:
+    kind = user_class.kind
+    try:
+        get_type_hints(kind)
+    except NameError:
+        own = get_annotations(kind)
+        kind.__annotations__ = {name: user_class.hints.get(name, hint) for name, hint in own.items()}
 
 
 def class_name(kind: type[Any]) -> bytes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.spark.classes import UserClass
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.packer import ToSink, ToStep
 
@@ -85,4 +86,4 @@ class Level:
     fingerprint: bytes
     hash_key: Callable[[Any], int]
     steps: tuple[KeyedStep, ...]
-    classes: tuple[type[Any], ...] = ()
+    classes: tuple[UserClass, ...] = ()

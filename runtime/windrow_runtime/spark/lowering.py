@@ -27,6 +27,7 @@ from windrow_runtime.codecs import stable_hash
 from windrow_runtime.operators.lowering import operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.checkpoint import Checkpoint, fingerprint_of
+from windrow_runtime.spark.classes import UserClass
 from windrow_runtime.spark.event_clock import END_OF_STREAM
 from windrow_runtime.spark.fragments import PortFragment, Routes
 from windrow_runtime.spark.key_groups import KeyGroups
@@ -59,7 +60,7 @@ class Lowered:
     topology: Topology
     frame: DataFrame
     sinks: dict[int, Step]
-    classes: tuple[type[Any], ...]  # Any: classes of every kind
+    classes: tuple[UserClass, ...]
 
 
 def lower(spark: SparkSession, pipeline: Pipeline, checkpoint: Checkpoint, groups: KeyGroups) -> Lowered:

@@ -25,6 +25,7 @@ from windrow.plan import (
 from windrow.plan.types import base_argument
 from windrow.sinks import Sink
 from windrow.sources import Source
+from windrow_runtime.spark.classes import UserClass
 
 __all__ = ["known_classes", "without_ends"]
 
@@ -79,13 +80,13 @@ def _relinked(node: Node, made: dict[int, Node]) -> Node:
     return node
 
 
-def known_classes(steps: Sequence[Step]) -> tuple[type[Any], ...]:
+def known_classes(steps: Sequence[Step]) -> tuple[UserClass, ...]:
     """The user's classes that elements, keys, accumulators and windows are known to be of."""
-    found: dict[type[Any], None] = {}
+    found: dict[type[Any], dict[str, Any]] = {}
     for step in steps:
         for kind in _types_of(step.node):
             _collect(kind, found)
-    return tuple(found)
+    return tuple(UserClass(kind, hints) for kind, hints in found.items())
 
 
 def _types_of(node: Node) -> Iterable[object]:
@@ -111,17 +112,17 @@ def _window_types(node: WindowNode) -> Iterable[object]:
         yield node.input.element_type
 
 
-def _collect(kind: object, found: dict[type[Any], None]) -> None:
+def _collect(kind: object, found: dict[type[Any], dict[str, Any]]) -> None:
     for argument in typing.get_args(kind):
         _collect(argument, found)
     if not isinstance(kind, type) or kind in found or kind.__module__ in _LIBRARY:
         return
-    found[kind] = None
+    found[kind] = {}
     try:
-        hints = typing.get_type_hints(kind)
+        found[kind] = typing.get_type_hints(kind)
     except (NameError, TypeError):
         return
-    for hint in hints.values():
+    for hint in found[kind].values():
         _collect(hint, found)
 
 

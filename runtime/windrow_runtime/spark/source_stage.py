@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from windrow.errors import MalformedRecordError, WindrowError
 from windrow.sources import MalformedRecord
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.spark.classes import register_classes
+from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.event_clock import encode_watermark
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.garbage import rare_collections
@@ -80,7 +80,7 @@ class SourceStage:
     levels: int
     malformed: MalformedRule
     place: int = 0
-    classes: tuple[type[Any], ...] = ()
+    classes: tuple[UserClass, ...] = ()
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Called by Spark with the Arrow batches of a partition; gives Arrow batches of packed rows."""

@@ -13,7 +13,7 @@ from windrow.sinks import CollectSink, ConsoleSink, FileSink, FunctionSink, Json
 from windrow_runtime.codecs.arrow import encode_batch
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
-from windrow_runtime.spark.classes import register_classes
+from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.payload import unpack_elements
 from windrow_runtime.spark.rows import COUNTERS, FIRST_SINK
@@ -34,7 +34,7 @@ class _Unpack:
 
     kind: RecordType
     where: str
-    classes: tuple[type[Any], ...]
+    classes: tuple[UserClass, ...]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         register_classes(self.classes)
