@@ -48,7 +48,7 @@ class MalformedRecord:
 
 
 OnMalformed = Literal["fail", "drop"] | OutputTag[MalformedRecord]
-"""What becomes of malformed records: the run fails, they are counted and left out (``records_malformed``), or they
+"""What becomes of malformed records. The run fails, or they are counted and left out (``records_malformed``), or they
 go to a side output."""
 
 

@@ -14,10 +14,10 @@ from windrow.errors import InvalidArgumentError
 __all__ = ["MAX_TIMESTAMP", "MIN_TIMESTAMP", "duration_millis", "timestamp_millis"]
 
 MIN_TIMESTAMP: Final = -(2**63)
-"""The lowest timestamp. As a watermark: nothing is known yet. As an element's timestamp: it has none."""
+"""The lowest timestamp. As a watermark it says that nothing is known yet, as a timestamp that there is none."""
 
 MAX_TIMESTAMP: Final = 2**63 - 1
-"""The highest timestamp. As a watermark: the stream is at its end."""
+"""The highest timestamp. As a watermark it says that the stream is at its end."""
 
 _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

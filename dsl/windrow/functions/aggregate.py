@@ -32,7 +32,7 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co]):
         """Fold ``value`` in. Called for every element, in order of arrival.
 
         Returns:
-            The accumulator to store: the one given, changed, or another one.
+            The accumulator to store, which is the one given, changed, or another one.
         """
 
     @abstractmethod

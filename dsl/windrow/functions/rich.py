@@ -33,7 +33,7 @@ class RuntimeContext(Protocol):
 
     @property
     def key_group(self) -> int | None:
-        """The key group that the instance works on; None where there are no key groups."""
+        """The key group whose elements the instance works on now; None where there are none, as in the interpreter."""
         ...
 
     @property

@@ -53,7 +53,7 @@ class WindowAssigner(ABC, Generic[T_contra, W]):
     @property
     @abstractmethod
     def is_event_time(self) -> bool:
-        """Whether windows live in event time: cleaned up by the watermark, and with lateness."""
+        """Whether windows live in event time, are cleaned up by the watermark, and have lateness."""
 
     def describe(self) -> str:
         """One line for ``explain()``."""

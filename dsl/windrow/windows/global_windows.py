@@ -40,7 +40,7 @@ class GlobalWindows(WindowAssigner[object, GlobalWindow]):
 
     @property
     def is_event_time(self) -> bool:
-        """False: the global window is never cleaned up by a watermark and knows no lateness."""
+        """False, as the global window is never cleaned up by a watermark and knows no lateness."""
         return False
 
     def describe(self) -> str:

@@ -28,14 +28,15 @@ class _Tumbling(WindowAssigner[object, TimeWindow]):
                 hint=f"an offset of {self.offset % self.size} ms gives the windows you mean",
             )
         self.stagger = stagger
-        self._shift = self.offset if stagger is WindowStagger.ALIGNED else None
+        # How far the windows of this instance are shifted, in milliseconds; None until a staggered one has begun.
+        self.shift = self.offset if stagger is WindowStagger.ALIGNED else None
 
     def _window(self, timestamp: int, clock: int) -> TimeWindow:
         size = self.size
-        if self._shift is None:
+        if self.shift is None:
             # Fixed at the first element that this instance sees, as Flink does.
-            self._shift = (self.offset + self.stagger.offset(clock, size)) % size
-        start = timestamp - (timestamp - self._shift) % size
+            self.shift = (self.offset + self.stagger.offset(clock, size)) % size
+        start = timestamp - (timestamp - self.shift) % size
         return TimeWindow(start, start + size)
 
     def describe(self) -> str:
@@ -71,7 +72,7 @@ class TumblingEventTimeWindows(_Tumbling):
 
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> tuple[TimeWindow]:
         """The one window that holds ``timestamp``."""
-        clock = context.current_processing_time if self._shift is None else 0
+        clock = context.current_processing_time if self.shift is None else 0
         return (self._window(timestamp, clock),)
 
     def default_trigger(self) -> EventTimeTrigger:

@@ -40,9 +40,9 @@ class _Counter:
         self.totals[self.name] += n
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OperatorRuntimeContext:
-    """Where a function runs; see :class:`windrow.functions.RuntimeContext`."""
+    """Where a function runs; see :class:`windrow.functions.RuntimeContext`. The engine moves the key group on."""
 
     step_name: str
     metrics: Metrics

@@ -94,7 +94,8 @@ class _StepRunner:
         self.step = step
         self._operator = step.create()
         self._metrics = self._operator.metrics = Metrics()
-        self._operator.open(OperatorRuntimeContext(step.step_id, self._metrics))
+        self._runtime = OperatorRuntimeContext(step.step_id, self._metrics)
+        self._operator.open(self._runtime)
         self._collector = _Collector(step)
         self._state: OperatorState | None = None
         self._watermark = MIN_TIMESTAMP
@@ -106,8 +107,9 @@ class _StepRunner:
             if fragment is not None:
                 fragment.close()
 
-    def load(self, stored: StepState | None, watermark: int) -> None:
+    def load(self, stored: StepState | None, watermark: int, key_group: int) -> None:
         """Makes the operator ready for a group; ``watermark`` is that of the group's last call."""
+        self._runtime.key_group = key_group
         self._state = OperatorState() if stored is None else OperatorState.load(stored.data)
         self._watermark = watermark
         self._operator.bind(self._state, self._collector)
@@ -205,17 +207,17 @@ class GroupTask:
 
         for payload in before:
             for elements in unpack_keyed(payload):
-                runner = self._runner(elements.step, group)
+                runner = self._runner(elements.step, group, origin)
                 runner.advance(previous, early)
                 runner.process(elements, early)
             yield from early.full()
         for number, runner in self._runners.items():
             if runner.loaded or _is_due(group.steps.get(runner.step.step_id), watermark):
-                self._runner(number, group).advance(watermark, early)
+                self._runner(number, group, origin).advance(watermark, early)
         yield from early.flush()
         for payload in after:
             for elements in unpack_keyed(payload):
-                runner = self._runner(elements.step, group)
+                runner = self._runner(elements.step, group, origin)
                 runner.advance(watermark, early)
                 runner.process(elements, late)
             yield from late.full()
@@ -235,10 +237,10 @@ class GroupTask:
             yield self._count_row(origin, label, counts)
         yield self._update(group, watermark)
 
-    def _runner(self, step: int, group: GroupState) -> _StepRunner:
+    def _runner(self, step: int, group: GroupState, number: int) -> _StepRunner:
         runner = self._runners[step]
         if not runner.loaded:
-            runner.load(group.steps.get(runner.step.step_id), group.watermark)
+            runner.load(group.steps.get(runner.step.step_id), group.watermark, number)
         return runner
 
     def _count_row(self, origin: int, label: int, counts: list[tuple[str, str, int]]) -> PackedRow:

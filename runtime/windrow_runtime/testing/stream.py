@@ -47,7 +47,7 @@ class PushSource(Source[T]):
 
     @property
     def has_timestamps(self) -> bool:
-        """True: an element is pushed with its timestamp, or gets one from the stream under test."""
+        """True, as an element is pushed with its timestamp, or gets one from the stream under test."""
         return True
 
     def describe(self) -> str:
