@@ -1,6 +1,16 @@
 """How Sphinx builds these pages: offline, and with every warning an error."""
 
+from __future__ import annotations
+
+import importlib
+import inspect
 from importlib.metadata import version as installed_version
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from sphinx.addnodes import pending_xref
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
 
 project = "windrow"
 author = "The windrow developers"
@@ -17,8 +27,22 @@ nitpicky = True
 nitpick_ignore_regex = [
     (
         r"py:.*",
-        r"(collections|contextlib|datetime|enum|os|pathlib|types|typing|typing_extensions|pandas|pyarrow|pyspark)\..*",
+        r"(collections|contextlib|datetime|decimal|enum|os|pathlib|types|typing|typing_extensions|pandas|pyarrow"
+        r"|pyspark)\..*",
     ),
+]
+
+# Named in signatures of public names, but not public: made by the builder, or a protocol for what Spark has.
+nitpick_ignore = [
+    ("py:class", "windrow.sources.SparkDataFrame"),
+    ("py:class", "windrow.windowed.WindowSettings"),
+    ("py:class", "windrow_runtime.operators.merging.Merged"),
+    ("py:class", "windrow_runtime.spark.runner._Query"),
+    # Imported for type checkers only, so that signatures give their bare names.
+    ("py:class", "datetime"),
+    ("py:class", "SparkSession"),
+    ("py:class", "StreamingQuery"),
+    ("py:class", "_Query"),
 ]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -26,7 +50,116 @@ myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+autodoc_default_options = {
+    "members": True,
+    # Everything that a class has, but what these bring along.
+    "inherited-members": "tuple, Enum, Exception, BaseException, Generic, Protocol, object",
+}
 napoleon_numpy_docstring = False
+# Attributes of a docstring as a list; as entries of their own they would repeat those of the fields.
+napoleon_use_ivar = True
 
 html_theme = "furo"
 html_title = f"windrow {release}"
+
+# The modules whose every public name must be in the reference.
+PUBLIC_MODULES = [
+    "windrow",
+    "windrow.errors",
+    "windrow.evictors",
+    "windrow.functions",
+    "windrow.plan",
+    "windrow.sinks",
+    "windrow.sources",
+    "windrow.state",
+    "windrow.time",
+    "windrow.triggers",
+    "windrow.watermarks",
+    "windrow.windows",
+    "windrow_runtime.local",
+    "windrow_runtime.spark",
+    "windrow_runtime.testing",
+]
+
+
+def public_names() -> dict[str, str]:
+    """The documented name of every public object, by the name that a signature may give it.
+
+    Signatures name a class by the module that defines it, or by its bare name where its import is for type checkers
+    only. The reference documents it under the package that exports it.
+    """
+    names: dict[str, str] = {}
+    for module_name in PUBLIC_MODULES:
+        module = importlib.import_module(module_name)
+        for name in module.__all__:
+            target = getattr(module, name)
+            documented = f"{module_name}.{name}"
+            defined = getattr(target, "__module__", None)
+            names.setdefault(name, documented)
+            names.setdefault(f"{defined}.{name}", documented)
+    return names
+
+
+def is_type_variable(module_name: str | None, name: str) -> bool:
+    """Whether a signature names a type variable, which has no entry of its own."""
+    short = name.rpartition(".")[2]
+    for candidate in (name.rpartition(".")[0], module_name):
+        try:
+            found = getattr(importlib.import_module(candidate), short, None) if candidate else None
+        except ImportError:
+            continue
+        if isinstance(found, TypeVar):
+            return True
+    return False
+
+
+def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: object) -> object | None:
+    """Find what a signature names by another name than that of its entry."""
+    if node.get("refdomain") != "py":
+        return None
+    target = str(node["reftarget"])
+    documented = public_names().get(target)
+    if documented is not None and documented != target:
+        python = env.domains["py"]
+        for kind in ("class", "obj"):
+            found: object | None = python.resolve_xref(
+                env, node["refdoc"], app.builder, kind, documented, node, content
+            )
+            if found is not None:
+                return found
+    owner = node.get("py:module")
+    modules = [owner, *submodules(owner)] if owner else []
+    return content if any(is_type_variable(module, target) for module in modules) else None
+
+
+def submodules(package: str) -> list[str]:
+    """The modules that define what a package exports."""
+    exported = importlib.import_module(package)
+    defined = {getattr(getattr(exported, name), "__module__", None) for name in exported.__all__}
+    bases = {
+        base.__module__
+        for name in exported.__all__
+        if inspect.isclass(found := getattr(exported, name))
+        for base in found.__mro__
+    }
+    return sorted(name for name in defined | bases if name is not None and name.startswith("windrow"))
+
+
+def check_reference(app: Sphinx, env: BuildEnvironment) -> None:
+    """Warn of public names without an entry; a warning is an error here."""
+    from sphinx.util import logging
+
+    entries = {name for name, *_ in env.domains["py"].get_objects()}
+    for module_name in PUBLIC_MODULES:
+        module = importlib.import_module(module_name)
+        for name in module.__all__:
+            # What two packages export has its entry in one of them, which has an alias for where it is defined.
+            defined = f"{getattr(getattr(module, name), '__module__', None)}.{name}"
+            if not {f"{module_name}.{name}", defined} & entries:
+                logging.getLogger(__name__).warning("%s.%s is not in the reference", module_name, name)
+
+
+def setup(app: Sphinx) -> None:
+    """Connect what this file adds to Sphinx."""
+    app.connect("missing-reference", resolve)
+    app.connect("env-check-consistency", check_reference)

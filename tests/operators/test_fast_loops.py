@@ -133,7 +133,7 @@ def run(
     pipeline: Pipeline, stream: list[tuple[int, list[tuple[str, int, int]], bool]], *, fast: bool
 ) -> list[tuple[str, Counter[str]]]:
     """What each sink took in each round, and how many timers and windows were left."""
-    topology = Topology(pipeline)
+    topology = Topology(pipeline.steps)
     execution = Execution(topology, fast=fast)
     (step,) = topology.keyed
     expected = (
@@ -177,6 +177,6 @@ def test_common_shapes_have_a_fast_form() -> None:
         WindowOperator: keyed.count_window(3).aggregate(Values()),
     }
     for form, stream in forms.items():
-        topology = Topology(Pipeline("forms", stream.sink_to(CollectSink())))
+        topology = Topology(Pipeline("forms", stream.sink_to(CollectSink())).steps)
         (operator,) = Execution(topology).operators.values()
         assert type(operator) is form

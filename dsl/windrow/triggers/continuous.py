@@ -66,14 +66,11 @@ class ContinuousEventTimeTrigger(MergingTrigger[object, "Window"]):
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
-        """Keeps the earliest next firing, and waits for the end of the new window."""
+        """Keeps the earliest next firing. The element that made the windows merge sets the timer for their end."""
         context.merge_partitioned_state(self._NEXT)
         following = context.get_state(self._NEXT).get()
         if following is not None:
             context.register_event_time_timer(following)
-        end = window.max_timestamp()
-        if end > context.current_watermark:
-            context.register_event_time_timer(end)
 
     def clear(self, window: Window, context: TriggerContext) -> None:
         """Deletes both timers and forgets the next firing."""

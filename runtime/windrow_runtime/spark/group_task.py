@@ -94,7 +94,7 @@ class _StepRunner:
         self.step = step
         self._operator = step.create()
         self._metrics = self._operator.metrics = Metrics()
-        self._runtime = OperatorRuntimeContext(step.step_id, self._metrics)
+        self._runtime = OperatorRuntimeContext(step.name or step.step_id, self._metrics)
         self._operator.open(self._runtime)
         self._collector = _Collector(step)
         self._state: OperatorState | None = None

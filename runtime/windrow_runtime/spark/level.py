@@ -57,6 +57,7 @@ class KeyedStep:
         create: Makes its operator, once in each task.
         output: Where its elements go; None: nowhere.
         side_outputs: The same for each side output that is used.
+        name: What the user called the step, if anything.
     """
 
     number: int
@@ -64,6 +65,7 @@ class KeyedStep:
     create: Callable[[], KeyedOperator]
     output: Fragment | None
     side_outputs: Mapping[str, Fragment] = field(default_factory=dict)
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,7 @@ class _Lowering:
                 create=partial(operator_for, step),
                 output=self._fragment(Port(step.id)) if Port(step.id) in ports else None,
                 side_outputs=sides,
+                name=step.node.name,
             )
 
     def _fragment(self, port: Port) -> PortFragment:

@@ -1,0 +1,83 @@
+"""What a contender is, and how one that is a plain Spark query is run."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.data import SCHEMA, Dataset
+
+__all__ = ["Contender", "Job", "SinkKind", "read_input", "read_results", "run_query"]
+
+# Any in this module: Arrow tables; pyarrow ships no types.
+
+SinkKind = Literal["parquet", "driver"]
+"""Where results go: into parquet files, or into the memory of the driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run of one contender.
+
+    Attributes:
+        spark: The session.
+        dataset: The input.
+        sink: Where results go.
+        scratch: An empty folder for results and checkpoints.
+    """
+
+    spark: SparkSession
+    dataset: Dataset
+    sink: SinkKind
+    scratch: Path
+
+    @property
+    def results(self) -> Path:
+        """The folder for result files."""
+        return self.scratch / "results"
+
+
+class Contender(ABC):
+    """One way to compute a workload."""
+
+    @abstractmethod
+    def run(self, job: Job) -> Any:
+        """Run one streaming query over the dataset, batch by batch, to the end.
+
+        Returns:
+            An Arrow table with the columns ``sensor``, ``window_end`` and ``mean``.
+        """
+
+
+def read_input(job: Job) -> DataFrame:
+    """The dataset as a stream, a batch of the dataset being a micro-batch."""
+    return (
+        job.spark.readStream.schema(SCHEMA)
+        .option("maxFilesPerTrigger", job.dataset.spec.files_per_batch)
+        .parquet(str(job.dataset.path))
+    )
+
+
+def run_query(results: DataFrame, job: Job) -> Any:
+    """Run a query to the end of its input; the columns are those of the results."""
+    tables: list[Any] = []
+    writer = results.writeStream.outputMode("append").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(job.scratch / "checkpoint"))
+    if job.sink == "parquet":
+        query = writer.format("parquet").option("path", str(job.results)).start()
+    else:
+        query = writer.foreachBatch(lambda batch, _: tables.append(batch.toArrow())).start()
+    query.awaitTermination()
+    return read_results(job) if job.sink == "parquet" else pa.concat_tables(tables)
+
+
+def read_results(job: Job) -> Any:
+    """The result files of a run as one table."""
+    files = [str(file) for file in job.results.rglob("*.parquet")]
+    return ds.dataset(files, format="parquet").to_table(columns=["sensor", "window_end", "mean"])

@@ -1,0 +1,85 @@
+"""Hand-written ``transformWithState``: what a Python user of Spark writes without windrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyspark.sql import Row
+from pyspark.sql import functions as F  # noqa: N812  its usual name
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+
+from benchmarks.contenders.base import Contender, Job, read_input, run_query
+from benchmarks.data import WINDOW_MS
+
+__all__ = ["HandwrittenTumblingMean"]
+
+
+class _MeanProcessor(StatefulProcessor):
+    """Keeps sum and count of each window in a map, and a timer for each window.
+
+    The rows of a batch are folded in Python first, so that a window costs one read, one write and one timer a batch
+    however many rows it gets: the state's round trips are few.
+    """
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._windows = handle.getMapState("windows", "window_end long", "total double, count long")
+
+    # Any: the key is a tuple of the grouping columns, which Spark does not type.
+    def handleInputRows(  # noqa: N802  Spark's name
+        self,
+        key: Any,
+        rows: Iterable[Row],
+        timerValues: TimerValues,  # noqa: N803
+    ) -> Iterator[Row]:
+        sums: dict[int, tuple[float, int]] = {}
+        for row in rows:
+            at = row["at"]
+            window_end = at - at % WINDOW_MS + WINDOW_MS
+            total, count = sums.get(window_end, (0.0, 0))
+            sums[window_end] = (total + row["celsius"], count + 1)
+        for window_end, (total, count) in sums.items():
+            held = self._windows.getValue((window_end,))
+            if held is None:
+                self._handle.registerTimer(window_end)
+                self._windows.updateValue((window_end,), (total, count))
+            else:
+                self._windows.updateValue((window_end,), (held[0] + total, held[1] + count))
+        return iter(())
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: TimerValues,  # noqa: N803
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
+    ) -> Iterator[Row]:
+        window_end = expiredTimerInfo.getExpiryTimeInMs()
+        held = self._windows.getValue((window_end,))
+        if held is not None:
+            self._windows.removeKey((window_end,))
+            yield Row(sensor=key[0], window_end=window_end, mean=held[0] / held[1])
+
+    def close(self) -> None:
+        pass
+
+
+class HandwrittenTumblingMean(Contender):
+    """``groupBy(sensor).transformWithState`` in Row mode."""
+
+    def run(self, job: Job) -> Any:
+        results = (
+            read_input(job)
+            .withColumn("event_time", F.timestamp_millis("at"))
+            .withWatermark("event_time", "1 second")
+            .groupBy("sensor")
+            .transformWithState(
+                _MeanProcessor(), "sensor string, window_end long, mean double", "Append", "EventTime"
+            )
+        )
+        return run_query(results, job)

@@ -1,0 +1,133 @@
+"""Time of each micro-batch, as Spark reports it, for every kind of query alike."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from benchmarks.data import DatasetSpec
+from benchmarks.errors import MeasurementError
+
+__all__ = ["Batch", "BatchWatch", "Timing", "timing"]
+
+_EVENTS_TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One micro-batch.
+
+    Attributes:
+        number: Spark's batch id.
+        input_rows: The rows that Spark counted at its sources: 0 for a batch without data.
+        seconds: From the trigger to the commit.
+    """
+
+    number: int
+    input_rows: int
+    seconds: float
+
+
+class BatchWatch(StreamingQueryListener):
+    """Collects the batches of the query that runs while its ``with`` block does.
+
+    A listener sees queries that a runner keeps to itself as well, so that all contenders are timed by the same clock.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._changed = threading.Condition()
+        self._running = 0
+        self._started = 0
+        self._batches: list[Batch] = []
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  Spark's name
+        with self._changed:
+            self._running += 1
+            self._started += 1
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        progress = event.progress
+        seconds = progress.durationMs.get("triggerExecution", 0) / 1_000
+        with self._changed:
+            self._batches.append(Batch(progress.batchId, progress.numInputRows, seconds))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        with self._changed:
+            self._running -= 1
+            self._changed.notify_all()
+
+    def __enter__(self) -> BatchWatch:
+        self._spark.streams.addListener(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._spark.streams.removeListener(self)
+
+    def batches(self) -> list[Batch]:
+        """The batches of the query, in order, once Spark has reported its end.
+
+        Raises:
+            MeasurementError: If there was not exactly one query, or Spark did not report its end.
+        """
+        with self._changed:
+            # Events come from a queue of Spark's, a little after the query itself has ended.
+            ended = self._changed.wait_for(
+                lambda: self._started > 0 and self._running == 0, timeout=_EVENTS_TIMEOUT_SECONDS
+            )
+            if not ended or self._started != 1:
+                raise MeasurementError(f"{self._started} queries began and {self._running} did not end")
+            return sorted(self._batches, key=lambda batch: batch.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The time of one query.
+
+    Attributes:
+        first_batch: Seconds for the first batch, with fresh Python workers.
+        batches: Seconds for each batch between the first and the closing one: the steady state.
+        rows_per_batch: How many rows each of these has.
+    """
+
+    first_batch: float
+    batches: tuple[float, ...]
+    rows_per_batch: int
+
+    @property
+    def rows_per_second(self) -> float:
+        """The rows of the steady state by its time."""
+        return self.rows_per_batch * len(self.batches) / sum(self.batches)
+
+
+def timing(batches: Sequence[Batch], spec: DatasetSpec) -> Timing:
+    """The time of a query over a dataset.
+
+    Rows are those of the files: what Spark counts at the source doubles where a query scans its input twice.
+
+    Raises:
+        MeasurementError: If the query did not split the input into the batches that the dataset means.
+    """
+    with_data = [batch for batch in batches if batch.input_rows]
+    if len(with_data) != spec.batches + 1:
+        raise MeasurementError(
+            f"{len(with_data)} batches had data, not {spec.batches} and the closing one: {batches}"
+        )
+    first, *steady = with_data[:-1]
+    return Timing(first.seconds, tuple(batch.seconds for batch in steady), spec.rows_per_batch)

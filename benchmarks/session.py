@@ -1,0 +1,45 @@
+"""The Spark session that the contenders share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+__all__ = ["CORES", "spark_session"]
+
+CORES = 2
+_ROOT = Path(__file__).parent.parent
+
+
+@contextmanager
+def spark_session() -> Iterator[SparkSession]:
+    """The one session of a benchmark: embedded, two cores, RocksDB for state."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Functions of the contenders are pickled by name, so workers must be able to import `benchmarks`.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+    spark = (
+        SparkSession.builder.master(f"local[{CORES}]")
+        .appName("windrow benchmarks")
+        .config("spark.driver.memory", "4g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", str(CORES))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config(
+            "spark.sql.streaming.stateStore.providerClass",
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        )
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    finally:
+        spark.stop()

@@ -1,0 +1,174 @@
+"""Window functions from JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from tests.conformance.cases import CaseError, Fields, Json, decode, encode, window_json
+from tests.conformance.elements import Element, Record, number
+from windrow import DataStream, OutputTag
+from windrow.functions import (
+    AggregateFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowContext,
+    ProcessWindowFunction,
+)
+from windrow.state import ValueStateDescriptor
+from windrow.windowed import (
+    AllWindowedStream,
+    MergingAllWindowedStream,
+    MergingWindowedStream,
+    WindowedStream,
+)
+
+__all__ = ["SIDE", "STEP", "compute"]
+
+# Any in this module: a case chooses the type of its windows.
+Keyed: TypeAlias = WindowedStream[Element, str, Any] | MergingWindowedStream[Element, str, Any]
+NonKeyed: TypeAlias = AllWindowedStream[Element, Any] | MergingAllWindowedStream[Element, Any]
+Evaluate: TypeAlias = Callable[[ProcessWindowContext[Any], Sequence[Element]], Iterable[Json]]
+
+SIDE = OutputTag("side", str)
+STEP = "window under test"
+
+
+def compute(stage: Keyed | NonKeyed, fields: Fields) -> DataStream[Record]:
+    """The stream of what the function that ``fields`` describe makes of the windows.
+
+    Raises:
+        CaseError: If there is no such function.
+    """
+    kind = fields.text("type")
+    with_window = fields.flag("with_window", False)
+    values = fields.items("values") if kind == "process_const" else []
+    fields.done()
+    if kind == "reduce_sum":
+        return _reduce(stage, with_window)
+    if kind == "aggregate_mean":
+        return _aggregate(stage, with_window)
+    evaluate = _evaluations(values).get(kind)
+    if evaluate is None:
+        raise CaseError(f"unknown function {kind!r}")
+    if isinstance(stage, (WindowedStream, MergingWindowedStream)):
+        return stage.process(_Process(evaluate, with_window), name=STEP)
+    return stage.process(_ProcessAll(evaluate, with_window), name=STEP)
+
+
+def _reduce(stage: Keyed | NonKeyed, with_window: bool) -> DataStream[Record]:
+    if not with_window:
+        return stage.reduce(_add, name=STEP).map(_record)
+    if isinstance(stage, (WindowedStream, MergingWindowedStream)):
+        return stage.reduce(_add, _Process(_each, with_window), name=STEP)
+    return stage.reduce(_add, _ProcessAll(_each, with_window), name=STEP)
+
+
+def _aggregate(stage: Keyed | NonKeyed, with_window: bool) -> DataStream[Record]:
+    if not with_window:
+        return stage.aggregate(_Mean(), name=STEP).map(_record)
+    if isinstance(stage, (WindowedStream, MergingWindowedStream)):
+        return stage.aggregate(_Mean(), _Process(_each, with_window), name=STEP)
+    return stage.aggregate(_Mean(), _ProcessAll(_each, with_window), name=STEP)
+
+
+def _add(a: Element, b: Element) -> Element:
+    return Element.of(decode(a.key), number(a) + number(b))
+
+
+def _record(element: Element) -> Record:
+    return Record(element.key, element.value)
+
+
+class _Mean(AggregateFunction[Element, tuple[str, float, int], Element]):
+    """The mean; the key goes along, so that it can be told without a window function."""
+
+    def create_accumulator(self) -> tuple[str, float, int]:
+        return "null", 0, 0
+
+    def add(self, value: Element, accumulator: tuple[str, float, int]) -> tuple[str, float, int]:
+        _, total, count = accumulator
+        return value.key, total + number(value), count + 1
+
+    def get_result(self, accumulator: tuple[str, float, int]) -> Element:
+        key, total, count = accumulator
+        return Element.of(decode(key), total / count)
+
+    def merge(self, a: tuple[str, float, int], b: tuple[str, float, int]) -> tuple[str, float, int]:
+        return a[0], a[1] + b[1], a[2] + b[2]
+
+
+class _Process(ProcessWindowFunction[Element, Record, str, Any]):
+    def __init__(self, evaluate: Evaluate, with_window: bool) -> None:
+        self._evaluate = evaluate
+        self._with_window = with_window
+
+    def process(
+        self, key: str, context: ProcessWindowContext[Any], elements: Sequence[Element]
+    ) -> Iterable[Record]:
+        window = encode(window_json(context.window)) if self._with_window else "null"
+        for value in self._evaluate(context, elements):
+            yield Record(key, encode(value), window)
+
+
+class _ProcessAll(ProcessAllWindowFunction[Element, Record, Any]):
+    def __init__(self, evaluate: Evaluate, with_window: bool) -> None:
+        self._keyed = _Process(evaluate, with_window)
+
+    def process(self, context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Record]:
+        return self._keyed.process("null", context, elements)
+
+
+def _evaluations(constants: list[Json]) -> dict[str, Evaluate]:
+    def const(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
+        return constants
+
+    return {
+        "process_sum": _sum,
+        "process_list": _list,
+        "process_each": _each,
+        "process_const": const,
+        "process_nothing": _nothing,
+        "process_side": _side,
+        "process_watermark": _watermark,
+        "process_processing_time": _processing_time,
+        "process_firing_index": _firing_index,
+    }
+
+
+def _sum(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
+    return [sum(map(number, elements))]
+
+
+def _list(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
+    return [[decode(element.value) for element in elements]]
+
+
+def _each(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
+    return [decode(element.value) for element in elements]
+
+
+def _nothing(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
+    return []
+
+
+def _side(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
+    context.output(SIDE, elements[0].value)
+    return []
+
+
+def _watermark(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
+    return [context.current_watermark]
+
+
+def _processing_time(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
+    return [context.current_processing_time]
+
+
+_FIRINGS = ValueStateDescriptor[int]("firings")
+
+
+def _firing_index(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
+    firings = context.window_state.get_state(_FIRINGS)
+    index = (firings.value() or 0) + 1
+    firings.update(index)
+    return [index]

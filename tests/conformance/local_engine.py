@@ -1,0 +1,133 @@
+"""The interpreter, driven by the public harness."""
+
+from __future__ import annotations
+
+from tests.conformance.cases import Json
+from tests.conformance.elements import Element, Record
+from tests.conformance.engines import Observed, StateCounts
+from tests.conformance.functions import SIDE, STEP
+from tests.conformance.pipeline import LATE, Pipeline
+from windrow import from_source
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.triggers import Trigger, TriggerContext, TriggerResult
+from windrow.windows import GlobalWindow, GlobalWindows
+from windrow_runtime.testing import PushSource, StreamHarness
+
+__all__ = ["LocalEngine"]
+
+
+class LocalEngine:
+    """Runs cases in the interpreter."""
+
+    def open(self, pipeline: Pipeline) -> LocalRun:
+        return LocalRun(pipeline)
+
+
+class LocalRun:
+    """One case. A second step behind the one under test watches what arrives downstream, and in which order."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._calls = pipeline.calls
+        self._probe = _Probe()
+        self._dropped = 0
+        source = PushSource(Element)
+        start = PushSource(Record)
+        stream = pipeline.stream(source)
+        downstream = (
+            stream.union(from_source(start))
+            .window_all(GlobalWindows.create())
+            .trigger(self._probe)
+            .apply(_nothing, name="probe")
+        )
+        self._harness = StreamHarness(stream, source, also=(downstream,))
+        self._harness.process_element(Record("null", "null"), source=start)
+        self._probe.take()
+
+    def element(self, element: Element, timestamp: int | None) -> None:
+        self._harness.process_element(element, timestamp)
+
+    def watermark(self, timestamp: int) -> None:
+        self._harness.process_watermark(timestamp)
+
+    def processing_time(self, timestamp: int) -> None:
+        self._harness.set_processing_time(timestamp)
+
+    def snapshot_restore(self) -> None:
+        self._harness.snapshot_restore()
+
+    def observe(self) -> Observed:
+        harness = self._harness
+        dropped = harness.counter("late_records_dropped")
+        observed = Observed(
+            emits=[(record.value, record.timestamp) for record in harness.take_output()],
+            late=[(element.value, element.timestamp) for element in harness.take_side_output(LATE)],
+            dropped=dropped - self._dropped,
+            side=[(value.value, value.timestamp) for value in harness.take_side_output(SIDE)],
+            state=self._state(),
+            calls=self._take_calls(),
+            watermark=self._probe.watermark,
+            overtaken=self._probe.take(),
+        )
+        self._dropped = dropped
+        return observed
+
+    def close(self) -> None:
+        self._harness.close()
+
+    def _state(self) -> StateCounts:
+        harness = self._harness
+        return StateCounts(
+            contents=sum(_under_test(window.step) for window in harness.open_windows()),
+            event_timers=sum(_under_test(timer.step) for timer in harness.event_timers()),
+            processing_timers=sum(_under_test(timer.step) for timer in harness.processing_timers()),
+        )
+
+    def _take_calls(self) -> dict[str, list[Json]] | None:
+        if self._calls is None:
+            return None
+        return self._calls.take()
+
+
+def _under_test(step: str) -> bool:
+    return step.endswith(f".{STEP}")
+
+
+def _nothing(window: GlobalWindow, records: object) -> list[None]:
+    return []
+
+
+class _Probe(Trigger[Record, GlobalWindow]):
+    """Sees each record and each watermark that arrives, since it always waits for the next watermark."""
+
+    def __init__(self) -> None:
+        self.watermark = MIN_TIMESTAMP
+        self._advanced = False
+        self._overtaken = 0
+
+    def take(self) -> int:
+        """How many records came behind a watermark since the last call."""
+        overtaken, self._overtaken, self._advanced = self._overtaken, 0, False
+        return overtaken
+
+    def on_element(
+        self, element: Record, timestamp: int, window: GlobalWindow, context: TriggerContext
+    ) -> TriggerResult:
+        self._overtaken += self._advanced
+        self._await(context)
+        return TriggerResult.PURGE
+
+    def on_event_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
+        self.watermark = context.current_watermark
+        self._advanced = True
+        self._await(context)
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def clear(self, window: GlobalWindow, context: TriggerContext) -> None:
+        pass
+
+    def _await(self, context: TriggerContext) -> None:
+        if context.current_watermark < MAX_TIMESTAMP:
+            context.register_event_time_timer(context.current_watermark + 1)

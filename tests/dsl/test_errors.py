@@ -1,0 +1,117 @@
+"""The errors: their texts, their root, and their way across processes."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from datetime import timedelta
+
+import pytest
+
+from windrow import WindrowError, errors
+from windrow.errors import (
+    Fault,
+    IncompatibleStateError,
+    InvalidArgumentError,
+    Location,
+    MalformedRecordError,
+    MissingTimestampError,
+    PlanError,
+    SourceError,
+    UnsupportedOperationError,
+    UserFunctionError,
+)
+
+KINDS: list[type[WindrowError]] = [
+    IncompatibleStateError,
+    InvalidArgumentError,
+    MalformedRecordError,
+    MissingTimestampError,
+    SourceError,
+    UnsupportedOperationError,
+    UserFunctionError,
+]
+
+
+def test_a_message_with_all_parts() -> None:
+    error = WindrowError(
+        "window size must be positive",
+        given=timedelta(0),
+        expected="a timedelta of at least one millisecond",
+        where="sensors.3.window, pipeline.py:41",
+        hint="TumblingEventTimeWindows.of(timedelta(seconds=5))",
+    )
+    assert str(error) == (
+        "window size must be positive\n"
+        "  given:    datetime.timedelta(0)\n"
+        "  expected: a timedelta of at least one millisecond\n"
+        "  where:    sensors.3.window, pipeline.py:41\n"
+        "  hint:     TumblingEventTimeWindows.of(timedelta(seconds=5))"
+    )
+
+
+def test_parts_that_are_missing_are_left_out() -> None:
+    assert str(WindrowError("it broke")) == "it broke"
+    assert str(WindrowError("it broke", hint="mend it")) == "it broke\n  hint:     mend it"
+    assert str(WindrowError("it broke", given=0)) == "it broke\n  given:    0"
+
+
+def test_text_that_was_given_is_shown_without_quotes() -> None:
+    assert str(WindrowError("it broke", given="size=5 ms")) == "it broke\n  given:    size=5 ms"
+
+
+def test_the_place_is_filled_in_once() -> None:
+    error = InvalidArgumentError("it broke", hint="mend it")
+    assert error.at("plan.3.window, job.py:4") is error
+    assert error.where == "plan.3.window, job.py:4"
+    assert str(error) == "it broke\n  where:    plan.3.window, job.py:4\n  hint:     mend it"
+    assert error.at("somewhere else").where == "plan.3.window, job.py:4"
+    assert "somewhere else" not in str(error)
+
+
+def test_a_location_may_be_the_place() -> None:
+    assert str(WindrowError("it broke", where=Location("job.py", 7))) == "it broke\n  where:    job.py:7"
+
+
+def test_every_error_is_a_windrow_error() -> None:
+    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
+    assert set(kinds) == {WindrowError, PlanError, *KINDS}
+    assert all(issubclass(kind, WindrowError) for kind in kinds)
+
+
+def test_a_bad_argument_is_a_value_error_too() -> None:
+    assert issubclass(InvalidArgumentError, ValueError)
+    assert issubclass(MissingTimestampError, InvalidArgumentError)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_an_error_pickles(kind: type[WindrowError]) -> None:
+    error = kind("it broke", given={"a": 1}, expected="no error", hint="mend it").at(Location("job.py", 7))
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is kind
+    assert str(copy) == str(error)
+    assert (copy.message, copy.given, copy.expected, copy.where, copy.hint) == (
+        "it broke",
+        {"a": 1},
+        "no error",
+        Location("job.py", 7),
+        "mend it",
+    )
+
+
+def test_a_plan_error_counts_and_pickles() -> None:
+    faults = [
+        Fault("one is wrong", "plan.1.source, job.py:1", "mend one"),
+        Fault("two is wrong", "plan", "mend two"),
+    ]
+    error = PlanError(faults)
+    assert str(error) == (
+        "the plan has 2 faults\n"
+        "1. one is wrong\n  where:    plan.1.source, job.py:1\n  hint:     mend one\n"
+        "2. two is wrong\n  where:    plan\n  hint:     mend two"
+    )
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is PlanError
+    assert copy.faults == tuple(faults)
+    assert str(copy) == str(error)
+    assert str(PlanError(faults[:1])).startswith("the plan has a fault\n1. one is wrong")

@@ -1,0 +1,133 @@
+"""Durations and timestamps as milliseconds."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windrow.errors import InvalidArgumentError
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, duration_millis, positive_millis, timestamp_millis
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def test_the_range_is_that_of_64_bits() -> None:
+    assert (MIN_TIMESTAMP, MAX_TIMESTAMP) == (-(2**63), 2**63 - 1)
+
+
+@pytest.mark.parametrize(
+    ("duration", "millis"),
+    [
+        (timedelta(0), 0),
+        (timedelta(milliseconds=1), 1),
+        (timedelta(seconds=-5), -5_000),
+        (timedelta(days=1, seconds=2, milliseconds=3), 86_402_003),
+        (timedelta.max - timedelta(microseconds=999_999), 86_399_999_999_999_000),
+    ],
+    ids=str,
+)
+def test_durations(duration: timedelta, millis: int) -> None:
+    assert duration_millis(duration, "the size") == millis
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_durations_there_and_back(millis: int) -> None:
+    assert duration_millis(timedelta(milliseconds=millis), "the size") == millis
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        (
+            5,
+            "the size must be a duration\n  given:    5\n  expected: a datetime.timedelta\n"
+            "  hint:     timedelta(milliseconds=5)",
+        ),
+        ("5s", "the size must be a duration\n  given:    5s\n  expected: a datetime.timedelta"),
+        (
+            timedelta(microseconds=1_500),
+            "the size has a fraction of a millisecond\n  given:    datetime.timedelta(microseconds=1500)\n"
+            "  expected: whole milliseconds, the unit of event time",
+        ),
+    ],
+    ids=["int", "text", "fraction"],
+)
+def test_durations_that_are_none(duration: timedelta, text: str) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        duration_millis(duration, "the size")
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("duration", [timedelta(0), timedelta(seconds=-1)], ids=str)
+def test_durations_that_must_be_positive(duration: timedelta) -> None:
+    with pytest.raises(InvalidArgumentError, match="the gap must be positive"):
+        positive_millis(duration, "the gap")
+    assert positive_millis(timedelta(milliseconds=1), "the gap") == 1
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "millis"),
+    [
+        (0, 0),
+        (-1, -1),
+        (MIN_TIMESTAMP, MIN_TIMESTAMP),
+        (MAX_TIMESTAMP, MAX_TIMESTAMP),
+        (EPOCH, 0),
+        (EPOCH + timedelta(microseconds=1_999), 1),
+        (EPOCH - timedelta(microseconds=1), -1),
+        (datetime(2026, 1, 5, 7, 0, tzinfo=timezone(timedelta(hours=1))), 1_767_592_800_000),
+        (datetime(1, 1, 1, tzinfo=timezone.utc), -62_135_596_800_000),
+        (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=timezone.utc), 253_402_300_799_999),
+    ],
+    ids=str,
+)
+def test_timestamps(timestamp: int | datetime, millis: int) -> None:
+    assert timestamp_millis(timestamp) == millis
+
+
+@given(st.datetimes(timezones=st.timezones()))
+def test_a_datetime_is_rounded_down_to_its_millisecond(moment: datetime) -> None:
+    start = EPOCH + timedelta(milliseconds=1) * timestamp_millis(moment)
+    assert start <= moment < start + timedelta(milliseconds=1)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "text"),
+    [
+        (
+            MAX_TIMESTAMP + 1,
+            "a timestamp is out of range\n  given:    9223372036854775808\n"
+            "  expected: milliseconds in the signed 64-bit range",
+        ),
+        (
+            datetime(2026, 1, 5),
+            "a timestamp has no time zone\n  given:    datetime.datetime(2026, 1, 5, 0, 0)\n"
+            "  expected: an aware datetime, or epoch milliseconds\n"
+            "  hint:     datetime.replace(tzinfo=timezone.utc) if the value is in UTC",
+        ),
+        (
+            1.5,
+            "a timestamp has the wrong type\n  given:    1.5\n"
+            "  expected: epoch milliseconds as int, or an aware datetime\n"
+            "  hint:     int(seconds * 1000) for seconds as a float",
+        ),
+        (
+            "now",
+            "a timestamp has the wrong type\n  given:    now\n"
+            "  expected: epoch milliseconds as int, or an aware datetime",
+        ),
+        (
+            True,
+            "a timestamp has the wrong type\n  given:    True\n"
+            "  expected: epoch milliseconds as int, or an aware datetime",
+        ),
+    ],
+    ids=["out of range", "naive", "float", "text", "bool"],
+)
+def test_timestamps_that_are_none(timestamp: int | datetime, text: str) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        timestamp_millis(timestamp)
+    assert str(caught.value) == text

@@ -1,0 +1,387 @@
+"""Faults of a plan: each one, and all of them together."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow.errors import Fault, Location, PlanError, WindrowError
+from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.sinks import CollectSink, JsonFileSink, ParquetFileSink, WriterSink
+from windrow.sources import JsonFileSource, MalformedRecord
+from windrow.triggers import DeltaTrigger, PurgingTrigger
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindows,
+    SlidingEventTimeWindows,
+    TimeWindow,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+)
+
+SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True)
+class Reading:
+    sensor: str
+    at: int
+    celsius: float
+
+
+class Total(AggregateFunction[Reading, float, float]):
+    def create_accumulator(self) -> float:
+        return 0.0
+
+    def add(self, value: Reading, accumulator: float) -> float:
+        return accumulator + value.celsius
+
+    def get_result(self, accumulator: float) -> float:
+        return accumulator
+
+
+class MergingTotal(Total):
+    def merge(self, a: float, b: float) -> float:
+        return a + b
+
+
+class Sensors(ProcessWindowFunction[Reading, str, str, TimeWindow]):
+    def process(
+        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Reading]
+    ) -> Iterable[str]:
+        return [key]
+
+
+def line() -> int:
+    """The line of the caller."""
+    return sys._getframe(1).f_lineno
+
+
+def here(number: int) -> str:
+    return str(Location(__file__, number))
+
+
+def unstamped() -> DataStream[Reading]:
+    return from_collection([Reading("a", 0, 1.0)])
+
+
+def stamped() -> DataStream[Reading]:
+    return unstamped().assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda reading: reading.at
+    )
+
+
+def colder(a: Reading, b: Reading) -> Reading:
+    return a if a.celsius <= b.celsius else b
+
+
+def sensor(reading: Reading) -> str:
+    return reading.sensor
+
+
+# A stream of any element type: the plan sees nodes only.
+def faults_of(*streams: DataStream[Reading], name: str = "plan") -> list[Fault]:
+    with pytest.raises(PlanError) as caught:
+        Pipeline(name, *(stream.sink_to(CollectSink[Reading]()) for stream in streams))
+    return list(caught.value.faults)
+
+
+def test_a_plan_without_sinks() -> None:
+    with pytest.raises(PlanError) as caught:
+        Pipeline("empty")
+    assert str(caught.value) == (
+        "the plan has a fault\n"
+        "1. the pipeline has no sink\n"
+        "  where:    empty\n"
+        "  hint:     add stream.sink_to(...)"
+    )
+
+
+@pytest.mark.parametrize(
+    "assigner",
+    [
+        TumblingEventTimeWindows.of(SECOND),
+        SlidingEventTimeWindows.of(SECOND, SECOND),
+        EventTimeSessionWindows.with_gap(SECOND),
+    ],
+    ids=lambda assigner: type(assigner).__name__,
+)
+def test_an_event_time_window_without_timestamps(assigner: WindowAssigner[Reading, TimeWindow]) -> None:
+    reduced = unstamped().key_by(sensor).window(assigner).reduce(colder)
+    at = here(line() - 1)
+    assert faults_of(reduced) == [
+        Fault(
+            f"{assigner.describe()} needs timestamps, and the stream has none",
+            f"plan.3.window, {at}",
+            "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before the windows",
+        )
+    ]
+
+
+def test_an_event_time_window_without_keys_and_timestamps() -> None:
+    reduced = unstamped().window_all(TumblingEventTimeWindows.of(SECOND)).reduce(colder)
+    assert [fault.message for fault in faults_of(reduced)] == [
+        "TumblingEventTimeWindows(size=1000 ms) needs timestamps, and the stream has none"
+    ]
+
+
+def test_a_union_has_timestamps_only_if_all_its_streams_have() -> None:
+    windows = TumblingEventTimeWindows.of(SECOND)
+    mixed = stamped().union(unstamped()).key_by(sensor).window(windows).reduce(colder)
+    assert [fault.message for fault in faults_of(mixed)] == [
+        "TumblingEventTimeWindows(size=1000 ms) needs timestamps, and the stream has none"
+    ]
+    good = stamped().union(stamped()).key_by(sensor).window(windows).reduce(colder)
+    Pipeline("plan", good.sink_to(CollectSink[Reading]()))
+
+
+def test_timestamps_pass_through_every_step() -> None:
+    windows = TumblingEventTimeWindows.of(SECOND)
+    late = OutputTag[Reading]("late")
+    first = (
+        stamped()
+        .map(lambda reading: reading)
+        .filter(lambda reading: True)
+        .flat_map(lambda reading: [reading])
+        .returns(Reading)
+        .key_by(sensor)
+        .window(windows)
+        .side_output_late_data(late)
+        .reduce(colder)
+    )
+    second = first.key_by(sensor).window(windows).reduce(colder)
+    third = first.get_side_output(late).key_by(sensor).window(windows).reduce(colder)
+    Pipeline("plan", second.sink_to(CollectSink[Reading]()), third.sink_to(CollectSink[Reading]()))
+
+
+def test_watermarks_without_timestamps() -> None:
+    bare = unstamped().assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps())
+    at = here(line() - 1)
+    assert faults_of(bare) == [
+        Fault(
+            "the stream has no timestamps to make watermarks from",
+            f"plan.2.timestamps, {at}",
+            "assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
+        )
+    ]
+
+
+def test_watermarks_over_timestamps_that_are_there() -> None:
+    again = stamped().assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps())
+    Pipeline("plan", again.sink_to(CollectSink[Reading]()))
+
+
+def test_lateness_outside_event_time() -> None:
+    late = OutputTag[Reading]("late")
+    windows = unstamped().key_by(sensor).window(TumblingProcessingTimeWindows.of(SECOND))
+    reduced = windows.allowed_lateness(SECOND).side_output_late_data(late).reduce(colder)
+    at = here(line() - 1)
+    assert faults_of(reduced) == [
+        Fault(
+            "TumblingProcessingTimeWindows(size=1000 ms) is not in event time and knows no lateness",
+            f"plan.3.window, {at}",
+            "leave allowed_lateness out, or use an event-time assigner",
+        ),
+        Fault(
+            "TumblingProcessingTimeWindows(size=1000 ms) is not in event time and has no late elements",
+            f"plan.3.window, {at}",
+            "leave side_output_late_data out, or use an event-time assigner",
+        ),
+    ]
+
+
+def test_even_a_lateness_of_zero_is_refused_outside_event_time() -> None:
+    reduced = (
+        stamped().key_by(sensor).window(GlobalWindows.create()).allowed_lateness(timedelta(0)).reduce(colder)
+    )
+    assert [fault.message for fault in faults_of(reduced)] == [
+        "GlobalWindows is not in event time and knows no lateness"
+    ]
+
+
+@pytest.mark.parametrize("purging", [False, True], ids=["plain", "purging"])
+def test_a_trigger_that_cannot_merge_behind_a_type_that_hides_the_merging(purging: bool) -> None:
+    hidden: WindowAssigner[Reading, TimeWindow] = EventTimeSessionWindows.with_gap(SECOND)
+    delta: DeltaTrigger[Reading] = DeltaTrigger.of(1.0, lambda a, b: 0.0)
+    trigger = PurgingTrigger.of(delta) if purging else delta
+    reduced = stamped().key_by(sensor).window(hidden).trigger(trigger).reduce(colder)
+    at = here(line() - 1)
+    shown = "PurgingTrigger(DeltaTrigger(1.0))" if purging else "DeltaTrigger(1.0)"
+    assert faults_of(reduced) == [
+        Fault(
+            f"the trigger {shown} cannot merge, but EventTimeSessionWindows(gap=1000 ms) merges windows",
+            f"plan.4.window, {at}",
+            "use a MergingTrigger",
+        )
+    ]
+
+
+def aggregated(function: AggregateFunction[Reading, float, float]) -> DataStream[float]:
+    return stamped().key_by(sensor).window(EventTimeSessionWindows.with_gap(SECOND)).aggregate(function)
+
+
+def test_an_aggregate_without_merge_on_merging_windows() -> None:
+    with pytest.raises(PlanError) as caught:
+        Pipeline("plan", aggregated(Total()).sink_to(CollectSink[float]()))
+    assert [(fault.message, fault.hint) for fault in caught.value.faults] == [
+        (
+            "Total has no merge, but EventTimeSessionWindows(gap=1000 ms) merges windows",
+            "override AggregateFunction.merge",
+        )
+    ]
+
+
+def test_an_aggregate_with_merge_on_merging_windows() -> None:
+    Pipeline("plan", aggregated(MergingTotal()).sink_to(CollectSink[float]()))
+
+
+def test_a_side_output_that_nobody_fills() -> None:
+    late = OutputTag("late", Reading)
+    other = OutputTag("other", Reading)
+    windows = stamped().key_by(sensor).window(TumblingEventTimeWindows.of(SECOND))
+    nothing = windows.reduce(colder, name="coldest").get_side_output(other)
+    at = here(line() - 1)
+    assert faults_of(nothing) == [
+        Fault(
+            "the step 'coldest' has no side output 'other'",
+            f"plan.5.side_output, {at}",
+            "a source with on_malformed=tag, a window with side_output_late_data(tag) or a process function that "
+            "outputs to the tag has one",
+        )
+    ]
+    only_late = windows.side_output_late_data(late).reduce(colder).get_side_output(other)
+    assert [(fault.message, fault.hint) for fault in faults_of(only_late)] == [
+        ("the step 'window' has no side output 'other'", "its side outputs are: 'late'")
+    ]
+    mapped = windows.side_output_late_data(late).reduce(colder).map(lambda reading: reading)
+    assert [fault.message for fault in faults_of(mapped.get_side_output(late))] == [
+        "the step 'map' has no side output 'late'"
+    ]
+
+
+def test_side_outputs_that_somebody_fills() -> None:
+    late = OutputTag("late", Reading)
+    malformed = OutputTag("malformed", MalformedRecord)
+    anything = OutputTag("anything", Reading)
+    windows = stamped().key_by(sensor).window(TumblingEventTimeWindows.of(SECOND))
+    Pipeline(
+        "plan",
+        windows.side_output_late_data(late)
+        .reduce(colder)
+        .returns(Reading)
+        .get_side_output(late)
+        .sink_to(CollectSink[Reading]()),
+        windows.process(Sensors()).get_side_output(anything).sink_to(CollectSink[Reading]()),
+        windows.reduce(colder, Sensors()).get_side_output(anything).sink_to(CollectSink[Reading]()),
+        from_source(JsonFileSource("readings", Reading, on_malformed=malformed))
+        .get_side_output(malformed)
+        .sink_to(CollectSink[MalformedRecord]()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("sink", "shown"),
+    [(JsonFileSink[float], "json out"), (ParquetFileSink[float], "parquet out")],
+    ids=["json", "parquet"],
+)
+def test_a_sink_whose_columns_are_unknown(
+    sink: Callable[[str], JsonFileSink[float] | ParquetFileSink[float]], shown: str
+) -> None:
+    celsius = unstamped().map(lambda reading: reading.celsius)
+    end = celsius.sink_to(sink("out"))
+    at = here(line() - 1)
+    with pytest.raises(PlanError) as caught:
+        Pipeline("plan", end)
+    assert list(caught.value.faults) == [
+        Fault(
+            f"the columns of the sink '{shown}' cannot be known: the type of the elements is not",
+            f"plan.3.sink, {at}",
+            "annotate the function that makes them, or call returns(Type) before sink_to",
+        )
+    ]
+    Pipeline("plan", celsius.returns(float).sink_to(sink("out")))
+
+
+def test_a_keyed_stream_that_goes_to_a_sink() -> None:
+    # The stage has no sink_to; a program that is not type-checked may get there by the node.
+    smuggled: DataStream[Reading] = DataStream(unstamped().key_by(sensor).node)
+    assert [(fault.message, fault.hint) for fault in faults_of(smuggled)] == [
+        ("a keyed stream cannot go to a sink", "use the stream before key_by")
+    ]
+
+
+def test_a_name_that_is_given_twice() -> None:
+    named = unstamped().filter(lambda reading: True, name="clean").filter(lambda reading: True, name="clean")
+    assert [(fault.message, fault.where.split(",")[0]) for fault in faults_of(named)] == [
+        ("the name 'clean' is given to several steps", "plan.2.clean"),
+        ("the name 'clean' is given to several steps", "plan.3.clean"),
+    ]
+
+
+def test_a_step_with_a_name_may_be_used_twice() -> None:
+    named = unstamped().filter(lambda reading: True, name="clean")
+    Pipeline("plan", named.sink_to(CollectSink[Reading]()), named.sink_to(CollectSink[Reading]()))
+
+
+def test_one_collect_sink_for_two_streams() -> None:
+    sink = CollectSink[Reading]()
+    with pytest.raises(PlanError) as caught:
+        Pipeline("plan", unstamped().sink_to(sink), unstamped().sink_to(sink))
+    assert [(fault.message, fault.hint) for fault in caught.value.faults] == [
+        ("one CollectSink takes several streams", "make one for each stream")
+    ] * 2
+
+
+def test_a_writer_sink_with_company() -> None:
+    writer = WriterSink[Reading](lambda frame: frame.writeStream)
+    Pipeline("plan", unstamped().sink_to(writer))
+    with pytest.raises(PlanError) as caught:
+        Pipeline("plan", unstamped().sink_to(writer), unstamped().sink_to(CollectSink[Reading]()))
+    assert [(fault.message, fault.hint) for fault in caught.value.faults] == [
+        ("a WriterSink must be the only sink of its pipeline", "make a pipeline of its own")
+    ]
+
+
+def test_ingestion_time_with_a_timestamp_function() -> None:
+    both = unstamped().assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_ingestion_time(), timestamp=lambda reading: reading.at
+    )
+    assert [(fault.message, fault.hint) for fault in faults_of(both)] == [
+        (
+            "ingestion time takes timestamps from the clock, and a timestamp function was given",
+            "leave timestamp out, or use another strategy",
+        )
+    ]
+
+
+def test_all_faults_are_raised_together_in_the_order_of_the_plan() -> None:
+    tag = OutputTag("nowhere", Reading)
+    windows = TumblingEventTimeWindows.of(SECOND)
+    total = unstamped().key_by(sensor).window(windows).aggregate(Total(), name="total")
+    total_at = here(line() - 1)
+    numbers = total.map(lambda celsius: celsius).sink_to(JsonFileSink("out"))
+    numbers_at = here(line() - 1)
+    side = total.get_side_output(tag).sink_to(CollectSink[Reading]())
+    side_at = here(line() - 1)
+    with pytest.raises(WindrowError) as caught:
+        Pipeline("plan", numbers, side)
+    assert str(caught.value) == (
+        "the plan has 3 faults\n"
+        "1. TumblingEventTimeWindows(size=1000 ms) needs timestamps, and the stream has none\n"
+        f"  where:    plan.3.total, {total_at}\n"
+        "  hint:     call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before the "
+        "windows\n"
+        "2. the columns of the sink 'json out' cannot be known: the type of the elements is not\n"
+        f"  where:    plan.5.sink, {numbers_at}\n"
+        "  hint:     annotate the function that makes them, or call returns(Type) before sink_to\n"
+        "3. the step 'total' has no side output 'nowhere'\n"
+        f"  where:    plan.6.side_output, {side_at}\n"
+        "  hint:     a source with on_malformed=tag, a window with side_output_late_data(tag) or a process function "
+        "that outputs to the tag has one"
+    )

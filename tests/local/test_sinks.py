@@ -1,0 +1,171 @@
+"""What the interpreter writes, and that a batch that is written again replaces itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow.errors import InvalidArgumentError, PlanError, UnsupportedOperationError, UserFunctionError
+from windrow.functions import MapFunction, RuntimeContext
+from windrow.sinks import CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink
+from windrow.sources import CollectionSource
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.local.sinks import write_batch
+
+
+@dataclass(frozen=True)
+class Total:
+    key: str
+    total: int
+
+
+TOTALS = [Total("a", 1), Total("b", 2), Total("c", 3)]
+
+
+def test_a_function_gets_each_batch_with_its_number() -> None:
+    seen: list[tuple[int, Sequence[Total]]] = []
+    stream = from_source(CollectionSource(TOTALS, batch_size=2))
+    sink = FunctionSink[Total](lambda batch, totals: seen.append((batch, totals)))
+    LocalRunner().run(Pipeline("functions", stream.sink_to(sink)))
+    assert seen == [(0, TOTALS[:2]), (1, TOTALS[2:])]
+
+
+def test_a_function_that_raises_is_named() -> None:
+    def fail(batch: int, totals: Sequence[Total]) -> None:
+        raise OSError("disk full")
+
+    stream = from_collection(TOTALS).sink_to(FunctionSink(fail), name="store")
+    with pytest.raises(
+        UserFunctionError, match="the function of the sink raised OSError: disk full"
+    ) as caught:
+        LocalRunner().run(Pipeline("functions", stream))
+    assert isinstance(caught.value.__cause__, OSError)
+    assert caught.value.given == "batch 0 of 3 elements"
+    assert "functions.2.store, " in str(caught.value.where)
+
+
+def test_the_console_shows_a_line_an_element(capsys: pytest.CaptureFixture[str]) -> None:
+    LocalRunner().run(Pipeline("lines", from_collection([1, 2]).sink_to(ConsoleSink("> "))))
+    assert capsys.readouterr().out == "> 1\n> 2\n"
+
+
+def test_json_files_hold_a_batch_each(tmp_path: Path) -> None:
+    stream = from_source(CollectionSource(TOTALS, batch_size=2))
+    LocalRunner().run(Pipeline("files", stream.sink_to(JsonFileSink(tmp_path / "out"))))
+    files = sorted((tmp_path / "out").rglob("*.json"))
+    assert [file.parent.name for file in files] == ["batch=0", "batch=1"]
+    lines = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    assert lines == [{"key": "a", "total": 1}, {"key": "b", "total": 2}, {"key": "c", "total": 3}]
+
+
+def test_parquet_files_hold_a_batch_each(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    stream = from_source(CollectionSource(TOTALS, batch_size=2))
+    LocalRunner().run(Pipeline("files", stream.sink_to(ParquetFileSink(tmp_path / "out"))))
+    files = sorted((tmp_path / "out").rglob("*.parquet"))
+    assert [file.parent.name for file in files] == ["batch=0", "batch=1"]
+    rows = [row for file in files for row in parquet.ParquetFile(file).read().to_pylist()]
+    assert rows == [{"key": "a", "total": 1}, {"key": "b", "total": 2}, {"key": "c", "total": 3}]
+
+
+@pytest.mark.parametrize("kind", [JsonFileSink, ParquetFileSink])
+def test_a_batch_that_is_written_again_replaces_itself(
+    tmp_path: Path, kind: type[JsonFileSink[Total]] | type[ParquetFileSink[Total]]
+) -> None:
+    if kind is ParquetFileSink:
+        pytest.importorskip("pyarrow")
+    pipeline = Pipeline("files", from_collection(TOTALS).sink_to(kind(tmp_path)))
+    step = pipeline.steps[-1]
+    write_batch(step, 7, TOTALS)
+    written = {file: file.read_bytes() for file in tmp_path.rglob("part*")}
+    write_batch(step, 7, TOTALS)
+    assert {file: file.read_bytes() for file in tmp_path.rglob("part*")} == written
+    # What a run that died had begun is not in the way, and is not left behind.
+    (tmp_path / "_batch=7").mkdir()
+    write_batch(step, 7, TOTALS[:1])
+    (again,) = tmp_path.rglob("part*")
+    assert again.parent == tmp_path / "batch=7"
+    assert again.read_bytes() != written[again]
+    assert not (tmp_path / "_batch=7").exists()
+    write_batch(step, 7, [])
+    assert list(tmp_path.rglob("part*")) == []
+
+
+def test_a_file_needs_the_type_of_its_records(tmp_path: Path) -> None:
+    untyped = from_collection(TOTALS).map(lambda total: total)
+    with pytest.raises(PlanError, match=r"call returns\(Type\) before sink_to"):
+        Pipeline("files", untyped.sink_to(JsonFileSink(tmp_path)))
+    LocalRunner().run(Pipeline("files", untyped.returns(Total).sink_to(JsonFileSink(tmp_path))))
+    (file,) = tmp_path.rglob("*.json")
+    assert len(file.read_text(encoding="utf-8").splitlines()) == 3
+
+
+def test_a_sink_of_sparks_is_refused_before_anything_runs() -> None:
+    ran: list[int] = []
+
+    def note(number: int) -> int:
+        ran.append(number)
+        return number
+
+    stream = from_collection([1]).map(note)
+    with pytest.raises(UnsupportedOperationError, match="run the pipeline with SparkRunner"):
+        LocalRunner().run(Pipeline("writer", stream.sink_to(WriterSink(lambda df: df))))
+    assert ran == []
+
+
+def test_several_sinks_are_collected_apart() -> None:
+    numbers = from_collection([1, 2, 3])
+    odd, tens = CollectSink[int]("odd"), CollectSink[int]("tens")
+    result = LocalRunner().run(
+        Pipeline(
+            "two",
+            numbers.filter(lambda number: number % 2 == 1).sink_to(odd),
+            numbers.map(lambda number: number * 10).sink_to(tens),
+        )
+    )
+    assert (result.collected(odd), result.collected(tens)) == ([1, 3], [10, 20, 30])
+    with pytest.raises(InvalidArgumentError, match="not part of the pipeline"):
+        result.collected(CollectSink[int]())
+
+
+class Counting(MapFunction[Total, Total]):
+    """Counts by a metric of its own."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._seen = runtime_context.metrics.counter("seen")
+
+    def map(self, value: Total) -> Total:
+        self._seen.inc(value.total)
+        return value
+
+
+#  batch        1            2
+#  elements     a at 0       a at 30       a at 1
+#  watermark    none         none          29: late
+def test_counters_are_told_by_step() -> None:
+    late = [Total("a", 0), Total("a", 30), Total("a", 1)]
+    stream = (
+        from_source(CollectionSource(late, batch_size=1))
+        .map(Counting(), name="counting")
+        .assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda total: total.total
+        )
+        .key_by(lambda total: total.key)
+        .window(TumblingEventTimeWindows.of(timedelta(milliseconds=10)))
+        .reduce(lambda a, b: a, name="first")
+    )
+    sink = CollectSink[Total]()
+    result = LocalRunner(clock=lambda: 0).run(Pipeline("counted", stream.sink_to(sink)))
+    assert result.collected(sink) == [Total("a", 0), Total("a", 30)]
+    assert result.counter("seen") == 31
+    assert result.counter("late_records_dropped") == 1
+    assert result.counter("nothing of that name") == 0
+    assert dict(result.counters["counted.2.counting"]) == {"seen": 31}
+    assert dict(result.counters["counted.5.first"]) == {"late_records_dropped": 1}

@@ -1,0 +1,197 @@
+"""What the interpreter reads: collections and files, batch by batch, and records that do not fit."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from windrow import DataStream, OutputTag, Pipeline, from_source
+from windrow.errors import MalformedRecordError, SourceError, UnsupportedOperationError, WindrowError
+from windrow.sinks import CollectSink, FunctionSink
+from windrow.sources import (
+    CollectionSource,
+    CsvFileSource,
+    FileSource,
+    JsonFileSource,
+    MalformedRecord,
+    ParquetFileSource,
+    RateSource,
+    Source,
+)
+from windrow_runtime.local import LocalRunner, PipelineResult
+
+
+@dataclass(frozen=True)
+class Reading:
+    sensor: str
+    at: int
+    celsius: float | None
+
+
+GOOD = [Reading("a", 1, 20.5), Reading("b", 2, None), Reading("a", 3, -1.0), Reading("c", 4, 0.0)]
+MALFORMED = OutputTag("malformed", MalformedRecord)
+
+
+def run(stream: DataStream[Reading]) -> tuple[list[list[Reading]], PipelineResult]:
+    """The elements of each batch that had some."""
+    batches: list[list[Reading]] = []
+
+    def take(batch: int, readings: Sequence[Reading]) -> None:
+        batches.append(list(readings))
+
+    return batches, LocalRunner().run(Pipeline("readings", stream.sink_to(FunctionSink(take))))
+
+
+def write_json(folder: Path) -> None:
+    for number, reading in enumerate(GOOD):
+        line = json.dumps(reading.__dict__)
+        write(folder / f"part-{number}.json", f"{line}\n\n")
+
+
+def write_csv(folder: Path) -> None:
+    for number, reading in enumerate(GOOD):
+        celsius = "" if reading.celsius is None else reading.celsius
+        # Columns are found by name, and others are left out.
+        write(
+            folder / f"part-{number}.csv",
+            f"at;more;celsius;sensor\n{reading.at};x;{celsius};{reading.sensor}\n",
+        )
+
+
+def write_parquet(folder: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for number, reading in enumerate(GOOD):
+        path = folder / f"part-{number}.parquet"
+        parquet.write_table(arrow.Table.from_pylist([{**reading.__dict__, "more": 1}]), path)
+        stamp(path)
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    stamp(path)
+
+
+def stamp(path: Path) -> None:
+    """Files that are as old as each other are taken by name."""
+    os.utime(path, (1_000_000, 1_000_000))
+
+
+SOURCES = [
+    pytest.param(write_json, lambda path, n: JsonFileSource(path, Reading, files_per_batch=n), id="json"),
+    pytest.param(
+        write_csv, lambda path, n: CsvFileSource(path, Reading, delimiter=";", files_per_batch=n), id="csv"
+    ),
+    pytest.param(
+        write_parquet, lambda path, n: ParquetFileSource(path, Reading, files_per_batch=n), id="parquet"
+    ),
+]
+
+
+@pytest.mark.parametrize(("fill", "source"), SOURCES)
+def test_files_are_read_in_batches_in_order(
+    tmp_path: Path,
+    fill: Callable[[Path], None],
+    source: Callable[[Path, int | None], Source[Reading]],
+) -> None:
+    fill(tmp_path)
+    (tmp_path / "_SUCCESS").write_text("not data", encoding="utf-8")
+    (tmp_path / ".hidden.json").write_text("not data", encoding="utf-8")
+    assert run(from_source(source(tmp_path, 3)))[0] == [GOOD[:3], GOOD[3:]]
+    assert run(from_source(source(tmp_path, None)))[0] == [GOOD]
+    first = next(tmp_path.glob("part-0.*"))
+    assert run(from_source(source(first, None)))[0] == [GOOD[:1]]
+    # The file that was changed last comes last.
+    os.utime(first, (2_000_000, 2_000_000))
+    assert run(from_source(source(tmp_path, 1)))[0] == [[reading] for reading in [*GOOD[1:], GOOD[0]]]
+
+
+def test_a_collection_is_read_in_batches() -> None:
+    assert run(from_source(CollectionSource(GOOD, batch_size=3)))[0] == [GOOD[:3], GOOD[3:]]
+    assert run(from_source(CollectionSource(GOOD)))[0] == [GOOD]
+    assert run(from_source(CollectionSource[Reading]([], Reading)))[0] == []
+
+
+BAD_JSON = ['{"sensor": "a"', '{"at": 1}', '{"sensor": null, "at": 1}', '{"sensor": "a", "at": "soon"}']
+BAD_CSV = ["a,soon,1", "a,,1", "a,1,warm"]
+
+
+def bad_files(folder: Path) -> list[Source[Reading]]:
+    write(folder / "bad.json", "\n".join(['{"sensor": "a", "at": 1, "celsius": 2}', *BAD_JSON]))
+    write(folder / "bad.csv", "\n".join(["sensor,at,celsius", "a,1,2", *BAD_CSV]))
+    return [
+        JsonFileSource(folder / "bad.json", Reading, on_malformed="drop"),
+        CsvFileSource(folder / "bad.csv", Reading, on_malformed="drop"),
+    ]
+
+
+def test_malformed_records_may_be_dropped_and_are_counted(tmp_path: Path) -> None:
+    for source, bad in zip(bad_files(tmp_path), (BAD_JSON, BAD_CSV), strict=True):
+        batches, result = run(from_source(source, name="readings"))
+        assert batches == [[Reading("a", 1, 2.0)]]
+        assert result.counter("records_malformed") == len(bad)
+        assert dict(result.counters["readings.1.readings"]) == {"records_malformed": len(bad)}
+
+
+def test_malformed_records_may_go_to_a_side_output(tmp_path: Path) -> None:
+    bad_files(tmp_path)
+    readings = from_source(JsonFileSource(tmp_path / "bad.json", Reading, on_malformed=MALFORMED))
+    good, bad = CollectSink[Reading](), CollectSink[MalformedRecord]()
+    result = LocalRunner().run(
+        Pipeline("routed", readings.sink_to(good), readings.get_side_output(MALFORMED).sink_to(bad))
+    )
+    assert result.collected(good) == [Reading("a", 1, 2.0)]
+    records = result.collected(bad)
+    assert [record.raw for record in records] == BAD_JSON
+    assert [record.origin for record in records] == [
+        f"{tmp_path / 'bad.json'}:{line}" for line in (2, 3, 4, 5)
+    ]
+    assert "sensor" in records[1].reason
+    assert "sensor" in records[2].reason
+    assert "at" in records[3].reason
+
+
+@pytest.mark.parametrize("line", BAD_JSON)
+def test_a_malformed_record_fails_the_run_and_is_shown(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "bad.json"
+    write(path, f'{{"sensor": "a", "at": 1, "celsius": 2}}\n{line}\n')
+    stream = from_source(JsonFileSource(path, Reading), name="readings")
+    with pytest.raises(MalformedRecordError) as caught:
+        run(stream)
+    where = str(caught.value.where)
+    assert where.startswith("readings.1.readings, ")
+    assert "test_sources.py:" in where
+    assert where.endswith(f", {path}:2")
+    assert line in str(caught.value)
+
+
+def test_a_missing_column_of_csv_is_an_error_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "narrow.csv"
+    write(path, "sensor,celsius\na,1\n")
+    with pytest.raises(WindrowError, match="at") as caught:
+        run(from_source(CsvFileSource(path, Reading, on_malformed="drop")))
+    assert str(path) in str(caught.value)
+
+
+def test_an_unknown_path_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="the path does not exist") as caught:
+        run(from_source(JsonFileSource(tmp_path / "absent", Reading), name="readings"))
+    assert f"given:    {tmp_path / 'absent'}" in str(caught.value)
+    assert "readings.1.readings, " in str(caught.value)
+    assert "test_sources.py:" in str(caught.value)
+
+
+def test_a_source_of_sparks_is_refused_with_a_hint() -> None:
+    stream = from_source(RateSource(5)).map(lambda row: Reading("a", row.value, None))
+    with pytest.raises(UnsupportedOperationError, match="run the pipeline with SparkRunner"):
+        run(stream)
+
+
+def test_a_file_source_knows_its_type() -> None:
+    source: FileSource[Reading] = JsonFileSource("anywhere", Reading)
+    assert source.element_type is Reading

@@ -1,0 +1,297 @@
+"""Errors say what was wrong, with which record, in which step and on which line of the user's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tests.operators.streams import Event, key_of, millis
+from windrow import DataStream, WatermarkStrategy, from_source
+from windrow.errors import (
+    InvalidArgumentError,
+    MissingTimestampError,
+    PlanError,
+    UnsupportedOperationError,
+    UserFunctionError,
+    WindrowError,
+)
+from windrow.evictors import CountEvictor
+from windrow.functions import (
+    AggregateFunction,
+    ProcessWindowContext,
+    ProcessWindowFunction,
+    RichFunction,
+    RuntimeContext,
+)
+from windrow.state import ValueStateDescriptor
+from windrow.triggers import CountTrigger, DeltaTrigger
+from windrow.windows import EventTimeSessionWindows, GlobalWindows, TimeWindow, TumblingEventTimeWindows
+from windrow_runtime.testing import PushSource, StreamHarness
+
+TUMBLING = TumblingEventTimeWindows.of(millis(10))
+BAD = Event("a", 1, 0)
+
+
+def invert(event: Event) -> float:
+    return 1 / event.value
+
+
+def keep_first(a: Event, b: Event) -> Event:
+    return a
+
+
+def invert_all(key: str, window: TimeWindow, events: Sequence[Event]) -> list[float]:
+    return [1 / event.value for event in events]
+
+
+def reduce_badly(a: Event, b: Event) -> Event:
+    raise ZeroDivisionError("no sum")
+
+
+class AddBadly(AggregateFunction[Event, float, float]):
+    def create_accumulator(self) -> float:
+        return 0
+
+    def add(self, value: Event, accumulator: float) -> float:
+        return accumulator + 1 / value.value
+
+    def get_result(self, accumulator: float) -> float:
+        return accumulator
+
+
+def window_step(stream: DataStream[Event]) -> DataStream[Event]:
+    return stream.key_by(key_of).window(TUMBLING).reduce(reduce_badly, name="sums")
+
+
+@pytest.mark.parametrize(
+    ("build", "step", "given"),
+    [
+        (lambda s: s.map(invert, name="inverse"), "inverse", f"element {BAD!r}"),
+        (lambda s: s.map(invert), "map", f"element {BAD!r}"),
+        (lambda s: s.flat_map(lambda e: (1 / n for n in [e.value])), "flat_map", f"element {BAD!r}"),
+        (lambda s: s.filter(lambda e: 1 / e.value > 1), "filter", f"element {BAD!r}"),
+        (lambda s: s.key_by(invert).window(TUMBLING).reduce(keep_first), "key_by", f"element {BAD!r}"),
+        (
+            lambda s: s.assign_timestamps_and_watermarks(
+                WatermarkStrategy.no_watermarks(), lambda e: 1 // e.value
+            ),
+            "timestamps",
+            f"element {BAD!r}",
+        ),
+        (window_step, "sums", f"key 'a', element {BAD!r}"),
+        (
+            lambda s: s.key_by(key_of).window(TUMBLING).aggregate(AddBadly(), name="sums"),
+            "sums",
+            f"key 'a', element {BAD!r}",
+        ),
+        (
+            lambda s: s.key_by(key_of).window(TUMBLING).apply(invert_all, name="inverses"),
+            "inverses",
+            "key 'a', window TimeWindow(start=0, end=10)",
+        ),
+        (
+            lambda s: (
+                s.key_by(key_of)
+                .window(GlobalWindows.create())
+                .trigger(DeltaTrigger.of(0, lambda a, b: 1 / b.value))
+                .evictor(CountEvictor.of(9))
+                .reduce(keep_first, name="far")
+            ),
+            "far",
+            f"key 'a', element {BAD!r}",
+        ),
+    ],
+)
+def test_a_function_that_raises_is_named_with_step_line_and_record(
+    build: Callable[[DataStream[Event]], DataStream[object]], step: str, given: str
+) -> None:
+    source = PushSource(Event)
+    stream = build(from_source(source))
+    with StreamHarness(stream, source) as harness:
+
+        def feed() -> None:
+            for event in (Event("a", 0, 1), BAD):
+                harness.process_element(event, event.at)
+            harness.process_watermark(9)
+
+        with pytest.raises(UserFunctionError) as caught:
+            feed()
+    error = caught.value
+    assert isinstance(error.__cause__, ZeroDivisionError)
+    assert error.message == f"a function of the step raised ZeroDivisionError: {error.__cause__}"
+    assert error.given == given
+    assert re.fullmatch(rf"harness\.\d+\.{step}, .*test_errors\.py:\d+", str(error.where))
+    assert str(error).splitlines() == [
+        error.message,
+        f"  given:    {given}",
+        f"  where:    {error.where}",
+        "  hint:     the original error is the cause, with its traceback",
+    ]
+
+
+class NamesNoPlace(ProcessWindowFunction[Event, int, str, TimeWindow]):
+    def process(
+        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]
+    ) -> list[int]:
+        raise InvalidArgumentError("not this one", given=key)
+
+
+def test_an_error_of_windrow_keeps_its_type_and_learns_its_place() -> None:
+    source = PushSource(Event)
+    stream = from_source(source).key_by(key_of).window(TUMBLING).process(NamesNoPlace(), name="picky")
+    with StreamHarness(stream, source) as harness:
+        harness.process_element(BAD, 1)
+        with pytest.raises(InvalidArgumentError, match="not this one") as caught:
+            harness.process_watermark(9)
+    assert type(caught.value) is InvalidArgumentError
+    assert re.fullmatch(r"harness\.\d+\.picky, .*test_errors\.py:\d+", str(caught.value.where))
+    assert "\n  given:    'a'\n  where:    harness." in str(caught.value) or "given:    a" in str(
+        caught.value
+    )
+
+
+def test_a_place_that_is_known_stays() -> None:
+    error = WindrowError("wrong", given=3, expected="4", hint="add one")
+    assert str(error) == "wrong\n  given:    3\n  expected: 4\n  hint:     add one"
+    assert error.at("step 1") is error
+    assert error.at("step 2") is error
+    assert str(error) == "wrong\n  given:    3\n  expected: 4\n  where:    step 1\n  hint:     add one"
+
+
+def test_a_missing_timestamp_says_how_to_assign_one() -> None:
+    source = PushSource(Event)
+    stream = from_source(source).key_by(key_of).window(TUMBLING).reduce(keep_first, name="latest")
+    with StreamHarness(stream, source) as harness, pytest.raises(MissingTimestampError) as caught:
+        harness.process_element(BAD)
+    error = caught.value
+    assert str(error).splitlines() == [
+        "an element without a timestamp reached an event-time window",
+        f"  given:    {BAD!r}",
+        "  expected: a timestamp on every element",
+        f"  where:    {error.where}",
+        "  hint:     assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
+    ]
+    assert re.fullmatch(r"harness\.\d+\.latest, .*test_errors\.py:\d+", str(error.where))
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "message"),
+    [
+        (None, "an element has no timestamp"),
+        (1.5, "a timestamp has the wrong type"),
+        (2**63, "a timestamp is out of range"),
+    ],
+)
+def test_a_timestamp_function_must_give_timestamps(timestamp: object, message: str) -> None:
+    source = PushSource(Event)
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    stream = from_source(source).assign_timestamps_and_watermarks(
+        strategy,
+        timestamp=lambda event: timestamp,  # type: ignore[arg-type,return-value]  # what a user who runs no type checker writes
+        name="stamps",
+    )
+    with (
+        StreamHarness(stream, source) as harness,
+        pytest.raises(InvalidArgumentError, match=message) as caught,
+    ):
+        harness.process_element(BAD)
+    assert "stamps, " in str(caught.value.where)
+    assert repr(BAD) in str(caught.value)
+
+
+class CountsWindows(ProcessWindowFunction[Event, int, str, TimeWindow]):
+    def process(
+        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]
+    ) -> list[int]:
+        context.window_state.get_state(ValueStateDescriptor[int]("count")).update(1)
+        return []
+
+
+def test_merging_windows_have_no_state_of_their_own() -> None:
+    source = PushSource(Event)
+    stream = (
+        from_source(source)
+        .key_by(key_of)
+        .window(EventTimeSessionWindows.with_gap(millis(5)))
+        .process(CountsWindows(), name="counts")
+    )
+    with StreamHarness(stream, source) as harness:
+        harness.process_element(BAD, 1)
+        with pytest.raises(
+            UnsupportedOperationError, match="merging windows have no per-window state"
+        ) as caught:
+            harness.process_watermark(9)
+    assert "global_state" in str(caught.value)
+    assert "counts, " in str(caught.value.where)
+
+
+def test_a_gap_that_is_not_positive_fails_the_element() -> None:
+    source = PushSource(Event)
+    stream = (
+        from_source(source)
+        .key_by(key_of)
+        .window(EventTimeSessionWindows.with_dynamic_gap(lambda event: millis(event.value)))
+        .reduce(keep_first, name="sessions")
+    )
+    with StreamHarness(stream, source) as harness, pytest.raises(InvalidArgumentError) as caught:
+        harness.process_element(BAD, 1)
+    assert caught.value.message == "the gap of a session window must be positive"
+    assert "sessions, " in str(caught.value.where)
+
+
+def test_lateness_and_triggers_that_do_not_fit_are_refused_together() -> None:
+    keyed = from_source(PushSource(Event)).key_by(key_of)
+    global_windows = keyed.window(GlobalWindows.create()).allowed_lateness(millis(1)).reduce(keep_first)
+    # What a user who runs no type checker writes: the type checker refuses a trigger that cannot merge.
+    sessions = (
+        keyed.window(EventTimeSessionWindows.with_gap(millis(1)))
+        .trigger(DeltaTrigger.of(1, lambda a, b: 0))  # type: ignore[arg-type]
+        .reduce(keep_first)
+    )
+    with pytest.raises(PlanError) as caught:
+        StreamHarness(global_windows.union(sessions))
+    first, second = caught.value.faults
+    assert "GlobalWindows is not in event time and knows no lateness" in first.message
+    assert "DeltaTrigger(1) cannot merge" in second.message
+    assert "test_errors.py:" in first.where
+
+
+def test_parts_are_set_once() -> None:
+    windows = from_source(PushSource(Event)).key_by(key_of).window(TUMBLING)
+    with pytest.raises(InvalidArgumentError, match="the evictor of a window is set twice"):
+        windows.evictor(CountEvictor.of(1)).evictor(CountEvictor.of(2))
+    with pytest.raises(InvalidArgumentError, match="the trigger of a window is set twice"):
+        windows.trigger(CountTrigger.of(1)).trigger(CountTrigger.of(2))
+    with pytest.raises(InvalidArgumentError, match="the allowed lateness of a window is set twice"):
+        windows.allowed_lateness(millis(1)).allowed_lateness(millis(1))
+    with pytest.raises(InvalidArgumentError, match="must not be negative"):
+        windows.allowed_lateness(millis(-1))
+
+
+class Opened(RichFunction):
+    """Fails like any function, and notes whether it was closed."""
+
+    def __init__(self) -> None:
+        self.life: list[str] = []
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.life.append(f"open {runtime_context.step_name}")
+        runtime_context.metrics.counter("opened").inc()
+
+    def close(self) -> None:
+        self.life.append("close")
+
+    def __call__(self, event: Event) -> float:
+        return invert(event)
+
+
+def test_a_function_is_closed_also_when_it_failed() -> None:
+    source = PushSource(Event)
+    function = Opened()
+    harness = StreamHarness(from_source(source).map(function, name="inverse"), source)
+    with pytest.raises(UserFunctionError), harness:
+        harness.process_element(BAD)
+    assert function.life == ["open inverse", "close"]
+    assert harness.counter("opened") == 1

@@ -1,0 +1,169 @@
+"""Sessions are the connected components of their elements, in whatever order these arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from itertools import permutations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.operators.streams import Event, key_of, millis
+from windrow import DataStream, from_source
+from windrow.evictors import CountEvictor
+from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.time import MAX_TIMESTAMP
+from windrow.windowed import MergingWindowedStream
+from windrow.windows import EventTimeSessionWindows, TimeWindow
+from windrow_runtime.testing import PushSource, StreamHarness
+
+# Key, window, values.
+Session = tuple[str, TimeWindow, tuple[int, ...]]
+Windows = MergingWindowedStream[Event, str, TimeWindow]
+
+
+class Show(ProcessWindowFunction[Event, Session, str, TimeWindow]):
+    def process(
+        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]
+    ) -> Iterable[Session]:
+        yield key, context.window, tuple(element.value for element in elements)
+
+
+class Total(AggregateFunction[Event, int, int]):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Event, accumulator: int) -> int:
+        return accumulator + value.value
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, a: int, b: int) -> int:
+        return a + b
+
+
+class ShowTotal(ProcessWindowFunction[int, Session, str, TimeWindow]):
+    def process(
+        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[int]
+    ) -> Iterable[Session]:
+        yield key, context.window, tuple(elements)
+
+
+def gap_of(event: Event) -> timedelta:
+    return millis(1 + event.value % 7)
+
+
+def components(events: Sequence[Event], gaps: Sequence[int]) -> list[Session]:
+    """The model: join whatever overlaps or touches until nothing does; contents in order of arrival."""
+    sessions: list[tuple[str, TimeWindow, list[int]]] = []
+    for arrival, (event, gap) in enumerate(zip(events, gaps, strict=True)):
+        window = TimeWindow(event.at, event.at + gap)
+        arrivals = [arrival]
+        kept = []
+        # The new window can only bridge sessions, so one pass finds all that it joins.
+        for key, other, members in sessions:
+            if key == event.key and window.intersects(other):
+                arrivals += members
+            else:
+                kept.append((key, other, members))
+        joined = [other for key, other, _ in sessions if key == event.key and window.intersects(other)]
+        for other in joined:
+            window = window.cover(other)
+        sessions = [*kept, (event.key, window, arrivals)]
+    return sorted(
+        (key, window, tuple(events[i].value for i in sorted(members))) for key, window, members in sessions
+    )
+
+
+def outputs(stream: DataStream[Session], source: PushSource[Event], events: Iterable[Event]) -> list[Session]:
+    with StreamHarness(stream, source) as harness:
+        for event in events:
+            harness.process_element(event, event.at)
+        harness.process_watermark(MAX_TIMESTAMP)
+        assert harness.open_windows() == []
+        assert harness.event_timers() == []
+        return sorted(harness.take_values())
+
+
+# Timestamps near the ends of the range as well as around zero; few gaps, so that many sessions meet.
+starts = st.sampled_from([0, 0, 0, -(2**62), 2**62])
+events = st.lists(
+    st.builds(
+        lambda key, base, at, value: Event(key, base + at, value),
+        st.sampled_from("ab"),
+        starts,
+        st.integers(-30, 30),
+        st.integers(0, 99),
+    ),
+    max_size=16,
+)
+
+
+@given(events=events, gap=st.integers(1, 9))
+def test_sessions_are_components_in_order_of_arrival(events: list[Event], gap: int) -> None:
+    source = PushSource(Event)
+    windows: Windows = (
+        from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(gap)))
+    )
+    expected = components(events, [gap] * len(events))
+    assert outputs(windows.process(Show()), source, events) == expected
+    # An evictor that evicts nothing keeps the elements in another form.
+    assert outputs(windows.evictor(CountEvictor.of(1000)).process(Show()), source, events) == expected
+
+
+@given(events=events)
+def test_sessions_with_a_gap_per_element_are_components(events: list[Event]) -> None:
+    source = PushSource(Event)
+    windows: Windows = (
+        from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_dynamic_gap(gap_of))
+    )
+    expected = components(events, [1 + event.value % 7 for event in events])
+    assert outputs(windows.process(Show()), source, events) == expected
+
+
+@given(events=events, gap=st.integers(1, 9))
+def test_incremental_sessions_have_the_same_bounds_and_totals(events: list[Event], gap: int) -> None:
+    source = PushSource(Event)
+    windows: Windows = (
+        from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(gap)))
+    )
+    expected = [
+        (key, window, (sum(values),)) for key, window, values in components(events, [gap] * len(events))
+    ]
+    assert outputs(windows.aggregate(Total(), ShowTotal()), source, events) == expected
+    reduced = windows.reduce(lambda a, b: Event(a.key, a.at, a.value + b.value), Show())
+    assert outputs(reduced, source, events) == expected
+
+
+@given(events=st.lists(st.integers(0, 12), min_size=1, max_size=4), gap=st.integers(1, 4))
+def test_the_order_of_arrival_does_not_change_the_sessions(events: list[int], gap: int) -> None:
+    seen = set()
+    for order in permutations(events):
+        source = PushSource(Event)
+        windows: Windows = (
+            from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(gap)))
+        )
+        arrived = [Event("a", at, at) for at in order]
+        found = outputs(windows.process(Show()), source, arrived)
+        seen.add(tuple((window, tuple(sorted(values))) for _, window, values in found))
+    assert len(seen) == 1
+
+
+@given(events=events, gap=st.integers(1, 9), advances=st.lists(st.integers(0, 15), max_size=16))
+def test_a_watermark_that_holds_changes_nothing(events: list[Event], gap: int, advances: list[int]) -> None:
+    """Elements in order of time, each behind a watermark that promises no more than is true."""
+    ordered = sorted(events, key=lambda event: event.at)
+    source = PushSource(Event)
+    windows: Windows = (
+        from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(gap)))
+    )
+    with StreamHarness(windows.process(Show()), source) as harness:
+        for number, event in enumerate(ordered):
+            if number < len(advances):
+                harness.process_watermark(event.at - 1 - advances[number])
+            harness.process_element(event, event.at)
+        harness.process_watermark(MAX_TIMESTAMP)
+        assert harness.counter("late_records_dropped") == 0
+        assert sorted(harness.take_values()) == components(ordered, [gap] * len(ordered))

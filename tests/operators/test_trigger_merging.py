@@ -1,0 +1,157 @@
+"""The state of triggers follows windows that merge."""
+
+from __future__ import annotations
+
+import operator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.operators.streams import Event, key_of, millis
+from windrow import from_source
+from windrow.functions import AggregateFunction
+from windrow.state import AggregatingStateDescriptor, ListStateDescriptor, ReducingStateDescriptor
+from windrow.triggers import CountTrigger, MergingTrigger, OnMergeContext, TriggerContext, TriggerResult
+from windrow.windows import EventTimeSessionWindows, TimeWindow, merge_time_windows
+from windrow_runtime.testing import PushSource, StreamHarness, TriggerHarness
+
+
+class Highest(AggregateFunction[int, int, int]):
+    def create_accumulator(self) -> int:
+        return -1
+
+    def add(self, value: int, accumulator: int) -> int:
+        return max(value, accumulator)
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, a: int, b: int) -> int:
+        return max(a, b)
+
+
+class Remembering(MergingTrigger[Event, TimeWindow]):
+    """Keeps what it saw in each kind of state that merges, and notes what it knows of the window after each element."""
+
+    SEEN = ListStateDescriptor[int]("seen")
+    TOTAL = ReducingStateDescriptor[int]("total", operator.add)
+    HIGHEST = AggregatingStateDescriptor[int, int, int]("highest", Highest())
+
+    def __init__(self) -> None:
+        self.known: list[tuple[TimeWindow, list[int], int | None, int | None]] = []
+
+    def on_element(
+        self, element: Event, timestamp: int, window: TimeWindow, context: TriggerContext
+    ) -> TriggerResult:
+        # A trigger inside this one has names of its own.
+        for part in (context, context.nested("inner")):
+            part.get_state(self.SEEN).add(element.value)
+            if element.value % 2:
+                # Windows that merge need not all have the state.
+                part.get_state(self.TOTAL).add(element.value)
+            part.get_state(self.HIGHEST).add(element.value)
+        inner = context.nested("inner")
+        assert sorted(inner.get_state(self.SEEN).get()) == sorted(context.get_state(self.SEEN).get())
+        self.known.append(
+            (
+                window,
+                sorted(context.get_state(self.SEEN).get()),
+                context.get_state(self.TOTAL).get(),
+                inner.get_state(self.HIGHEST).get(),
+            )
+        )
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: TimeWindow, context: TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, context: TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: TimeWindow, context: OnMergeContext) -> None:
+        for part in (context, context.nested("inner")):
+            part.merge_partitioned_state(self.SEEN)
+            part.merge_partitioned_state(self.TOTAL)
+            part.merge_partitioned_state(self.HIGHEST)
+
+    def clear(self, window: TimeWindow, context: TriggerContext) -> None:
+        for part in (context, context.nested("inner")):
+            part.get_state(self.SEEN).clear()
+            part.get_state(self.TOTAL).clear()
+            part.get_state(self.HIGHEST).clear()
+
+
+events = st.lists(
+    st.builds(Event, st.just("a"), st.integers(0, 60), st.integers(0, 99)), min_size=1, max_size=16
+)
+
+
+def session_of(events: list[Event], gap: int) -> tuple[TimeWindow, list[Event]]:
+    """The session of the last event, and the events in it in order of arrival."""
+    opened = [TimeWindow(event.at, event.at + gap) for event in events]
+    window = opened[-1]
+    for merge in merge_time_windows(opened):
+        if opened[-1] in merge.sources:
+            window = merge.result
+    return window, [event for event in events if window.start <= event.at < window.end]
+
+
+@given(events=events, gap=st.integers(1, 8))
+def test_state_of_every_kind_merges(events: list[Event], gap: int) -> None:
+    source = PushSource(Event)
+    trigger = Remembering()
+    stream = (
+        from_source(source)
+        .key_by(key_of)
+        .window(EventTimeSessionWindows.with_gap(millis(gap)))
+        .trigger(trigger)
+        .reduce(lambda a, b: a)
+    )
+    with StreamHarness(stream, source) as harness:
+        for number, event in enumerate(events, start=1):
+            harness.process_element(event, event.at)
+            window, members = session_of(events[:number], gap)
+            values = sorted(member.value for member in members)
+            odd = [value for value in values if value % 2]
+            assert trigger.known[-1] == (window, values, sum(odd) if odd else None, max(values))
+
+
+@given(events=events, gap=st.integers(1, 8), every=st.integers(1, 5))
+def test_counts_add_up(events: list[Event], gap: int, every: int) -> None:
+    source = PushSource(Event)
+    stream = (
+        from_source(source)
+        .key_by(key_of)
+        .window(EventTimeSessionWindows.with_gap(millis(gap)))
+        .trigger(CountTrigger.of(every))
+        .reduce(lambda a, b: Event(a.key, a.at, a.value + b.value))
+    )
+    # The model counts per element: a firing takes the counts of all elements of the session so far.
+    counted: list[Event] = []
+    with StreamHarness(stream, source) as harness:
+        for number, event in enumerate(events, start=1):
+            harness.process_element(event, event.at)
+            counted.append(event)
+            _, members = session_of(events[:number], gap)
+            waiting = [other for other in counted if any(other is member for member in members)]
+            fires = len(waiting) >= every
+            if fires:
+                counted = [other for other in counted if not any(other is member for member in members)]
+            expected = [sum(member.value for member in members)] if fires else []
+            assert [result.value for result in harness.take_values()] == expected
+
+
+@given(counts=st.lists(st.integers(0, 3), min_size=1, max_size=5))
+def test_merged_state_moves_and_nothing_stays(counts: list[int]) -> None:
+    harness = TriggerHarness(CountTrigger.of(100))
+    windows = [TimeWindow(10 * number, 10 * number + 10) for number in range(len(counts))]
+    for window, count in zip(windows, counts, strict=True):
+        for _ in range(count):
+            harness.process_element("element", None, window)
+    into = TimeWindow(0, 10 * len(counts))
+    if into in windows:
+        return
+    harness.merge(windows, into)
+    assert harness.state_windows == ([into] if any(counts) else [])
+    answers = [harness.process_element("element", None, into) for _ in range(100 - sum(counts))]
+    assert answers == [TriggerResult.CONTINUE] * (99 - sum(counts)) + [TriggerResult.FIRE]

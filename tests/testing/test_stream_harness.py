@@ -1,0 +1,145 @@
+"""The harness that drives a stream: what goes in, what can be asked, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.operators.streams import Event, key_of, millis
+from windrow import DataStream, OutputTag, from_collection, from_source
+from windrow.errors import InvalidArgumentError
+from windrow.evictors import TimestampedValue
+from windrow.time import MIN_TIMESTAMP
+from windrow.triggers import CountTrigger
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindow,
+    GlobalWindows,
+    TimeWindow,
+    TumblingEventTimeWindows,
+)
+from windrow_runtime.testing import OpenWindow, PendingTimer, PushSource, StreamHarness
+
+LATE = OutputTag("late", Event)
+
+
+def add(a: Event, b: Event) -> Event:
+    return Event(a.key, a.at, a.value + b.value)
+
+
+def sums(source: PushSource[Event], name: str = "sums") -> DataStream[Event]:
+    windows = from_source(source).key_by(key_of).window(TumblingEventTimeWindows.of(millis(10)))
+    return windows.allowed_lateness(millis(5)).side_output_late_data(LATE).reduce(add, name=name)
+
+
+def test_outputs_are_handed_out_once() -> None:
+    source = PushSource(Event)
+    with StreamHarness(sums(source), source) as harness:
+        harness.process_element(Event("a", 1, 1), timestamp=1)
+        harness.process_element(Event("a", 2, 2), timestamp=2)
+        harness.process_watermark(9)
+        assert harness.take_output() == [TimestampedValue(Event("a", 1, 3), 9)]
+        assert harness.take_output() == []
+        harness.process_element(Event("a", 3, 4), timestamp=3)
+        assert harness.take_values() == [Event("a", 1, 7)]
+        harness.process_watermark(14)
+        harness.process_element(Event("a", 4, 8), timestamp=4)
+        assert harness.take_side_output(LATE) == [TimestampedValue(Event("a", 4, 8), 4)]
+        assert harness.take_side_output(LATE) == []
+
+
+def test_time_stands_still_unless_it_is_moved_and_never_goes_back() -> None:
+    source = PushSource(Event)
+    with StreamHarness(sums(source), source) as harness:
+        assert (harness.current_watermark, harness.current_processing_time) == (MIN_TIMESTAMP, MIN_TIMESTAMP)
+        harness.process_watermark(9)
+        harness.process_watermark(4)
+        harness.set_processing_time(7)
+        harness.set_processing_time(3)
+        assert (harness.current_watermark, harness.current_processing_time) == (9, 7)
+
+
+def test_open_windows_and_timers_are_told_by_step() -> None:
+    source = PushSource(Event)
+    stream = sums(source)
+    (step,) = (f"harness.3.{name}" for name in ["sums"])
+    with StreamHarness(stream, source) as harness:
+        harness.process_element(Event("a", 1, 1), timestamp=1)
+        harness.process_element(Event("b", 25, 1), timestamp=25)
+        first, second = TimeWindow(0, 10), TimeWindow(20, 30)
+        assert harness.open_windows() == [OpenWindow(step, "a", first), OpenWindow(step, "b", second)]
+        assert harness.event_timers() == [
+            PendingTimer(step, "a", first, 9),
+            PendingTimer(step, "a", first, 14),
+            PendingTimer(step, "b", second, 29),
+            PendingTimer(step, "b", second, 34),
+        ]
+        assert harness.processing_timers() == []
+
+
+def test_without_keys_the_key_is_none() -> None:
+    source = PushSource(Event)
+    stream = from_source(source).window_all(GlobalWindows.create()).trigger(CountTrigger.of(2)).reduce(add)
+    with StreamHarness(stream, source) as harness:
+        harness.process_element(Event("a", 0, 1))
+        ((step, key, window),) = ((w.step, w.key, w.window) for w in harness.open_windows())
+        assert (step, key, window) == ("harness.2.window", None, GlobalWindow())
+        harness.process_element(Event("b", 0, 2))
+        assert harness.take_values() == [Event("a", 0, 3)]
+
+
+def test_a_snapshot_keeps_contents_timers_counters_and_outputs() -> None:
+    source = PushSource(Event)
+    windows = from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(5)))
+    stream = windows.reduce(add)
+    with StreamHarness(stream, source) as harness:
+        harness.process_element(Event("a", 1, 1), timestamp=1)
+        harness.process_watermark(5)
+        harness.process_element(Event("a", 0, 1), timestamp=0)
+        harness.process_element(Event("a", 8, 2), timestamp=8)
+        before = (harness.open_windows(), harness.event_timers(), harness.counter("late_records_dropped"))
+        assert before[2] == 1
+        harness.snapshot_restore()
+        assert (
+            harness.open_windows(),
+            harness.event_timers(),
+            harness.counter("late_records_dropped"),
+        ) == before
+        assert harness.take_values() == [Event("a", 1, 1)]
+        # The restored step knows the watermark: this element is late, and that one joins.
+        harness.process_element(Event("a", 0, 1), timestamp=0)
+        assert harness.counter("late_records_dropped") == 2
+        harness.process_element(Event("a", 10, 4), timestamp=10)
+        harness.process_watermark(14)
+        assert harness.take_values() == [Event("a", 8, 6)]
+
+
+def test_several_sources_and_streams() -> None:
+    left, right = PushSource(Event), PushSource[int]()
+    lefts = from_source(left).map(lambda event: event.value)
+    joined = lefts.union(from_source(right))
+    with StreamHarness(joined, left, also=(lefts,)) as harness:
+        harness.process_element(Event("a", 0, 1))
+        harness.process_element(2, source=right)
+        assert harness.take_values() == [1, 2]
+        assert [element.value for element in harness.take(lefts)] == [1]
+        with pytest.raises(InvalidArgumentError, match="expected: also="):
+            harness.take(from_source(right))
+        with pytest.raises(InvalidArgumentError, match="the source is not part of the stream"):
+            harness.process_element(Event("a", 0, 1), source=PushSource(Event))
+
+
+def test_the_source_must_be_clear() -> None:
+    left, right = PushSource(Event), PushSource(Event)
+    both = from_source(left).union(from_source(right))
+    with pytest.raises(InvalidArgumentError, match="must know which source to push into"):
+        StreamHarness(both)
+    with StreamHarness[Event, Event](from_source(left)) as harness:
+        harness.process_element(Event("a", 0, 1))
+        assert harness.take_values() == [Event("a", 0, 1)]
+
+
+def test_a_source_of_the_program_may_be_pushed_into() -> None:
+    stream = from_collection([1, 2]).map(lambda number: number * 2)
+    with StreamHarness[int, int](stream) as harness:
+        harness.process_element(5)
+        assert harness.take_values() == [10]
