@@ -127,12 +127,20 @@ def test_fast_forms_equal_the_general_operator(
     fast = run(pipeline, stream, fast=True)
     general = run(pipeline, stream, fast=False)
     assert fast == general
+    assert run(pipeline, stream, fast=True, alternate=True) == general
 
 
 def run(
-    pipeline: Pipeline, stream: list[tuple[int, list[tuple[str, int, int]], bool]], *, fast: bool
+    pipeline: Pipeline,
+    stream: list[tuple[int, list[tuple[str, int, int]], bool]],
+    *,
+    fast: bool,
+    alternate: bool = False,
 ) -> list[tuple[str, Counter[str]]]:
-    """What each sink took in each round, and how many timers and windows were left."""
+    """What each sink took in each round, and which timers and windows were left.
+
+    With ``alternate`` the form changes at each snapshot.
+    """
     topology = Topology(pipeline.steps)
     execution = Execution(topology, fast=fast)
     (step,) = topology.keyed
@@ -154,10 +162,12 @@ def run(
             taken = execution.sinks[identifier]
             seen.append((identifier, Counter(map(repr, zip(taken.values, taken.timestamps, strict=True)))))
         execution.sinks.clear()
-        state = execution.operators[step.id].state
-        seen.append((f"timers after {number}", Counter(map(repr, state.event_timers))))
+        operator = execution.operators[step.id]
+        seen.append((f"timers after {number}", Counter(map(repr, operator.pending_event_timers()))))
+        seen.append((f"windows after {number}", Counter(map(repr, operator.open_windows()))))
         if cut:
             snapshot = execution.snapshot()
+            fast = fast != alternate
             execution = Execution(topology, fast=fast)
             execution.restore(snapshot)
             for operator in execution.operators.values():

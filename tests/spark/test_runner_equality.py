@@ -343,7 +343,7 @@ def rolling(outputs: Outputs, keyed: KeyedStream[Event, str]) -> None:
     outputs.add("odd", alarms.get_side_output(odd))
     outputs.add(
         "windows of alarms",
-        alarms.key_by(lambda alarm: alarm[1])
+        alarms.key_by(lambda alarm: alarm[0])
         .window(TumblingEventTimeWindows.of(millis(100)))
         .process(Seen()),
     )
@@ -360,7 +360,7 @@ def functions(outputs: Outputs, stream: DataStream[Event]) -> None:
 
 def test_every_kind_of_step(spark: SparkSession) -> None:
     outputs = Outputs()
-    first = from_source(CollectionSource(events(1, 140, -1_400), Event, batch_size=20))
+    first = from_source(CollectionSource(events(1, 140, -1_400), Event, batch_size=28))
     second = from_source(CollectionSource(events(2, 60, -1_100), Event, batch_size=15))
     # One timestamp step for both sources: their watermark is the highest of either.
     stream = timed(first.union(second))

@@ -1,15 +1,14 @@
-"""Loops for common shapes of windows, over the same state as the general operator.
+"""Loops for common shapes of windows, beside the general operator.
 
-A step in one of these shapes keeps its state as the general operator does, so an element that needs more than the loop
-(a new session that merges, a window that has fired, a late element) is handed to the general operator, and a snapshot
-of one form continues in the other. What the loop leaves out is work that would change nothing: asking a trigger that
-says continue, setting timers that are set.
+An element that needs more than the loop (a new session that merges, a window that has fired, a late element) is handed
+to the general operator, and a snapshot of one form continues in the other. What the loop leaves out is work that would
+change nothing: asking a trigger that says continue, setting timers that are set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, Final
 
 from windrow.errors import WindrowError
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
@@ -24,12 +23,16 @@ from windrow.windows import (
     WindowStagger,
 )
 from windrow_runtime.operators.contents import contents_for
-from windrow_runtime.operators.state import NOTHING, KeyState, WindowEntry
+from windrow_runtime.operators.operator import Output
+from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.window_operator import WindowOperator
 
 __all__ = ["SessionLoopOperator", "SlidingLoopOperator", "TumblingLoopOperator", "fast_form"]
 
 # Any in this module: elements and accumulators of every type.
+
+_NO_ROWS: Final[dict[Hashable, Any]] = {}
+"""The table of a window that nobody is in; never written to."""
 
 
 def fast_form(node: WindowNode) -> type[WindowOperator] | None:
@@ -48,63 +51,121 @@ def fast_form(node: WindowNode) -> type[WindowOperator] | None:
     return None
 
 
-def _adder(node: WindowNode) -> Callable[[Any, Any], Any]:
-    """Adds an element (second) to contents that are there (first)."""
-    spec = node.function
-    if isinstance(spec, ReduceSpec):
-        return spec.reduce
-    assert isinstance(spec, AggregateSpec)
-    add = spec.aggregate.add
-    return lambda contents, value: add(value, contents)
+class _TableOperator(WindowOperator):
+    """Windows of one size with a reduce or an aggregate and the default trigger: contents by window, then by key.
+
+    A window that has not fired is a row of a table: one dictionary of contents, and no entry or timer for each key. It
+    becomes entries of the general operator when it fires and lateness keeps it alive.
+    """
+
+    def __init__(self, step: Step, node: WindowNode, size: int) -> None:
+        super().__init__(step, node)
+        self._size = size
+        spec = node.function
+        self._reduce = spec.reduce if isinstance(spec, ReduceSpec) else None
+        self._aggregate = spec.aggregate if isinstance(spec, AggregateSpec) else None
+
+    def _first(self, value: Any) -> Any:
+        """The contents of a window with one element."""
+        if self._aggregate is None:
+            return value
+        return self._aggregate.add(value, self._aggregate.create_accumulator())
+
+    @property
+    def keeps_tables(self) -> bool:
+        return True
+
+    def bind(self, state: OperatorState, output: Output) -> None:
+        super().bind(state, output)
+        state.table_size = self._size
+
+    def _add(
+        self, key: Hashable, key_state: KeyState, window: Any, value: Any, timestamp: int | None, stamp: int
+    ) -> None:
+        if window.end - 1 <= self.current_watermark or window in key_state.windows:
+            # A window that fired and is kept for late elements, or one from a snapshot of the general operator.
+            super()._add(key, key_state, window, value, timestamp, stamp)
+            return
+        tables = self.state.tables
+        held = tables.get(window.start, _NO_ROWS).get(key, NOTHING)
+        contents = self.contents.add(held, value, timestamp, 0)
+        tables.setdefault(window.start, {})[key] = contents
+
+    def advance_watermark(self, watermark: int) -> None:
+        self.current_watermark = watermark = max(watermark, self.current_watermark)
+        tables = self.state.tables
+        reach = self._size - 1
+        for start in sorted(start for start in tables if start + reach <= watermark):
+            # Cleanup timers of windows that fired before come in between, in order of time.
+            self.fire_event_timers(start + reach)
+            self._fire_table(TimeWindow(start, start + self._size), tables.pop(start))
+        self.fire_event_timers(watermark)
+
+    def _fire_table(self, window: TimeWindow, table: dict[Hashable, Any]) -> None:
+        key: Hashable = None
+        try:
+            if self.process is None and not self.lateness:
+                collect = self.output.collect
+                timestamp = window.end - 1
+                result = self._aggregate.get_result if self._aggregate is not None else None
+                for key, contents in table.items():  # noqa: B007  the error names the key
+                    collect(contents if result is None else result(contents), timestamp)
+                return
+            for key, contents in table.items():
+                self._fire_row(key, window, contents)
+        except WindrowError as error:
+            raise error.at(self.step.where) from error.__cause__
+        except Exception as error:
+            raise self._failed(error, f"key {key!r}, window {window}") from error
+
+    def _fire_row(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
+        if self.cleanup_time(window) > window.max_timestamp():
+            self.open_entry(key, window, contents)
+            key_state = self.state.keys[key]
+            self._fire(key, key_state, window, key_state.windows[window])
+            return
+        key_state = self.state.keys.get(key) or KeyState()
+        entry = WindowEntry(contents)
+        self._fire(key, key_state, window, entry)
+        self._clear(key, key_state, window, entry)
+        self._keep(key, key_state, window, entry)
+
+    def pending_event_timers(self) -> Iterator[tuple[Hashable, Any, int]]:
+        yield from super().pending_event_timers()
+        for start, table in self.state.tables.items():
+            window = TimeWindow(start, start + self._size)
+            times = {window.end - 1, self.cleanup_time(window)}
+            for key in table:
+                yield from (
+                    (key, window, time) for time in times if time < MAX_TIMESTAMP or time == window.end - 1
+                )
+
+    def open_windows(self) -> Iterator[tuple[Hashable, Any]]:
+        yield from super().open_windows()
+        for start, table in self.state.tables.items():
+            yield from ((key, TimeWindow(start, start + self._size)) for key in table)
 
 
-class _IncrementalLoop(WindowOperator):
-    """What the loops of windows with fixed bounds share: making the entry of a window that is not there yet."""
+class TumblingLoopOperator(_TableOperator):
+    """Tumbling windows in event time with a reduce or an aggregate and the default trigger."""
 
     def __init__(self, step: Step, node: WindowNode) -> None:
-        super().__init__(step, node)
-        self._fold = _adder(node)
-
-    def _open_entry(self, key: Hashable, window: TimeWindow, value: Any) -> WindowEntry:
-        """The entry of a window that has not fired yet, with its first element in it and its timers set."""
-        keys = self.state.keys
-        key_state = keys.get(key)
-        if key_state is None:
-            key_state = keys[key] = KeyState()
-        entry = key_state.windows.get(window)
-        if entry is not None and entry.contents is not NOTHING:
-            entry.contents = self._fold(entry.contents, value)
-            return entry
-        # The user's function comes first: if it raises, nothing has changed.
-        contents = self.contents.add(NOTHING, value, None, 0)
-        if entry is None:
-            entry = key_state.windows[window] = WindowEntry()
-        entry.contents = contents
-        register = self.state.event_timers.register
-        end = window.end - 1
-        register(key, window, end)
-        cleanup = end + self.lateness
-        if cleanup != end and cleanup < MAX_TIMESTAMP:
-            register(key, window, cleanup)
-        return entry
-
-
-class TumblingLoopOperator(_IncrementalLoop):
-    """Tumbling windows in event time with a reduce or an aggregate and the default trigger."""
+        assert isinstance(node.assigner, TumblingEventTimeWindows)
+        super().__init__(step, node, node.assigner.size)
+        self._offset = node.assigner.offset
 
     def process_batch(
         self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
     ) -> None:
-        assigner = self.assigner
-        assert isinstance(assigner, TumblingEventTimeWindows)
-        size = assigner.size
-        offset = assigner.offset
+        size = self._size
+        offset = self._offset
         # Windows that start here or later have not fired; what comes for others is the general operator's.
         open_from = self.current_watermark - size + 2
-        spec = self.function
-        entries: dict[int, dict[Hashable, WindowEntry]] = {}
-        add = spec.aggregate.add if isinstance(spec, AggregateSpec) else None
-        reduce = spec.reduce if isinstance(spec, ReduceSpec) else None
+        tables = self.state.tables
+        held = self.state.keys
+        add = self._aggregate.add if self._aggregate is not None else None
+        reduce = self._reduce
+        begin = self._first
         key: Hashable = None
         value: Any = None
         try:
@@ -116,37 +177,44 @@ class TumblingLoopOperator(_IncrementalLoop):
                 if start < open_from:
                     self.process_element(key, value, timestamp)
                     continue
-                of_window = entries.get(start)
-                if of_window is None:
-                    of_window = entries[start] = {}
-                entry = of_window.get(key)
-                if entry is None:
-                    of_window[key] = self._open_entry(key, TimeWindow(start, start + size), value)
+                table = tables.get(start, _NO_ROWS)
+                contents = table.get(key, NOTHING)
+                if contents is NOTHING:
+                    # The first element of a window, and of a key that has state elsewhere, goes the general way.
+                    if table is _NO_ROWS or key in held:
+                        self.process_element(key, value, timestamp)
+                    else:
+                        table[key] = begin(value)
                 elif add is not None:
-                    entry.contents = add(value, entry.contents)
+                    table[key] = add(value, contents)
                 elif reduce is not None:
-                    entry.contents = reduce(entry.contents, value)
+                    table[key] = reduce(contents, value)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
             raise self._failed(error, f"key {key!r}, element {value!r:.200}") from error
 
 
-class SlidingLoopOperator(_IncrementalLoop):
+class SlidingLoopOperator(_TableOperator):
     """Sliding windows in event time with a reduce or an aggregate and the default trigger."""
+
+    def __init__(self, step: Step, node: WindowNode) -> None:
+        assert isinstance(node.assigner, SlidingEventTimeWindows)
+        super().__init__(step, node, node.assigner.size)
+        self._slide = node.assigner.slide
+        self._offset = node.assigner.offset
 
     def process_batch(
         self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
     ) -> None:
-        assigner = self.assigner
-        assert isinstance(assigner, SlidingEventTimeWindows)
-        size, slide, offset = assigner.size, assigner.slide, assigner.offset
+        size, slide, offset = self._size, self._slide, self._offset
         open_from = self.current_watermark - size + 2
         reach = (size - 1) // slide * slide
-        fold = self._fold
-        # For each start of a slide, the windows that hold the timestamps in it, the latest first.
-        windows: dict[int, list[TimeWindow]] = {}
-        entries: dict[TimeWindow, dict[Hashable, WindowEntry]] = {}
+        tables = self.state.tables
+        held = self.state.keys
+        add = self._aggregate.add if self._aggregate is not None else None
+        reduce = self._reduce
+        begin = self._first
         key: Hashable = None
         value: Any = None
         try:
@@ -155,26 +223,21 @@ class SlidingLoopOperator(_IncrementalLoop):
                     self.process_element(key, value, timestamp)
                     continue
                 last = timestamp - (timestamp - offset) % slide
-                if last - reach < open_from:
-                    # The earliest window that may hold it has fired.
+                if last - reach < open_from or key in held:
+                    # The earliest window that may hold it has fired, or the key has state elsewhere.
                     self.process_element(key, value, timestamp)
                     continue
-                held_by = windows.get(last)
-                if held_by is None:
-                    held_by = windows[last] = [
-                        TimeWindow(start, start + size) for start in range(last, last - size, -slide)
-                    ]
-                for window in held_by:
-                    if timestamp >= window.end:
-                        continue
-                    of_window = entries.get(window)
-                    if of_window is None:
-                        of_window = entries[window] = {}
-                    entry = of_window.get(key)
-                    if entry is None:
-                        of_window[key] = self._open_entry(key, window, value)
-                    else:
-                        entry.contents = fold(entry.contents, value)
+                for start in range(last, timestamp - size, -slide):
+                    table = tables.get(start, _NO_ROWS)
+                    contents = table.get(key, NOTHING)
+                    if contents is NOTHING:
+                        if table is _NO_ROWS:
+                            table = tables[start] = {}
+                        table[key] = begin(value)
+                    elif add is not None:
+                        table[key] = add(value, contents)
+                    elif reduce is not None:
+                        table[key] = reduce(contents, value)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Protocol
 
 from windrow.functions import RuntimeContext
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.metrics import Metrics
-from windrow_runtime.operators.state import OperatorState
+from windrow_runtime.operators.state import NOTHING, OperatorState
 
 __all__ = ["KeyedOperator", "Output"]
 
@@ -81,9 +81,24 @@ class KeyedOperator(ABC):
         Timers that are set while others fire, and that are due, fire too.
         """
         self.current_watermark = watermark = max(watermark, self.current_watermark)
+        self.fire_event_timers(watermark)
+
+    def fire_event_timers(self, until: int) -> None:
+        """Fire the timers in event time at or before ``until``, under the watermark as it is."""
         pop_due = self.state.event_timers.pop_due
-        while (due := pop_due(watermark)) is not None:
+        while (due := pop_due(until)) is not None:
             self.on_event_timer(*due)
+
+    def pending_event_timers(self) -> Iterator[tuple[Hashable, Any, int]]:
+        """Key, namespace and time of every timer that waits for the watermark."""
+        return iter(self.state.event_timers)
+
+    def open_windows(self) -> Iterator[tuple[Hashable, Any]]:
+        """Key and window of every window that holds elements."""
+        for key, key_state in self.state.keys.items():
+            for window, entry in key_state.windows.items():
+                if entry.contents is not NOTHING:
+                    yield key, window
 
     def advance_processing_time(self, now: int) -> None:
         """Set the clock, which never falls, and fire the timers that are due, in order of their time."""

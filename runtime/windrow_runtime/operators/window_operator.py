@@ -19,6 +19,7 @@ from windrow.triggers import MergingTrigger
 from windrow.windows import (
     MergingWindowAssigner,
     SessionWindows,
+    TimeWindow,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
     WindowAssigner,
@@ -82,6 +83,8 @@ class WindowOperator(KeyedOperator):
 
     def bind(self, state: OperatorState, output: Output) -> None:
         super().bind(state, output)
+        if state.tables and not self.keeps_tables:
+            self._take_from_tables()
         if self._staggered is not None:
             self._staggered.shift = state.shared.get("shift")
 
@@ -92,6 +95,29 @@ class WindowOperator(KeyedOperator):
     def close(self) -> None:
         for function in self._rich:
             function.close()
+
+    @property
+    def keeps_tables(self) -> bool:
+        """Whether this form works on :attr:`OperatorState.tables` itself."""
+        return False
+
+    def _take_from_tables(self) -> None:
+        """Make entries and timers of the windows that a faster form kept in tables."""
+        state = self.state
+        for start in sorted(state.tables):
+            window = TimeWindow(start, start + state.table_size)
+            for key, contents in state.tables[start].items():
+                self.open_entry(key, window, contents)
+                state.event_timers.register(key, window, window.end - 1)
+        state.tables = {}
+
+    def open_entry(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
+        """Give ``key`` a window with ``contents``, which is cleaned up in its time."""
+        key_state = self.state.keys.get(key)
+        if key_state is None:
+            key_state = self.state.keys[key] = KeyState()
+        key_state.windows[window] = WindowEntry(contents)
+        self._register_cleanup(key, window)
 
     # Elements
 

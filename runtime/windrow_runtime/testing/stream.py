@@ -20,7 +20,6 @@ from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.local.execution import Chunk, Execution
 from windrow_runtime.operators.process_operator import TtlTimer
-from windrow_runtime.operators.state import NOTHING
 from windrow_runtime.operators.topology import Port, Topology
 
 __all__ = ["OpenWindow", "PendingTimer", "PushSource", "StreamHarness"]
@@ -252,27 +251,31 @@ class StreamHarness(Generic[T, R]):
         return [
             OpenWindow(identifier, key, window)
             for identifier, operator in self._execution.operators.items()
-            for key, key_state in operator.state.keys.items()
-            for window, entry in key_state.windows.items()
-            if entry.contents is not NOTHING
+            for key, window in operator.open_windows()
         ]
 
     def event_timers(self) -> list[PendingTimer]:
         """The timers that wait for the watermark, cleanup timers included, in order of time."""
-        return self._timers("event_timers")
+        return sorted(
+            (
+                PendingTimer(identifier, key, window, time)
+                for identifier, operator in self._execution.operators.items()
+                for key, window, time in operator.pending_event_timers()
+            ),
+            key=_due,
+        )
 
     def processing_timers(self) -> list[PendingTimer]:
         """The timers that wait for the clock, cleanup timers included, in order of time."""
-        return self._timers("processing_timers")
-
-    def _timers(self, domain: str) -> list[PendingTimer]:
-        timers = [
-            PendingTimer(identifier, key, window, time)
-            for identifier, operator in self._execution.operators.items()
-            for key, window, time in getattr(operator.state, domain)
-            if not isinstance(window, TtlTimer)
-        ]
-        return sorted(timers, key=_due)
+        return sorted(
+            (
+                PendingTimer(identifier, key, window, time)
+                for identifier, operator in self._execution.operators.items()
+                for key, window, time in operator.state.processing_timers
+                if not isinstance(window, TtlTimer)
+            ),
+            key=_due,
+        )
 
     # The life of the harness
 
