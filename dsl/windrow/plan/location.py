@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from types import FrameType
 
@@ -24,4 +25,4 @@ def caller_location() -> Location | None:
 
 
 def _package_path() -> str:
-    return windrow.__path__[0]
+    return windrow.__path__[0] + os.sep

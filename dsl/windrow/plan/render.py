@@ -16,9 +16,10 @@ __all__ = ["render_text"]
 def render_text(name: str, steps: Sequence[Step]) -> str:
     """A line a step: its number, name, inputs, what it does, and the type of its output."""
     lines = [f"pipeline {name}"]
+    numbers = {step.id: step.index for step in steps}
     width = max((len(_title(step)) for step in steps), default=0)
     for step in steps:
-        inputs = ", ".join(identifier.split(".")[-2] for identifier in step.inputs)
+        inputs = ", ".join(str(numbers[identifier]) for identifier in step.inputs)
         arrow = f"<- {inputs}" if inputs else ""
         line = f"  {_title(step):<{width}}  {arrow:<8} {step.node.describe()}"
         if step.node.element_type is not None and step.node.kind not in ("sink", "returns"):

@@ -55,17 +55,26 @@ def _base_argument(kind: type, base: type, position: int) -> object | None:
         arguments = typing.get_args(generic)
         if origin is base:
             return arguments[position] if position < len(arguments) else None
-        found = _base_argument(origin, base, position)
-        if isinstance(found, TypeVar):
-            parameters = list(getattr(origin, "__parameters__", ()))
-            if found in parameters and parameters.index(found) < len(arguments):
-                argument: object = arguments[parameters.index(found)]
-                return argument
-        return found
+        parameters = getattr(origin, "__parameters__", ())
+        return _substituted(
+            _base_argument(origin, base, position), dict(zip(parameters, arguments, strict=False))
+        )
     for parent in kind.__bases__:
         if issubclass(parent, base) and parent is not base:
             return _base_argument(parent, base, position)
     return None
+
+
+def _substituted(kind: object | None, arguments: dict[object, object]) -> object | None:
+    """``kind`` with its type variables replaced, at whatever depth they stand."""
+    if isinstance(kind, TypeVar):
+        return arguments.get(kind, kind)
+    parameters = getattr(kind, "__parameters__", ()) if typing.get_args(kind) else ()
+    if not parameters:
+        return kind
+    generic: Any = kind  # an alias or a union; typing has no type for what can be subscripted
+    filled: object = generic[tuple(arguments.get(parameter, parameter) for parameter in parameters)]
+    return filled
 
 
 def _target(function: object) -> object:
@@ -94,13 +103,9 @@ def _hints(function: object) -> dict[str, object]:
 
 
 def _definite(kind: object | None) -> object | None:
-    if kind is None or kind is Any or isinstance(kind, TypeVar):
-        return None
-    if any(_definite(argument) is None for argument in typing.get_args(kind) if _is_type(argument)):
-        return None
-    return kind
+    return None if kind is None or _is_open(kind) else kind
 
 
-def _is_type(argument: object) -> bool:
-    # NoneType in Optional, Ellipsis in tuple[X, ...], and the values of Literal are no open questions.
-    return argument is Any or isinstance(argument, TypeVar)
+def _is_open(kind: object) -> bool:
+    """Whether a type has a type variable or Any in it, at whatever depth."""
+    return kind is Any or isinstance(kind, TypeVar) or any(map(_is_open, typing.get_args(kind)))
