@@ -117,6 +117,21 @@ class InvalidArgumentError(WindrowError, ValueError):
     """An argument has a value that cannot be meant: a size of zero, an offset beyond the size."""
 
 
+def require_callable(given: object, what: str, expected: str) -> None:
+    """Refuse what cannot be called.
+
+    Args:
+        given: The argument.
+        what: What it is, such as ``the delta of a delta trigger``.
+        expected: What it takes and gives.
+
+    Raises:
+        InvalidArgumentError: If it cannot be called.
+    """
+    if not callable(given):
+        raise InvalidArgumentError(f"{what} must be a function", given=given, expected=expected)
+
+
 class UnsupportedOperationError(WindrowError):
     """An operation that the model does not have: a merge behind the watermark, per-window state while merging."""
 

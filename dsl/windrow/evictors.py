@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, require_callable
 from windrow.time import duration_millis
 from windrow.windows.window import Window
 
@@ -203,6 +203,7 @@ class DeltaEvictor(_OneSided[T_contra]):
         self, threshold: float, delta: Callable[[T_contra, T_contra], float], do_evict_after: bool
     ) -> None:
         super().__init__(do_evict_after)
+        require_callable(delta, "the delta of a delta evictor", "a callable of (element, last element)")
         self.threshold = threshold
         self._delta = delta
 

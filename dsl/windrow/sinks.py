@@ -130,6 +130,12 @@ class WriterSink(Sink[T_contra]):
 
     # Any: the DataFrame and the DataStreamWriter are Spark's; the language does not import Spark.
     def __init__(self, configure: Callable[[Any], Any]) -> None:
+        if not callable(configure):
+            raise InvalidArgumentError(
+                "a writer sink needs a function",
+                given=configure,
+                expected="a callable that takes a DataFrame and gives a DataStreamWriter",
+            )
         self.configure = configure
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from os import PathLike, fspath
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, overload
 
 from typing_extensions import TypeForm
 
@@ -84,13 +84,23 @@ class CollectionSource(Source[T]):
         batch_size: How many elements make a batch; by default all are in one.
     """
 
+    @overload
+    def __init__(self, elements: Iterable[T], *, batch_size: int | None = None) -> None: ...
+    @overload
+    def __init__(
+        self, elements: Iterable[T], element_type: TypeForm[T], *, batch_size: int | None = None
+    ) -> None: ...
     def __init__(
         self,
         elements: Iterable[T],
-        element_type: TypeForm[T] | None = None,
+        element_type: object | None = None,
         *,
         batch_size: int | None = None,
     ) -> None:
+        if not isinstance(elements, Iterable):
+            raise InvalidArgumentError(
+                "a collection source needs elements", given=elements, expected="an iterable, such as a list"
+            )
         self.elements: tuple[T, ...] = tuple(elements)
         if batch_size is not None and batch_size < 1:
             raise InvalidArgumentError(
@@ -145,6 +155,8 @@ class FileSource(Source[T]):
             raise InvalidArgumentError(
                 "files_per_batch must be positive", given=files_per_batch, expected="an int >= 1"
             )
+        if not isinstance(path, (str, PathLike)):
+            raise InvalidArgumentError("files are read from a path", given=path, expected="a str or a Path")
         self.path = fspath(path)
         self.record_type = record_type
         self.files_per_batch = files_per_batch

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar, overload
 
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.aggregate import AggregateFunction
 from windrow.time import positive_millis
 
@@ -244,6 +244,10 @@ class ReducingStateDescriptor(MergingStateDescriptor, Generic[V]):
     """
 
     reduce_function: Callable[[V, V], V]
+
+    def __post_init__(self) -> None:
+        StateDescriptor.__post_init__(self)
+        require_callable(self.reduce_function, "the reduce function of state", "a callable of two values")
 
 
 @dataclass(frozen=True)

@@ -137,6 +137,15 @@ class DataStream(Generic[T]):
 
     def union(self, *others: DataStream[T]) -> DataStream[T]:
         """This stream and others of the same type as one. Its watermark is the lowest of theirs."""
+        for other in others:
+            if not isinstance(other, DataStream):
+                raise InvalidArgumentError(
+                    "a union is made of streams",
+                    given=other,
+                    expected="a DataStream",
+                    where=caller_location(),
+                    hint="bring streams together before key_by",
+                )
         types = {repr(stream.element_type) for stream in (self, *others)}
         return DataStream(
             UnionNode(
@@ -188,7 +197,11 @@ class DataStream(Generic[T]):
             )
         )
 
-    def key_by(self, selector: Callable[[T], K], key_type: TypeForm[K] | None = None) -> KeyedStream[T, K]:
+    @overload
+    def key_by(self, selector: Callable[[T], K]) -> KeyedStream[T, K]: ...
+    @overload
+    def key_by(self, selector: Callable[[T], K], key_type: TypeForm[K]) -> KeyedStream[T, K]: ...
+    def key_by(self, selector: Callable[[T], K], key_type: object | None = None) -> KeyedStream[T, K]:
         """Split the stream by key.
 
         Args:
@@ -225,16 +238,21 @@ class DataStream(Generic[T]):
 
     def count_window_all(self, size: int, slide: int | None = None) -> AllWindowedStream[T, GlobalWindow]:
         """Windows of ``size`` elements over the whole stream; see :meth:`KeyedStream.count_window`."""
+        _check_count_window(size, slide)
         windows: AllWindowedStream[T, GlobalWindow] = self.window_all(GlobalWindows.create())
         if slide is None:
             return windows.trigger(PurgingTrigger.of(CountTrigger.of(size)))
-        return windows.evictor(CountEvictor.of(_positive(size))).trigger(CountTrigger.of(slide))
+        return windows.evictor(CountEvictor.of(size)).trigger(CountTrigger.of(slide))
 
     def get_side_output(self, tag: OutputTag[S]) -> DataStream[S]:
         """The side output of the step that made this stream.
 
         It has late elements, malformed records, or what a process function put out under ``tag``.
         """
+        if not isinstance(tag, OutputTag):
+            raise InvalidArgumentError(
+                "a side output is named by a tag", given=tag, expected="an OutputTag", where=caller_location()
+            )
         kind: object | None = tag.element_type
         if kind is None and isinstance(self._node, WindowNode) and self._node.late_tag == tag:
             kind = self._node.input.element_type
@@ -310,10 +328,11 @@ class KeyedStream(Generic[T, K]):
         Raises:
             InvalidArgumentError: If ``size`` or ``slide`` is not a positive int.
         """
+        _check_count_window(size, slide)
         windows: WindowedStream[T, K, GlobalWindow] = self.window(GlobalWindows.create())
         if slide is None:
             return windows.trigger(PurgingTrigger.of(CountTrigger.of(size)))
-        return windows.evictor(CountEvictor.of(_positive(size))).trigger(CountTrigger.of(slide))
+        return windows.evictor(CountEvictor.of(size)).trigger(CountTrigger.of(slide))
 
     def process(self, function: KeyedProcessFunction[K, T, R], *, name: str | None = None) -> DataStream[R]:
         """Process each element of a key, with state and timers.
@@ -416,11 +435,21 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
     )
 
 
+@overload
+def from_collection(elements: Iterable[T], *, name: str | None = None) -> DataStream[T]: ...
+@overload
 def from_collection(
-    elements: Iterable[T], element_type: TypeForm[T] | None = None, *, name: str | None = None
+    elements: Iterable[T], element_type: TypeForm[T], *, name: str | None = None
+) -> DataStream[T]: ...
+def from_collection(
+    elements: Iterable[T], element_type: object | None = None, *, name: str | None = None
 ) -> DataStream[T]:
     """A stream of the given elements; see :class:`~windrow.sources.CollectionSource`."""
-    return from_source(CollectionSource(elements, element_type), name=name)
+    if element_type is None:
+        return from_source(CollectionSource(elements), name=name)
+    # The overloads have proved it; here it is an object like any other.
+    kind: TypeForm[T] = element_type  # type: ignore[assignment]
+    return from_source(CollectionSource(elements, kind), name=name)
 
 
 def _lower(a: C, b: C) -> C:
@@ -462,9 +491,12 @@ def _check_assigner(assigner: WindowAssigner[T, W]) -> WindowAssigner[T, W]:
     return assigner
 
 
-def _positive(size: int) -> int:
-    if type(size) is not int or size < 1:
-        raise InvalidArgumentError(
-            "the size of a count window must be positive", given=size, expected="an int of at least 1"
-        )
-    return size
+def _check_count_window(size: int, slide: int | None) -> None:
+    for name, number in (("size", size), ("slide", slide)):
+        if number is not None and (type(number) is not int or number < 1):
+            raise InvalidArgumentError(
+                f"the {name} of a count window must be positive",
+                given=number,
+                expected="an int of at least 1",
+                where=caller_location(),
+            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, overload
 
 from typing_extensions import TypeForm
 
@@ -34,7 +34,11 @@ class OutputTag(Generic[T]):
 
     __slots__ = ("element_type", "name")
 
-    def __init__(self, name: str, element_type: TypeForm[T] | None = None) -> None:
+    @overload
+    def __init__(self, name: str) -> None: ...
+    @overload
+    def __init__(self, name: str, element_type: TypeForm[T]) -> None: ...
+    def __init__(self, name: str, element_type: object | None = None) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError(
                 "an output tag needs a name", given=name, expected="a non-empty string"

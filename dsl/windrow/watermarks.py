@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, require_callable
 from windrow.time import MIN_TIMESTAMP, duration_millis, positive_millis
 
 __all__ = [
@@ -134,6 +134,9 @@ class WatermarkStrategy(Generic[T_contra]):
         Args:
             create: Makes a generator, for each parallel instance of the step; a class will do.
         """
+        require_callable(
+            create, "what makes a watermark generator", "a callable without arguments, such as a class"
+        )
         return WatermarkStrategy(create, f"generator {getattr(create, '__qualname__', repr(create))}")
 
     @staticmethod

@@ -87,6 +87,7 @@ class _WindowStage(Generic[T, W]):
         Raises:
             InvalidArgumentError: If there is an evictor already.
         """
+        _check_kind(evictor, Evictor, "windows evict by an evictor", "an Evictor")
         if self._settings.evictor is not None:
             raise _set_twice("evictor", self._settings.evictor.describe())
         return type(self)(replace(self._settings, evictor=evictor))
@@ -100,7 +101,10 @@ class _WindowStage(Generic[T, W]):
         Raises:
             InvalidArgumentError: If it is negative, or was set already.
         """
-        millis = duration_millis(lateness, "the allowed lateness")
+        try:
+            millis = duration_millis(lateness, "the allowed lateness")
+        except InvalidArgumentError as error:
+            raise error.at(caller_location()) from None
         if millis < 0:
             raise InvalidArgumentError(
                 "the allowed lateness must not be negative",
@@ -120,15 +124,13 @@ class _WindowStage(Generic[T, W]):
         Raises:
             InvalidArgumentError: If there is a tag already.
         """
+        _check_kind(tag, OutputTag, "late elements go to the side output of a tag", "an OutputTag")
         if self._settings.late_tag is not None:
             raise _set_twice("side output for late data", self._settings.late_tag.name)
         return type(self)(replace(self._settings, late_tag=tag))
 
     def _with_trigger(self, trigger: Trigger[Any, Any]) -> Self:
-        if not isinstance(trigger, Trigger):
-            raise InvalidArgumentError(
-                "windows fire by a trigger", given=trigger, expected="a Trigger", where=caller_location()
-            )
+        _check_kind(trigger, Trigger, "windows fire by a trigger", "a Trigger")
         if self._settings.trigger is not None:
             raise _set_twice("trigger", self._settings.trigger.describe())
         return type(self)(replace(self._settings, trigger=trigger))
@@ -436,6 +438,17 @@ def _aggregated(function: AggregateFunction[Any, Any, Any]) -> object | None:
     if not isinstance(function, AggregateFunction):
         return None
     return base_argument(function, AggregateFunction, 2) or result_type(function.get_result)
+
+
+def _check_kind(given: object, kind: type, message: str, expected: str) -> None:
+    if not isinstance(given, kind):
+        raise InvalidArgumentError(
+            message,
+            given=given,
+            expected=expected,
+            where=caller_location(),
+            hint="an instance, not the class" if isinstance(given, type) else None,
+        )
 
 
 def _check_apply(function: object) -> None:

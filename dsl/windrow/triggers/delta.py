@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from windrow.errors import require_callable
 from windrow.state import ListStateDescriptor
 from windrow.triggers.trigger import Trigger, TriggerContext, TriggerResult
 
@@ -28,6 +29,7 @@ class DeltaTrigger(Trigger[T_contra, "Window"]):
     _REMEMBERED: ListStateDescriptor[object] = ListStateDescriptor("last-element")
 
     def __init__(self, threshold: float, delta: Callable[[T_contra, T_contra], float]) -> None:
+        require_callable(delta, "the delta of a delta trigger", "a callable of (remembered element, element)")
         self.threshold = threshold
         self._delta = delta
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
+from windrow.errors import InvalidArgumentError
 from windrow.triggers.trigger import MergingTrigger, OnMergeContext, Trigger, TriggerContext, TriggerResult
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
     """Turns every firing of another trigger into one that drops the contents afterwards."""
 
     def __init__(self, inner: Trigger[T_contra, W_contra]) -> None:
+        if not isinstance(inner, Trigger):
+            raise InvalidArgumentError("a trigger goes around another one", given=inner, expected="a Trigger")
         self.inner = inner
 
     @overload

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
+from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor
 from windrow.time import MAX_TIMESTAMP, positive_millis
 from windrow.triggers.trigger import MergingTrigger, OnMergeContext, Trigger, TriggerContext, TriggerResult
@@ -36,6 +37,8 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
         reset_timer_on_new_record: bool,
         should_clear_on_timeout: bool,
     ) -> None:
+        if not isinstance(inner, Trigger):
+            raise InvalidArgumentError("a trigger goes around another one", given=inner, expected="a Trigger")
         self.inner = inner
         self.timeout = positive_millis(timeout, "the timeout of a trigger")
         self.reset_timer_on_new_record = reset_timer_on_new_record

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import Generic, TypeVar
 
+from windrow.errors import require_callable
 from windrow.time import positive_millis
 from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
 from windrow.windows.assigner import AssignerContext, Merge, MergingWindowAssigner
@@ -76,6 +77,9 @@ class _FixedGap(SessionWindows[object]):
 
 class _DynamicGap(SessionWindows[T_contra], Generic[T_contra]):
     def __init__(self, gap: Callable[[T_contra], timedelta]) -> None:
+        require_callable(
+            gap, "the gap of dynamic sessions", "a callable that gives the timedelta of an element"
+        )
         self._gap = gap
 
     def gap_of(self, element: T_contra) -> int:

@@ -27,6 +27,8 @@ __all__ = ["BatchWriter", "unpacked"]
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
+_TIMESTAMP = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+
 
 @dataclass(frozen=True)
 class _Unpack:
@@ -147,7 +149,8 @@ class BatchWriter:
         writer = unpacked(self._lowered, frame, number).write.mode("overwrite")
         path = f"{sink.path}/batch={batch}"
         if isinstance(sink, JsonFileSink):
-            writer.option("ignoreNullFields", "false").json(path)
+            # Spark's default cuts timestamps to milliseconds.
+            writer.option("ignoreNullFields", "false").option("timestampFormat", _TIMESTAMP).json(path)
         else:
             writer.parquet(path)
 
