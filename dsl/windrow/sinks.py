@@ -68,6 +68,9 @@ class ConsoleSink(Sink[object]):
 class FileSink(Sink[T_contra]):
     """Files of one format below a folder, one sub-folder a batch. A batch that is run again replaces its own files.
 
+    Batches are numbered from 0 by each new run, so give a run that does not go on from an earlier one's checkpoint a
+    folder of its own: it replaces batches of the same number and leaves the others.
+
     Args:
         path: The folder.
     """

@@ -185,7 +185,8 @@ class JsonFileSource(FileSource[T]):
 class CsvFileSource(FileSource[T]):
     """Files of comma-separated values with a header line that names the fields.
 
-    An empty value is null. See :class:`FileSource`; besides:
+    An empty value is the field's default, or null where the field is Optional, or else the empty text.
+    See :class:`FileSource`; besides:
 
     Args:
         delimiter: The character between values.

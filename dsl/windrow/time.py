@@ -26,6 +26,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 def duration_millis(duration: timedelta, name: str) -> int:
     """The whole milliseconds of ``duration``; ``name`` says in errors what the duration is.
 
+    ``timedelta.max``, the longest duration that Python has, stands for the longest there is: for ever.
+
     Raises:
         InvalidArgumentError: If it is not a timedelta, or has a fraction of a millisecond.
     """
@@ -36,6 +38,8 @@ def duration_millis(duration: timedelta, name: str) -> int:
             expected="a datetime.timedelta",
             hint=f"timedelta(milliseconds={duration!r})" if isinstance(duration, (int, float)) else None,
         )
+    if duration == timedelta.max:
+        return MAX_TIMESTAMP
     millis, rest = divmod(duration, _MILLISECOND)
     if rest:
         raise InvalidArgumentError(

@@ -96,7 +96,7 @@ class _WindowStage(Generic[T, W]):
         """Keep windows for so long after the watermark has passed their end; a late element fires them again.
 
         Args:
-            lateness: How long, in event time; zero by default.
+            lateness: How long, in event time; zero by default. ``timedelta.max`` means for ever.
 
         Raises:
             InvalidArgumentError: If it is negative, or was set already.

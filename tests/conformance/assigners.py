@@ -35,7 +35,10 @@ def millis(fields: Fields, name: str, default: int | None = None) -> timedelta:
     try:
         return timedelta(milliseconds=value)
     except OverflowError:
-        raise CaseError(f"{name}={value} is more than a datetime.timedelta can hold") from None
+        # 2.7 million years are as good as for ever, which windrow writes as timedelta.max.
+        if value > 0:
+            return timedelta.max
+        raise CaseError(f"{name}={value} is less than a datetime.timedelta can hold") from None
 
 
 # Any: the type of the windows is known only when the case is read.

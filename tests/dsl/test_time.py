@@ -131,3 +131,7 @@ def test_timestamps_that_are_none(timestamp: int | datetime, text: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         timestamp_millis(timestamp)
     assert str(caught.value) == text
+
+
+def test_the_longest_timedelta_means_for_ever() -> None:
+    assert duration_millis(timedelta.max, "the lateness") == MAX_TIMESTAMP

@@ -77,7 +77,7 @@ class ProcessWindowFunction(RichFunction, ABC, Generic[T_contra, R_co, K_contra,
         Args:
             key: The key.
             context: The window, the time, state and side outputs; not to be kept beyond the call.
-            elements: The contents in order of arrival; not to be changed.
+            elements: The contents in order of arrival; not to be changed. Empty where an evictor took them all.
 
         Returns:
             The records to emit, in order; a generator will do. They carry the last timestamp of the window.

@@ -92,7 +92,7 @@ def _error_of(step: Step, record: MalformedRecord) -> WindrowError:
 def _list_files(step: Step, path: str) -> list[Path]:
     """The files of a path in the order in which Spark takes them: by time of modification, then by name."""
     if os.path.isdir(path):
-        found = [Path(entry.path) for entry in os.scandir(path) if entry.is_file() and _is_data(entry.name)]
+        found = list(_files_in(path))
     elif os.path.isfile(path):
         found = [Path(path)]
     else:
@@ -102,6 +102,17 @@ def _list_files(step: Step, path: str) -> list[Path]:
                 "the path does not exist", given=path, expected="a file or a folder", where=step.where
             )
     return sorted(found, key=lambda file: (file.stat().st_mtime_ns // 1_000_000, str(file)))
+
+
+def _files_in(folder: str) -> Iterator[Path]:
+    """The files of a folder, and of sub-folders named ``name=value``, as Spark reads them."""
+    for entry in os.scandir(folder):
+        if not _is_data(entry.name):
+            continue
+        if entry.is_file():
+            yield Path(entry.path)
+        elif entry.is_dir() and "=" in entry.name:
+            yield from _files_in(entry.path)
 
 
 def _is_data(name: str) -> bool:
