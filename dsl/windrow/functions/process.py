@@ -130,7 +130,13 @@ class KeyedProcessFunction(RichFunction, ABC, Generic[K, T_contra, R_co]):
 
     The type parameters are the key, the element and the result. One instance serves all keys: what it remembers
     belongs into ``context.get_state``, never onto ``self``.
+
+    Attributes:
+        uses_processing_time: Whether it sets timers in processing time, or keeps state that expires. Spark has to run
+            batches for the clock then, so a function of yours that does either says ``uses_processing_time = True``.
     """
+
+    uses_processing_time: bool = False
 
     @abstractmethod
     def process_element(self, value: T_contra, context: KeyedProcessContext[K]) -> Iterable[R_co]:

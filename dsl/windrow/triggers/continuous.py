@@ -97,6 +97,8 @@ class ContinuousProcessingTimeTrigger(MergingTrigger[object, "Window"]):
     next one, at the latest at the last timestamp of the window.
     """
 
+    uses_processing_time = True
+
     _NEXT = ReducingStateDescriptor[int]("fire-time", min)
 
     def __init__(self, interval: timedelta) -> None:

@@ -25,6 +25,7 @@ class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
         if not isinstance(inner, Trigger):
             raise InvalidArgumentError("a trigger goes around another one", given=inner, expected="a Trigger")
         self.inner = inner
+        self.uses_processing_time = inner.uses_processing_time
 
     @overload
     @staticmethod

@@ -25,6 +25,8 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
     span between the two spares setting a timer for every element.
     """
 
+    uses_processing_time = True
+
     _COUNT = ReducingStateDescriptor[int]("count", operator.add)
     _CLEANUP = ValueStateDescriptor("cleanup", int)
 

@@ -52,6 +52,8 @@ class EventTimeTrigger(MergingTrigger[object, "Window"]):
 class ProcessingTimeTrigger(MergingTrigger[object, "Window"]):
     """Fires when the clock reaches the last timestamp of the window."""
 
+    uses_processing_time = True
+
     @classmethod
     def create(cls) -> ProcessingTimeTrigger:
         """The trigger."""

@@ -27,6 +27,8 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
     A firing of the inner trigger clears both. Any timer, also one of the inner trigger's, makes it fire.
     """
 
+    uses_processing_time = True
+
     # The earliest timeout wins where windows merge.
     _TIMEOUT = ReducingStateDescriptor[int]("timeout", min)
 

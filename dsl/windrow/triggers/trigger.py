@@ -105,7 +105,13 @@ class Trigger(ABC, Generic[T_contra, W_contra]):
 
     One instance serves all keys and windows: what it remembers belongs into ``context.get_state``, never onto
     ``self``. A trigger of yours overrides what it needs; each call returns a :class:`TriggerResult`.
+
+    Attributes:
+        uses_processing_time: Whether it sets timers in processing time. Spark has to run batches for the clock then,
+            so a trigger of yours that sets such timers says ``uses_processing_time = True``.
     """
+
+    uses_processing_time: bool = False
 
     @abstractmethod
     def on_element(

@@ -7,8 +7,10 @@ little-endian::
     version      u16
     fingerprint 16 bytes    of the plan
     watermark    i64        the watermark at the last call
+    now          i64        the clock at the last call
     timer        i64        the Spark timer that is registered, in Spark's milliseconds; 0: none
-    then for each step: length of its id (u16), length of its state (u32), its earliest timer (i64), id, state
+    then for each step: length of its id (u16), length of its state (u32), its earliest timer in event time (i64) and in
+    processing time (i64), id, state
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ FORMAT_VERSION: Final = 1
 FINGERPRINT_BYTES: Final = 16
 
 _MAGIC = b"WDRW"
-_HEADER = struct.Struct("<4sH16sqq")
-_STEP = struct.Struct("<HIq")
+_HEADER = struct.Struct("<4sH16sqqq")
+_STEP = struct.Struct("<HIqq")
 
 
 @dataclass(slots=True)
@@ -37,10 +39,12 @@ class StepState:
     Attributes:
         data: As the step's operator wrote it.
         earliest_timer: When its earliest event timer is due; None: it has none.
+        earliest_processing_timer: The same in processing time.
     """
 
     data: bytes
     earliest_timer: int | None
+    earliest_processing_timer: int | None = None
 
 
 @dataclass(slots=True)
@@ -48,19 +52,17 @@ class GroupState:
     """The state of one key group at one level of the query."""
 
     watermark: int = MIN_TIMESTAMP
+    now: int = MIN_TIMESTAMP
     timer: int = 0
     steps: dict[str, StepState] = field(default_factory=dict)
 
     def dump(self, fingerprint: bytes) -> bytes:
         """As bytes."""
-        parts = [_HEADER.pack(_MAGIC, FORMAT_VERSION, fingerprint, self.watermark, self.timer)]
+        parts = [_HEADER.pack(_MAGIC, FORMAT_VERSION, fingerprint, self.watermark, self.now, self.timer)]
         for step_id, step in self.steps.items():
             name = step_id.encode()
-            # The lowest number stands for "none"; a timer there is due just as well one millisecond later.
-            timer = (
-                MIN_TIMESTAMP if step.earliest_timer is None else max(step.earliest_timer, MIN_TIMESTAMP + 1)
-            )
-            parts += (_STEP.pack(len(name), len(step.data), timer), name, step.data)
+            timers = _stored(step.earliest_timer), _stored(step.earliest_processing_timer)
+            parts += (_STEP.pack(len(name), len(step.data), *timers), name, step.data)
         return b"".join(parts)
 
     @staticmethod
@@ -76,7 +78,7 @@ class GroupState:
                 given=data[:16].hex(),
                 expected=f"bytes that begin {_MAGIC!r}",
             )
-        _, version, stored, watermark, timer = _HEADER.unpack_from(data)
+        _, version, stored, watermark, now, timer = _HEADER.unpack_from(data)
         if version != FORMAT_VERSION:
             raise IncompatibleStateError(
                 "stored state has an unknown format version",
@@ -91,11 +93,11 @@ class GroupState:
                 expected=fingerprint.hex(),
                 hint="use a new checkpoint for a changed plan",
             )
-        state = GroupState(watermark, timer)
+        state = GroupState(watermark, now, timer)
         position = _HEADER.size
         try:
             while position < len(data):
-                name_length, length, earliest = _STEP.unpack_from(data, position)
+                name_length, length, *earliest = _STEP.unpack_from(data, position)
                 position += _STEP.size
                 name_end = position + name_length
                 end = name_end + length
@@ -103,7 +105,7 @@ class GroupState:
                     raise IncompatibleStateError(
                         "stored state is cut off", given=len(data), expected=f"{end} bytes"
                     )
-                step = StepState(data[name_end:end], None if earliest == MIN_TIMESTAMP else earliest)
+                step = StepState(data[name_end:end], *map(_restored, earliest))
                 state.steps[data[position:name_end].decode()] = step
                 position = end
         except (struct.error, UnicodeDecodeError) as error:
@@ -111,3 +113,12 @@ class GroupState:
                 "stored state is damaged", given=data[position : position + 16].hex()
             ) from error
         return state
+
+
+def _stored(timer: int | None) -> int:
+    # The lowest number stands for "none"; a timer there is due just as well one millisecond later.
+    return MIN_TIMESTAMP if timer is None else max(timer, MIN_TIMESTAMP + 1)
+
+
+def _restored(timer: int) -> int | None:
+    return None if timer == MIN_TIMESTAMP else timer

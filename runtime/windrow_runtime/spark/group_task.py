@@ -11,15 +11,15 @@ What is emitted before the last line reaches the next level before its watermark
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from windrow.errors import UnsupportedOperationError
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.state import OperatorState
+from windrow_runtime.spark.batch_time import NO_TIME, BatchTime
 from windrow_runtime.spark.classes import pickle_any
 from windrow_runtime.spark.event_clock import encode_timer
 from windrow_runtime.spark.group_state import GroupState, StepState
@@ -98,8 +98,7 @@ class _StepRunner:
         self._operator.open(self._runtime)
         self._collector = _Collector(step)
         self._state: OperatorState | None = None
-        self._watermark = MIN_TIMESTAMP
-        self._now = time.time_ns() // 1_000_000
+        self._time = NO_TIME
 
     def close(self) -> None:
         self._operator.close()
@@ -107,26 +106,30 @@ class _StepRunner:
             if fragment is not None:
                 fragment.close()
 
-    def load(self, stored: StepState | None, watermark: int, key_group: int) -> None:
-        """Makes the operator ready for a group; ``watermark`` is that of the group's last call."""
+    def load(self, stored: StepState | None, time: BatchTime, key_group: int) -> None:
+        """Makes the operator ready for a group; ``time`` is that of the group's last call."""
         self._runtime.key_group = key_group
         self._state = OperatorState() if stored is None else OperatorState.load(stored.data)
-        self._watermark = watermark
+        self._time = time
         self._operator.bind(self._state, self._collector)
-        # Not an advance: that would fire timers that were set behind this watermark, and wait for the next one.
-        self._operator.current_watermark = watermark
-        self._operator.current_processing_time = self._now
+        # Not an advance: that would fire timers that were set behind this time, and wait for the next one.
+        self._operator.current_watermark = time.watermark
+        self._operator.current_processing_time = time.now
 
     @property
     def loaded(self) -> bool:
         return self._state is not None
 
-    def advance(self, watermark: int, packer: Packer) -> None:
-        """Fires what is due; what it emits goes to ``packer``."""
-        if watermark > self._watermark:
-            self._watermark = watermark
-            self._operator.advance_watermark(watermark)
-            self._collector.drain(packer)
+    def advance(self, time: BatchTime, packer: Packer) -> None:
+        """Fires what is due, by the watermark first; what it emits goes to ``packer``."""
+        if time == self._time:
+            return
+        if time.watermark > self._time.watermark:
+            self._operator.advance_watermark(time.watermark)
+        if time.now > self._time.now:
+            self._operator.advance_processing_time(time.now)
+        self._time = time
+        self._collector.drain(packer)
 
     def process(self, elements: KeyedElements, packer: Packer) -> None:
         """Takes elements; what it emits goes to ``packer``."""
@@ -138,15 +141,17 @@ class _StepRunner:
         state, self._state = self._state, None
         if state is None or state.is_empty:
             return None
-        if len(state.processing_timers):
+        if len(state.processing_timers) and not self.step.by_clock:
             raise UnsupportedOperationError(
-                "a timer in processing time was set, and steps on Spark run in event time",
+                "a timer in processing time was set, or state expires, and nothing in the plan says so",
                 given=self.step.step_id,
-                expected="timers in event time",
+                expected="a class that says uses_processing_time = True",
                 where=self.step.step_id,
-                hint="run the pipeline with LocalRunner, or set event-time timers",
+                hint="Spark has to run batches for the clock; set the attribute on the trigger or the process function",
             )
-        return StepState(state.dump(pickle_any), state.earliest_event_timer())
+        return StepState(
+            state.dump(pickle_any), state.earliest_event_timer(), state.earliest_processing_timer()
+        )
 
     def take_counts(self) -> list[tuple[str, str, int]]:
         """What was counted since the last time: (step id, counter, increment)."""
@@ -182,7 +187,7 @@ class GroupTask:
         self,
         label: int,
         data: bytes | None,
-        watermarks: tuple[int, int],
+        times: tuple[BatchTime, BatchTime],
         before: Sequence[bytes],
         after: Sequence[bytes],
     ) -> Iterator[PackedRow | GroupUpdate]:
@@ -191,14 +196,14 @@ class GroupTask:
         Args:
             label: The group's label.
             data: Its stored state, None if it has none.
-            watermarks: The previous watermark and that of this batch. Only elements ``before`` need the previous one.
+            times: The time of the previous batch and that of this one. Only elements ``before`` need the previous one.
             before: Payloads with elements that precede the watermark.
             after: Payloads with elements that follow it.
 
         Raises:
             IncompatibleStateError: If the stored state cannot be read.
         """
-        previous, watermark = watermarks
+        previous, current = times
         group = GroupState() if data is None else GroupState.load(data, self._level.fingerprint)
         early, late = self._packers
         origin = self._origin_of[label]
@@ -212,13 +217,13 @@ class GroupTask:
                 runner.process(elements, early)
             yield from early.full()
         for number, runner in self._runners.items():
-            if runner.loaded or _is_due(group.steps.get(runner.step.step_id), watermark):
-                self._runner(number, group, origin).advance(watermark, early)
+            if runner.loaded or _is_due(group.steps.get(runner.step.step_id), current):
+                self._runner(number, group, origin).advance(current, early)
         yield from early.flush()
         for payload in after:
             for elements in unpack_keyed(payload):
                 runner = self._runner(elements.step, group, origin)
-                runner.advance(watermark, early)
+                runner.advance(current, early)
                 runner.process(elements, late)
             yield from late.full()
         yield from early.flush()
@@ -235,12 +240,12 @@ class GroupTask:
                     group.steps[runner.step.step_id] = left
         if counts:
             yield self._count_row(origin, label, counts)
-        yield self._update(group, watermark)
+        yield self._update(group, current)
 
     def _runner(self, step: int, group: GroupState, number: int) -> _StepRunner:
         runner = self._runners[step]
         if not runner.loaded:
-            runner.load(group.steps.get(runner.step.step_id), group.watermark, number)
+            runner.load(group.steps.get(runner.step.step_id), BatchTime(group.watermark, group.now), number)
         return runner
 
     def _count_row(self, origin: int, label: int, counts: list[tuple[str, str, int]]) -> PackedRow:
@@ -248,23 +253,38 @@ class GroupTask:
         number = sequence_number(Phase.AFTER_WATERMARK, origin, (1 << 30) - 1)
         return PackedRow(self._level.groups.service_label_of(label), COUNTERS, number, payload)
 
-    def _update(self, group: GroupState, watermark: int) -> GroupUpdate:
+    def _update(self, group: GroupState, time: BatchTime) -> GroupUpdate:
         old = group.timer
-        earliest = min(
-            (step.earliest_timer for step in group.steps.values() if step.earliest_timer is not None),
-            default=None,
-        )
-        new = 0
-        if earliest is not None and watermark != MAX_TIMESTAMP:
-            # A timer that was set at or behind the watermark is due when the watermark advances next.
-            new = encode_timer(max(earliest, watermark + 1))
-        changed = new != old
         if not group.steps:
             return GroupUpdate(None, old, 0)
-        group.watermark = watermark
+        new = self._next_call(group, time)
+        changed = new != old
+        group.watermark, group.now = time
         group.timer = new
         return GroupUpdate(group.dump(self._level.fingerprint), old if changed else 0, new if changed else 0)
 
+    def _next_call(self, group: GroupState, time: BatchTime) -> int:
+        """The Spark timer that calls the group when its next timer is due; 0 for none."""
+        steps = group.steps.values()
+        events = [step.earliest_timer for step in steps if step.earliest_timer is not None]
+        waits_for_watermark = bool(events) and time.watermark != MAX_TIMESTAMP
+        if not self._level.by_clock:
+            # A timer that was set at or behind the watermark is due when the watermark advances next.
+            return encode_timer(max(min(events), time.watermark + 1)) if waits_for_watermark else 0
+        clocks = [
+            step.earliest_processing_timer for step in steps if step.earliest_processing_timer is not None
+        ]
+        if waits_for_watermark:
+            # Spark's timers wait for the clock alone, so every batch looks whether the watermark has advanced.
+            clocks.append(time.now)
+        return min(max(min(clocks), time.now + 1), _FARTHEST) if clocks else 0
 
-def _is_due(step: StepState | None, watermark: int) -> bool:
-    return step is not None and step.earliest_timer is not None and step.earliest_timer <= watermark
+
+_FARTHEST = (1 << 62) // 1000  # a timer that far is never due; it has to fit what Spark computes with
+
+
+def _is_due(step: StepState | None, time: BatchTime) -> bool:
+    if step is None:
+        return False
+    event, clock = step.earliest_timer, step.earliest_processing_timer
+    return (event is not None and event <= time.watermark) or (clock is not None and clock <= time.now)

@@ -57,6 +57,7 @@ class KeyedStep:
         create: Makes its operator, once in each task.
         output: Where its elements go; None: nowhere.
         side_outputs: The same for each side output that is used.
+        by_clock: Whether timers in processing time are served.
         name: What the user called the step, if anything.
     """
 
@@ -65,6 +66,7 @@ class KeyedStep:
     create: Callable[[], KeyedOperator]
     output: Fragment | None
     side_outputs: Mapping[str, Fragment] = field(default_factory=dict)
+    by_clock: bool = False
     name: str | None = None
 
 
@@ -79,6 +81,7 @@ class Level:
         fingerprint: Of the plan; stored with the state.
         hash_key: Hashes keys alike in every process.
         steps: The keyed steps.
+        by_clock: Whether Spark runs batches for the clock, and its timers are in processing time.
         classes: The user's classes that may occur in elements, see :mod:`windrow_runtime.spark.classes`.
     """
 
@@ -88,4 +91,5 @@ class Level:
     fingerprint: bytes
     hash_key: Callable[[Any], int]
     steps: tuple[KeyedStep, ...]
+    by_clock: bool = False
     classes: tuple[UserClass, ...] = ()

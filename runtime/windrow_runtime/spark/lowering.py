@@ -11,17 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from windrow.errors import UnsupportedOperationError
-from windrow.plan import KeyedProcessNode, Pipeline, SourceNode, Step, WindowNode
+from windrow.plan import KeyedProcessNode, Node, Pipeline, SourceNode, Step, WindowNode
 from windrow.tags import OutputTag
-from windrow.triggers import (
-    ContinuousProcessingTimeTrigger,
-    ProcessingTimeoutTrigger,
-    ProcessingTimeTrigger,
-    PurgingTrigger,
-    StateCleaningCountTrigger,
-    Trigger,
-)
 from windrow.windows import GlobalWindows
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.operators.lowering import operator_for
@@ -39,11 +30,9 @@ from windrow_runtime.spark.shipping import known_classes, without_ends
 from windrow_runtime.spark.source_stage import CLOCK_PAYLOAD, MalformedRule, SourceStage
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Lowered", "lower"]
+__all__ = ["Lowered", "lower", "runs_by_clock"]
 
 
 @dataclass(frozen=True)
@@ -54,10 +43,12 @@ class Lowered:
         topology: The pipeline.
         frame: The packed rows for sinks, see :mod:`windrow_runtime.spark.rows`.
         sinks: The sink of each number.
+        by_clock: Whether Spark runs batches for the clock, and so without end.
         classes: The user's classes that may occur in elements.
     """
 
     topology: Topology
+    by_clock: bool
     frame: DataFrame
     sinks: dict[int, Step]
     classes: tuple[UserClass, ...]
@@ -67,13 +58,10 @@ def lower(spark: SparkSession, pipeline: Pipeline, checkpoint: Checkpoint, group
     """Make the query of a pipeline.
 
     Raises:
-        UnsupportedOperationError: For a step that needs what Spark's event-time mode does not have.
+        UnsupportedOperationError: For a source that Spark cannot read.
         SourceError: If a source cannot be read.
     """
-    topology = Topology(pipeline.steps)
-    for step in topology.keyed:
-        _check_event_time(step)
-    return _Lowering(spark, topology, checkpoint, groups).lower()
+    return _Lowering(spark, Topology(pipeline.steps), checkpoint, groups).lower()
 
 
 class _Lowering:
@@ -90,16 +78,18 @@ class _Lowering:
             {step.id: number for number, step in enumerate(topology.keyed)},
             {step.id: number for number, step in enumerate(topology.sinks, start=FIRST_SINK)},
         )
+        self._by_clock = runs_by_clock(topology)
         self._depth = max(topology.levels.values(), default=0)
 
     def lower(self) -> Lowered:
         frame = self._sources()
+        mode = "ProcessingTime" if self._by_clock else "EventTime"
         for number in range(self._depth):
             frame = frame.groupBy("group").transformWithState(
-                KeyGroupProcessor(self._level(number)), exchange_schema(), "Append", "EventTime"
+                KeyGroupProcessor(self._level(number)), exchange_schema(), "Append", mode
             )
         sinks = {self._routes.sinks[step.id]: step for step in self._topology.sinks}
-        return Lowered(self._topology, frame, sinks, self._classes)
+        return Lowered(self._topology, self._by_clock, frame, sinks, self._classes)
 
     # Sources
 
@@ -190,6 +180,7 @@ class _Lowering:
             fingerprint=fingerprint_of(self._topology),
             hash_key=stable_hash,
             steps=tuple(self._keyed_steps(number)),
+            by_clock=self._by_clock,
             classes=self._classes,
         )
 
@@ -205,6 +196,7 @@ class _Lowering:
                 create=partial(operator_for, step),
                 output=self._fragment(Port(step.id)) if Port(step.id) in ports else None,
                 side_outputs=sides,
+                by_clock=self._by_clock,
                 name=step.node.name,
             )
 
@@ -212,28 +204,16 @@ class _Lowering:
         return PortFragment(self._shipped, port, self._routes)
 
 
-_CLOCK_TRIGGERS = (
-    ContinuousProcessingTimeTrigger,
-    ProcessingTimeTrigger,
-    ProcessingTimeoutTrigger,
-    StateCleaningCountTrigger,
-)
+def runs_by_clock(topology: Topology) -> bool:
+    """Whether some step of a plan waits for the clock."""
+    return any(_waits_for_clock(step.node) for step in topology.keyed)
 
 
-def _check_event_time(step: Step) -> None:
-    node = step.node
+def _waits_for_clock(node: Node) -> bool:
     if isinstance(node, KeyedProcessNode):
-        return
+        return node.function.uses_processing_time
     assert isinstance(node, WindowNode)
-    trigger: Trigger[object, Any] = node.effective_trigger
-    while isinstance(trigger, PurgingTrigger):
-        trigger = trigger.inner
-    by_clock = not node.assigner.is_event_time and not isinstance(node.assigner, GlobalWindows)
-    if isinstance(trigger, _CLOCK_TRIGGERS) or (by_clock and node.trigger is None):
-        raise UnsupportedOperationError(
-            "windows and triggers on Spark run in event time",
-            given=node.describe(),
-            expected="an event-time assigner or global windows, and a trigger without processing time",
-            where=step.where,
-            hint="run the pipeline with LocalRunner, or use event time",
-        )
+    if node.effective_trigger.uses_processing_time:
+        return True
+    # Windows on the clock are cleaned up by it; the global window never is.
+    return not node.assigner.is_event_time and not isinstance(node.assigner, GlobalWindows)

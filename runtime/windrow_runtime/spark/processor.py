@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.time import MAX_TIMESTAMP
+from windrow_runtime.spark.batch_time import NO_TIME, BatchTime
 from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.event_clock import decode_watermark, encode_timer
 from windrow_runtime.spark.failures import failures_marked
@@ -47,7 +48,7 @@ class KeyGroupProcessor(StatefulProcessor):
         self._handle: StatefulProcessorHandle | None = None
         self._state: ValueState | None = None
         self._task: GroupTask | None = None
-        self._previous_watermark = MIN_TIMESTAMP
+        self._previous = NO_TIME
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark on the driver too, before the first batch: so no operator is opened here."""
@@ -62,9 +63,9 @@ class KeyGroupProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         """Called by Spark for each group with rows in the batch."""
         (label,) = key
-        watermark = decode_watermark(timerValues.getCurrentWatermarkInMs())
+        time = _time_of(timerValues)
         if label < 0:
-            output = self._serve(label, watermark, rows)
+            output = self._serve(label, time, rows)
         else:
             before: list[bytes] = []
             after: list[bytes] = []
@@ -72,7 +73,7 @@ class KeyGroupProcessor(StatefulProcessor):
                 (before if phase_of(row["number"]) == Phase.BEFORE_WATERMARK else after).append(
                     row["payload"]
                 )
-            output = self._run(label, watermark, before, after)
+            output = self._run(label, time, before, after)
         with failures_marked(), rare_collections():
             for packed in output:
                 yield packed.as_spark_row()
@@ -85,8 +86,8 @@ class KeyGroupProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         """Called by Spark for each group whose timer is due, and that got no rows."""
         (label,) = key
-        watermark = decode_watermark(timerValues.getCurrentWatermarkInMs())
-        output = self._tick(label, watermark) if label < 0 else self._run(label, watermark, [], [])
+        time = _time_of(timerValues)
+        output = self._tick(label, time) if label < 0 else self._run(label, time, [], [])
         with failures_marked(), rare_collections():
             for packed in output:
                 yield packed.as_spark_row()
@@ -98,19 +99,19 @@ class KeyGroupProcessor(StatefulProcessor):
             self._task = None
 
     def _run(
-        self, label: int, watermark: int, before: list[bytes], after: list[bytes]
+        self, label: int, time: BatchTime, before: list[bytes], after: list[bytes]
     ) -> Iterator[PackedRow]:
         if self._task is None:
             register_classes(self._level.classes)
             self._task = GroupTask(self._level)
-        watermarks = (self._previous_watermark, watermark)
-        for output in self._task.run_group(label, self._load(), watermarks, before, after):
+        times = (self._previous, time)
+        for output in self._task.run_group(label, self._load(), times, before, after):
             if isinstance(output, GroupUpdate):
                 self._store(output)
             else:
                 yield output
 
-    def _serve(self, label: int, watermark: int, rows: Iterator[Any]) -> Iterator[PackedRow]:
+    def _serve(self, label: int, time: BatchTime, rows: Iterator[Any]) -> Iterator[PackedRow]:
         told = False
         for row in rows:
             if row["sink"] != CLOCK:
@@ -118,26 +119,29 @@ class KeyGroupProcessor(StatefulProcessor):
             elif not told and not (self._level.number == 0 and self._level.last):
                 told = True
                 if self._level.number == 0:
-                    yield from self._tick(label, watermark)
+                    yield from self._tick(label, time)
                 else:
-                    (self._previous_watermark,) = unpack_elements(row["payload"]).values
+                    self._previous = BatchTime(*unpack_elements(row["payload"]).values)
                     yield from self._tell(label)
 
-    def _tick(self, label: int, watermark: int) -> Iterator[PackedRow]:
-        """The first level's service group learns the watermark of this batch, and tells the one before."""
+    def _tick(self, label: int, time: BatchTime) -> Iterator[PackedRow]:
+        """The first level's service group learns the time of this batch, and tells that of the one before."""
         data = self._load()
         group = GroupState() if data is None else GroupState.load(data, self._level.fingerprint)
-        self._previous_watermark = group.watermark
+        self._previous = BatchTime(group.watermark, group.now)
         yield from self._tell(label)
-        if watermark != group.watermark or data is None:
+        if time.watermark != group.watermark or data is None or self._level.by_clock:
             old = group.timer
-            group.watermark = watermark
-            group.timer = 0 if watermark == MAX_TIMESTAMP else encode_timer(watermark + 1)
+            group.watermark, group.now = time
+            if self._level.by_clock:
+                group.timer = time.now + 1
+            else:
+                group.timer = 0 if time.watermark == MAX_TIMESTAMP else encode_timer(time.watermark + 1)
             self._store(GroupUpdate(group.dump(self._level.fingerprint), old, group.timer))
 
     def _tell(self, label: int) -> Iterator[PackedRow]:
         if not self._level.last:
-            yield PackedRow(label, CLOCK, 0, pack_elements([self._previous_watermark], [None]))
+            yield PackedRow(label, CLOCK, 0, pack_elements(list(self._previous), [None, None]))
 
     def _load(self) -> bytes | None:
         assert self._state is not None, "Spark calls init first"
@@ -155,6 +159,11 @@ class KeyGroupProcessor(StatefulProcessor):
             self._handle.deleteTimer(update.old_timer)
         if update.new_timer:
             self._handle.registerTimer(update.new_timer)
+
+
+def _time_of(timer_values: TimerValues) -> BatchTime:
+    watermark = decode_watermark(timer_values.getCurrentWatermarkInMs())
+    return BatchTime(watermark, timer_values.getCurrentProcessingTimeInMs())
 
 
 def _number(row: Row) -> int:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RunningPipeline", "SparkRunner"]
 
+_POLL_SECONDS = 0.1
 _KNOWN_SINKS = (CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink)
 
 
@@ -100,6 +101,9 @@ class SparkRunner:
                 )
         with self._folder() as folder:
             query = self._prepare(pipeline, folder)
+            if query.by_clock:
+                query.run_idle(drain=drain)
+                return query.result()
             query.run_available()
             if drain and query.topology.keyed:
                 query.end_stream()
@@ -157,6 +161,7 @@ class _Query:
     def __init__(self, pipeline: Pipeline, checkpoint: Checkpoint, lowered: Lowered) -> None:
         self.pipeline = pipeline
         self.topology = lowered.topology
+        self.by_clock = lowered.by_clock
         self._checkpoint = checkpoint
         self._lowered = lowered
         self._batches = BatchWriter(lowered)
@@ -188,6 +193,43 @@ class _Query:
         """Run over what is there, and wait for the end."""
         self.wait(self._writer().trigger(availableNow=True).start())
 
+    def run_idle(self, *, drain: bool) -> None:
+        """Run until every source is at its end, for a query that Spark would run for ever.
+
+        Spark begins a batch at every trigger for a query that waits for the clock, so such a query is stopped when a
+        batch found nothing to read. A batch that is under way then is run again by the next run, under its number.
+        """
+        query = self.start(0.0)
+        try:
+            last = self.wait_idle(query, after=-1)
+            if drain:
+                self.end_stream()
+                # A batch reads the end of the stream, and the one behind it runs under its watermark.
+                last = self.wait_idle(query, after=last, rows=True)
+                self.wait_idle(query, after=last)
+        finally:
+            query.stop()
+
+    def wait_idle(self, query: StreamingQuery, *, after: int, rows: bool = False) -> int:
+        """Wait for a batch that read nothing.
+
+        Args:
+            query: The query.
+            after: The number of the batch behind which to look.
+            rows: Wait for a batch that read something instead.
+
+        Returns:
+            The number of the batch.
+
+        Raises:
+            WindrowError: Why the query failed.
+        """
+        while not self.wait(query, _POLL_SECONDS):
+            for progress in query.recentProgress:
+                if progress["batchId"] > after and (progress["numInputRows"] > 0) == rows:
+                    return int(progress["batchId"])
+        raise UnsupportedOperationError("the query was stopped by somebody else", given=self.pipeline.name)
+
     def start(self, interval_seconds: float) -> StreamingQuery:
         """Run until stopped."""
         started: StreamingQuery = (
@@ -210,7 +252,7 @@ class _Query:
             if timeout_seconds is None:
                 query.awaitTermination()
                 return True
-            return bool(query.awaitTermination(max(1, round(timeout_seconds))))
+            return bool(query.awaitTermination(timeout_seconds))  # type: ignore[arg-type]  # Spark takes fractions
         except StreamingQueryException as error:
             failure = self._failure or find_failure(error)
             if failure is None:
@@ -265,6 +307,11 @@ class RunningPipeline:
         """
         from pyspark.errors import StreamingQueryException
 
+        if self._query.by_clock:
+            # Spark would wait for ever: such a query always has another batch to run.
+            done = [progress["batchId"] for progress in self._streaming_query.recentProgress]
+            self._query.wait_idle(self._streaming_query, after=max(done, default=-1))
+            return
         try:
             self._streaming_query.processAllAvailable()
         except StreamingQueryException:

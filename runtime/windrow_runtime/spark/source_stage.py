@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from windrow.errors import MalformedRecordError, WindrowError
 from windrow.sources import MalformedRecord
-from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.spark.batch_time import NO_TIME
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.event_clock import encode_watermark
 from windrow_runtime.spark.failures import failures_marked
@@ -23,7 +23,7 @@ __all__ = ["CLOCK_PAYLOAD", "Decoded", "MalformedRule", "SourceStage"]
 
 # Any: elements and keys are of the user's types; pyarrow has no types.
 
-CLOCK_PAYLOAD = pack_elements([MIN_TIMESTAMP], [None])  # what it says is known to the first level itself
+CLOCK_PAYLOAD = pack_elements(list(NO_TIME), [None, None])  # what it says is known to the first level itself
 _LAST_ROW = (1 << 30) - 1
 
 

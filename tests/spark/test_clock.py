@@ -1,0 +1,127 @@
+"""Processing time on Spark: batches for the clock, beside the watermark."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow.errors import UnsupportedOperationError
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext, TimeDomain
+from windrow.sinks import CollectSink
+from windrow.sources import CollectionSource
+from windrow.triggers import CountTrigger, ProcessingTimeoutTrigger, PurgingTrigger
+from windrow.windows import GlobalWindows, TumblingEventTimeWindows, TumblingProcessingTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Numbered = tuple[str, int]
+
+NUMBERS = [(f"k{number % 3}", number * 100) for number in range(60)]
+
+
+def second(element: Numbered) -> int:
+    return element[1]
+
+
+def add(a: Numbered, b: Numbered) -> Numbered:
+    return (a[0], a[1] + b[1])
+
+
+class BothTimers(KeyedProcessFunction[str, Numbered, str]):
+    """Sets a timer in each domain for every element, and says which one fired."""
+
+    uses_processing_time = True
+
+    def process_element(self, value: Numbered, context: KeyedProcessContext[str]) -> Iterable[str]:
+        timers = context.timer_service
+        timers.register_processing_time_timer(timers.current_processing_time + 1)
+        timers.register_event_time_timer(value[1] + 50)
+        return ()
+
+    def on_timer(self, timestamp: int, context: OnTimerContext[str]) -> Iterable[str]:
+        if context.time_domain is TimeDomain.EVENT_TIME:
+            yield f"{context.key} event {timestamp}"
+        else:
+            yield f"{context.key} clock"
+
+
+class Undeclared(BothTimers):
+    uses_processing_time = False
+
+
+def test_both_domains_in_one_plan(spark: SparkSession) -> None:
+    by_event, by_clock, timers, timed_out = (
+        CollectSink[Numbered]("event"),
+        CollectSink[Numbered]("clock"),
+        CollectSink[str]("timers"),
+        CollectSink[Numbered]("timed out"),
+    )
+    keyed = (
+        from_source(CollectionSource(NUMBERS, batch_size=20))
+        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=second)
+        .key_by(lambda element: element[0])
+    )
+    pipeline = Pipeline(
+        "clock",
+        keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=2))).reduce(add).sink_to(by_event),
+        keyed.window(TumblingProcessingTimeWindows.of(timedelta(milliseconds=1)))
+        .reduce(add)
+        .sink_to(by_clock),
+        keyed.process(BothTimers()).sink_to(timers),
+        keyed.window(GlobalWindows.create())
+        .trigger(
+            PurgingTrigger.of(
+                ProcessingTimeoutTrigger.of(CountTrigger.of(1000), timedelta(milliseconds=1), False, True)
+            )
+        )
+        .reduce(add)
+        .sink_to(timed_out),
+    )
+    result = SparkRunner(spark).run(pipeline)
+
+    # Event time is what it is without a clock: the interpreter's answer.
+    local = LocalRunner().run(pipeline)
+    assert sorted(result.collected(by_event)) == sorted(local.collected(by_event))
+    events = {f"{key} event {time + 50}" for key, time in NUMBERS}
+    assert {line for line in result.collected(timers) if "event" in line} == events
+    # How the clock cuts a stream is not ours to say; but each element is in one window, and every timer fires.
+    for sink in (by_clock, timed_out):
+        totals: dict[str, int] = {}
+        for key, value in result.collected(sink):
+            totals[key] = operator.add(totals.get(key, 0), value)
+        assert totals == {
+            key: sum(value for other, value in NUMBERS if other == key) for key in ("k0", "k1", "k2")
+        }
+    assert {line for line in result.collected(timers) if "clock" in line} == {
+        "k0 clock",
+        "k1 clock",
+        "k2 clock",
+    }
+
+
+def test_a_clock_timer_that_nothing_announces_is_refused(spark: SparkSession) -> None:
+    stream = (
+        from_source(CollectionSource(NUMBERS[:1])).key_by(lambda element: element[0]).process(Undeclared())
+    )
+    with pytest.raises(UnsupportedOperationError, match="uses_processing_time = True"):
+        SparkRunner(spark).run(Pipeline("undeclared", stream.sink_to(CollectSink())))
+
+
+def test_a_run_by_the_clock_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    taken = CollectSink[Numbered]("taken")
+    keyed = from_source(CollectionSource(NUMBERS[:6])).key_by(lambda element: element[0])
+    far = TumblingProcessingTimeWindows.of(timedelta(days=36500))
+    pipeline = Pipeline("goes-on", keyed.window(far).reduce(add).sink_to(taken))
+    for _ in range(2):
+        result = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline, drain=False)
+        # The window is open, and the elements are read once.
+        assert result.collected(taken) == []
