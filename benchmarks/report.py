@@ -46,9 +46,7 @@ class Report:
             f"Python {where.python}, {versions}, revision {where.revision}",
         ]
         if where.is_busy:
-            lines.append(
-                "The machine was busy before the run: figures are low, ratios within a table hold better."
-            )
+            lines.append("The machine was busy before the run: neither figures nor ratios can be relied on.")
         if self.scale.quick:
             lines.append("Quick run: little input, rough figures.")
         for workload in self.spark:
@@ -86,7 +84,7 @@ def _spark_text(result: SparkWorkloadResult) -> list[str]:
             f"{size.windows:,} windows, equal in all contenders",
         ]
         header = ["contender", "rows/s", "slowest..fastest", "x native", "x hand-written", "first batch s"]
-        rows = [[*header, "workers MiB", "largest worker MiB", "driver+JVM MiB"]]
+        rows = [[*header, "workers MiB", "largest worker MiB", "driver+JVM MiB", "load"]]
         rows += [_spark_row(run, size) for run in size.runs]
         lines += _aligned(rows)
     return lines
@@ -107,6 +105,7 @@ def _spark_row(run: Run, size: InputResult) -> list[str]:
             if memory is None
             else [f"{memory.workers:,.0f}", f"{memory.worker:,.0f}", f"{memory.driver:,.0f}"]
         ),
+        f"{max(run.loads):.1f}",
     ]
 
 
@@ -168,6 +167,7 @@ def _spark_json(result: SparkWorkloadResult) -> dict[str, object]:
                         "times_native": _ratio_to(NATIVE, run, size),
                         "times_handwritten": _ratio_to(HANDWRITTEN, run, size),
                         "first_batch_seconds": [timing.first_batch for timing in run.timings],
+                        "loads": run.loads,
                         "batch_seconds": [timing.batches for timing in run.timings],
                         "memory_mib": [None if peak is None else asdict(peak) for peak in run.memory],
                     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -106,11 +107,13 @@ class Run:
         contender: Its name.
         timings: The time of each round.
         memory: The peak of each round; None where it cannot be read.
+        loads: The load average of the machine at the end of each round.
     """
 
     contender: str
     timings: list[Timing] = field(default_factory=list)
     memory: list[PeakMemory | None] = field(default_factory=list)
+    loads: list[float] = field(default_factory=list)
 
     @property
     def rows_per_second(self) -> float:
@@ -264,6 +267,7 @@ def _run_contender(
         reference.check(results)
         run.timings.append(timing(watch.batches(), dataset.spec))
         run.memory.append(sampler.peak)
+        run.loads.append(round(os.getloadavg()[0], 2))
 
 
 def warm_up(spark: SparkSession) -> None:

@@ -47,12 +47,14 @@ class SparkRunner:
         spark: The session; by default the active one, or a new one on this machine.
         checkpoint: The folder in which the query keeps its progress and its state. A run that is given the folder of
             an earlier one goes on where that one stopped. By default a temporary one, which is deleted at the end.
+        partitions: Into how many partitions Spark shuffles, and so how many cores keyed steps can use. By default what
+            the session says; Spark's own default of 200 suits a cluster. Fixed by the first run of a checkpoint.
         key_groups_per_partition: Into how many groups the keys of each shuffle partition are hashed. Fixed by the
             first run of a checkpoint.
 
     Raises:
         UnsupportedOperationError: Where Spark or Java is missing, with what to install.
-        InvalidArgumentError: If ``key_groups_per_partition`` is not positive.
+        InvalidArgumentError: If ``partitions`` or ``key_groups_per_partition`` is not positive.
     """
 
     def __init__(
@@ -60,14 +62,18 @@ class SparkRunner:
         spark: SparkSession | None = None,
         *,
         checkpoint: str | os.PathLike[str] | None = None,
+        partitions: int | None = None,
         key_groups_per_partition: int = 2,
     ) -> None:
-        if key_groups_per_partition < 1:
-            raise InvalidArgumentError(
-                "the number of key groups must be positive",
-                given=key_groups_per_partition,
-                expected="an int of at least 1",
-            )
+        for name, number in (
+            ("partitions", partitions),
+            ("key_groups_per_partition", key_groups_per_partition),
+        ):
+            if number is not None and number < 1:
+                raise InvalidArgumentError(
+                    f"{name} must be positive", given=number, expected="an int of at least 1"
+                )
+        self._partitions = partitions
         self._spark = spark if spark is not None else local_session(os.cpu_count() or 1)
         self._checkpoint = checkpoint
         self._groups_per_partition = key_groups_per_partition
@@ -149,6 +155,8 @@ class SparkRunner:
         for step in topology.sinks:
             _check_sink(step)
         checkpoint.check_open()
+        if self._partitions is not None:
+            self._spark.conf.set("spark.sql.shuffle.partitions", str(self._partitions))
         partitions = int(str(self._spark.conf.get("spark.sql.shuffle.partitions", "200")))
         groups = checkpoint.groups_for(topology, KeyGroups.balanced(partitions, self._groups_per_partition))
         lowered = lower(self._spark, pipeline, checkpoint, groups)

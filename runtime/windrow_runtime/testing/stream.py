@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, overload
 
-from typing_extensions import Self, TypeForm
+from typing_extensions import Self, TypeForm, TypeVar
 
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import TimestampedValue
@@ -25,8 +25,10 @@ from windrow_runtime.operators.topology import Port, Topology
 __all__ = ["OpenWindow", "PendingTimer", "PushSource", "StreamHarness"]
 
 T = TypeVar("T")
-R = TypeVar("R")
 S = TypeVar("S")
+# Any: without a source at hand the type checker cannot know what is pushed.
+In = TypeVar("In", default=Any)
+Out = TypeVar("Out", default=Any)
 
 
 class PushSource(Source[T]):
@@ -36,8 +38,12 @@ class PushSource(Source[T]):
         element_type: The type of the elements, where a step needs to know it.
     """
 
-    def __init__(self, element_type: TypeForm[T] | None = None) -> None:
-        self._element_type: object | None = element_type
+    @overload
+    def __init__(self) -> None: ...
+    @overload
+    def __init__(self, element_type: TypeForm[T]) -> None: ...
+    def __init__(self, element_type: object | None = None) -> None:
+        self._element_type = element_type
 
     @property
     def element_type(self) -> object | None:
@@ -87,7 +93,7 @@ class PendingTimer:
     time: int
 
 
-class StreamHarness(Generic[T, R]):
+class StreamHarness(Generic[In, Out]):
     """Drives a stream step by step: elements, watermarks and the clock in; what each step emits out.
 
     Nothing happens by itself: time stands still unless the test moves it. A watermark that a strategy of the stream
@@ -119,8 +125,8 @@ class StreamHarness(Generic[T, R]):
 
     def __init__(
         self,
-        stream: DataStream[R],
-        source: PushSource[T] | None = None,
+        stream: DataStream[Out],
+        source: PushSource[In] | None = None,
         *,
         also: tuple[DataStream[Any], ...] = (),
     ) -> None:
@@ -165,7 +171,7 @@ class StreamHarness(Generic[T, R]):
     # In
 
     @overload
-    def process_element(self, value: T, timestamp: int | None = None) -> None: ...
+    def process_element(self, value: In, timestamp: int | None = None) -> None: ...
     @overload
     def process_element(self, value: S, timestamp: int | None = None, *, source: PushSource[S]) -> None: ...
     def process_element(
@@ -226,11 +232,11 @@ class StreamHarness(Generic[T, R]):
             )
         return _drain(self._execution.sinks, self._sink_steps[id(stream.node)])
 
-    def take_output(self) -> list[TimestampedValue[R]]:
+    def take_output(self) -> list[TimestampedValue[Out]]:
         """What the stream under test emitted since it was last asked, with timestamps."""
         return self.take(self._stream)
 
-    def take_values(self) -> list[R]:
+    def take_values(self) -> list[Out]:
         """As :meth:`take_output`, without timestamps."""
         return [element.value for element in self.take_output()]
 
