@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from benchmarks.memory import PeakMemory
 
 __all__ = [
+    "FOLDING",
     "HANDWRITTEN",
     "INTERPRETER_WORKLOADS",
     "NATIVE",
@@ -175,24 +176,34 @@ def _windrow_python() -> Contender:
     return WindrowTumblingMean()
 
 
-def _handwritten() -> Contender:
+def _handwritten(*, folding: bool) -> Contender:
     from benchmarks.contenders.handwritten import HandwrittenTumblingMean
 
-    return HandwrittenTumblingMean()
+    return HandwrittenTumblingMean(folding=folding)
 
 
 NATIVE = "native Spark SQL"
 WINDROW_PYTHON = "windrow, AggregateFunction"
-HANDWRITTEN = "hand-written transformWithState"
+HANDWRITTEN = "hand-written, state by row"
+FOLDING = "hand-written, folding batches"
 
-_TUMBLING_MEAN = {NATIVE: _native, WINDROW_PYTHON: _windrow_python, HANDWRITTEN: _handwritten}
+_TUMBLING_MEAN = {
+    NATIVE: _native,
+    WINDROW_PYTHON: _windrow_python,
+    HANDWRITTEN: partial(_handwritten, folding=False),
+    FOLDING: partial(_handwritten, folding=True),
+}
 
 SPARK_WORKLOADS = (
     SparkWorkload(
         name="tumbling-1k",
         title="tumbling mean, 5 s, 1,000 sensors",
         keys=1_000,
-        inputs=(InputSize(50_000, 5), InputSize(200_000, 5), InputSize(1_000_000, 4)),
+        inputs=(
+            InputSize(50_000, 5),
+            InputSize(200_000, 5),
+            InputSize(1_000_000, 4, left_out=(HANDWRITTEN,)),
+        ),
         contenders=_TUMBLING_MEAN,
     ),
     SparkWorkload(
@@ -202,7 +213,7 @@ SPARK_WORKLOADS = (
         inputs=(
             InputSize(20_000, 4),
             InputSize(100_000, 3),
-            InputSize(1_000_000, 4, left_out=(HANDWRITTEN,)),
+            InputSize(1_000_000, 4, left_out=(HANDWRITTEN, FOLDING)),
         ),
         contenders=_TUMBLING_MEAN,
     ),
