@@ -187,7 +187,7 @@ WINDROW_PYTHON = "windrow, AggregateFunction"
 HANDWRITTEN = "hand-written, state by row"
 FOLDING = "hand-written, folding batches"
 
-_TUMBLING_MEAN = {
+_TUMBLING_MEAN: Mapping[str, Callable[[], Contender]] = {
     NATIVE: _native,
     WINDROW_PYTHON: _windrow_python,
     HANDWRITTEN: partial(_handwritten, folding=False),
