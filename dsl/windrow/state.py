@@ -181,8 +181,8 @@ class StateDescriptor:
 
     Attributes:
         name: Names the state; unique within a step (and, for triggers, within the trigger).
-        ttl: How long it lives; None: until it is cleared. Not for the state of triggers and windows, whose life is
-            the window's.
+        ttl: How long it lives; None: until it is cleared. For the state of process functions; that of triggers and
+            windows lives as long as the window, and is refused with a time to live.
     """
 
     name: str

@@ -19,7 +19,15 @@ from windrow.functions import (
     RuntimeContext,
 )
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import AggregateSpec, FunctionSpec, Node, ProcessSpec, ReduceSpec, WindowNode
+from windrow.plan.nodes import (
+    AggregateSpec,
+    FunctionSpec,
+    Node,
+    ProcessSpec,
+    ReduceSpec,
+    WindowNode,
+    function_name,
+)
 from windrow.plan.types import base_argument, iterable_item, result_type
 from windrow.tags import OutputTag
 from windrow.time import duration_millis
@@ -396,6 +404,9 @@ class _Apply(ProcessWindowFunction[T, R, K, W]):
     def process(self, key: K, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R]:
         return self.function(key, context.window, elements)
 
+    def describe(self) -> str:
+        return function_name(self.function)
+
 
 class _ApplyAll(ProcessAllWindowFunction[T, R, W]):
     """A plain function as a process function without a key."""
@@ -406,6 +417,9 @@ class _ApplyAll(ProcessAllWindowFunction[T, R, W]):
 
     def process(self, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R]:
         return self.function(context.window, elements)
+
+    def describe(self) -> str:
+        return function_name(self.function)
 
 
 class _WithoutKey(ProcessWindowFunction[T, R, object, W]):
@@ -425,6 +439,9 @@ class _WithoutKey(ProcessWindowFunction[T, R, object, W]):
 
     def clear(self, context: ProcessWindowContext[W]) -> None:
         self.function.clear(context)
+
+    def describe(self) -> str:
+        return self.function.describe()
 
 
 def _result_of(

@@ -5,14 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import TYPE_CHECKING
 
 from tests.spark.comparison import Event, Outputs, Seen, millis
-from windrow import DataStream, KeyedStream, OutputTag, WatermarkStrategy, from_collection, from_source
+from windrow import DataStream, KeyedStream, OutputTag, WatermarkStrategy, from_source
 from windrow.evictors import CountEvictor, DeltaEvictor, TimeEvictor
 from windrow.functions import (
     AggregateFunction,

@@ -89,6 +89,10 @@ class ProcessWindowFunction(RichFunction, ABC, Generic[T_contra, R_co, K_contra,
         Per-window state goes by itself afterwards.
         """
 
+    def describe(self) -> str:
+        """A few words for ``explain()``."""
+        return type(self).__name__
+
 
 class ProcessAllWindowFunction(RichFunction, ABC, Generic[T_contra, R_co, W]):
     """As :class:`ProcessWindowFunction`, for windows of a stream without keys."""
@@ -99,3 +103,7 @@ class ProcessAllWindowFunction(RichFunction, ABC, Generic[T_contra, R_co, W]):
 
     def clear(self, context: ProcessWindowContext[W]) -> None:
         """Called when the window is cleaned up; see :meth:`ProcessWindowFunction.clear`."""
+
+    def describe(self) -> str:
+        """A few words for ``explain()``."""
+        return type(self).__name__

@@ -190,7 +190,7 @@ class FunctionSpec:
 
     @property
     def _behind(self) -> str:
-        return f", {type(self.process).__name__}" if self.process is not None else ""
+        return f", {self.process.describe()}" if self.process is not None else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -220,7 +220,7 @@ class ProcessSpec(FunctionSpec):
     process: ProcessWindowFunction[Any, Any, Any, Any]
 
     def describe(self) -> str:
-        return f"process {type(self.process).__name__}"
+        return f"process {self.process.describe()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

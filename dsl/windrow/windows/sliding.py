@@ -13,6 +13,7 @@ from windrow.windows.window import TimeWindow
 __all__ = ["SlidingEventTimeWindows", "SlidingProcessingTimeWindows"]
 
 _NO_OFFSET = timedelta(0)
+_MOST_WINDOWS = 1_000_000
 
 
 class _Sliding(WindowAssigner[object, TimeWindow]):
@@ -20,6 +21,13 @@ class _Sliding(WindowAssigner[object, TimeWindow]):
         self.size = positive_millis(size, "the size of sliding windows")
         self.slide = positive_millis(slide, "the slide of sliding windows")
         self.offset = duration_millis(offset, "the offset of sliding windows")
+        if self.size > self.slide * _MOST_WINDOWS:
+            raise InvalidArgumentError(
+                "each element would be in too many sliding windows",
+                given=f"size={self.size} ms, slide={self.slide} ms: {self.size // self.slide:,} windows",
+                expected=f"at most {_MOST_WINDOWS:,} windows for each element",
+                hint="use a longer slide, or a global window with an evictor",
+            )
         if abs(self.offset) >= self.slide:
             raise InvalidArgumentError(
                 "the offset of sliding windows must be smaller than their slide",
@@ -51,7 +59,8 @@ class SlidingEventTimeWindows(_Sliding):
         they are left out of the results, on purpose, as in Flink.
 
         Raises:
-            InvalidArgumentError: If ``size`` or ``slide`` is not positive or ``|offset| >= slide``.
+            InvalidArgumentError: If ``size`` or ``slide`` is not positive, ``|offset| >= slide``, or an element
+                would be in more than a million windows.
         """
         return cls(size, slide, offset)
 

@@ -91,24 +91,11 @@ class _Run:
         watermark = MIN_TIMESTAMP
         readers = [read_batches(step) for step in self._topology.sources]
         for batches in zip_longest(*readers):
-            self._finish(
-                [
-                    step.id
-                    for step, batch in zip(self._topology.sources, batches, strict=True)
-                    if batch is None
-                ]
-            )
             watermark = self._round(self._inputs(batches), watermark)
         # The watermark of the last batch still has to take effect.
         self._round({}, watermark)
         if drain:
             self._round({}, MAX_TIMESTAMP)
-
-    def _finish(self, ended: list[str]) -> None:
-        """Let a source at its end hold back nobody's watermark."""
-        for identifier, tracker in self.execution.trackers.items():
-            if self._topology.sources_of(identifier) <= set(ended):
-                tracker.finish()
 
     def _inputs(self, batches: tuple[SourceBatch | None, ...]) -> dict[Port, Chunk]:
         inputs: dict[Port, Chunk] = {}

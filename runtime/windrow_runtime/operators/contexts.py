@@ -23,7 +23,7 @@ from windrow.state import (
     ValueStateDescriptor,
 )
 from windrow.tags import OutputTag
-from windrow_runtime.operators.handles import StateStore, merge_values, open_state
+from windrow_runtime.operators.handles import StateStore, merge_values, open_state, refuse_expiry
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state import WindowEntry
 
@@ -82,6 +82,7 @@ class TriggerContextImpl(TimeContext):
         self, descriptor: AggregatingStateDescriptor[Any, Any, Any]
     ) -> AggregatingState[Any, Any]: ...
     def get_state(self, descriptor: StateDescriptor) -> Any:
+        refuse_expiry(descriptor)
         return open_state(self.entry.trigger_cells(), descriptor, self._scope + descriptor.name)
 
     def merge_partitioned_state(self, descriptor: MergingStateDescriptor) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, overload
 
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions import AggregateFunction
 from windrow.state import (
     AggregatingState,
@@ -23,7 +23,7 @@ from windrow.state import (
 )
 from windrow_runtime.operators.time_to_live import Cells
 
-__all__ = ["StateStore", "merge_values", "open_state"]
+__all__ = ["StateStore", "merge_values", "open_state", "refuse_expiry"]
 
 # Any in this module: the descriptor that a user holds gives the type; behind it lies untyped data.
 
@@ -50,7 +50,23 @@ class StateStore:
     ) -> AggregatingState[Any, Any]: ...
     def get_state(self, descriptor: StateDescriptor) -> Any:
         """The handle on the state that ``descriptor`` names."""
+        refuse_expiry(descriptor)
         return open_state(self._cells, descriptor, descriptor.name)
+
+
+def refuse_expiry(descriptor: StateDescriptor) -> None:
+    """Refuse a time to live for state whose life is that of windows.
+
+    Raises:
+        UnsupportedOperationError: If the descriptor has one.
+    """
+    if getattr(descriptor, "ttl", None) is not None:
+        raise UnsupportedOperationError(
+            "the state of windows and triggers does not expire",
+            given=descriptor.name,
+            expected="a descriptor without a time to live",
+            hint="it goes with its window; clear what global_state holds in the function's clear",
+        )
 
 
 def open_state(cells: Cells, descriptor: StateDescriptor, name: str) -> Any:

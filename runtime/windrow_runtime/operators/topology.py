@@ -109,6 +109,12 @@ class Topology:
             found |= self.sources_of(source)
         return found
 
+    def keyed_before(self, step: Step) -> bool:
+        """Whether a step's elements come from a keyed step."""
+        return any(
+            is_keyed(self.step(source).node) or self.keyed_before(self.step(source)) for source in step.inputs
+        )
+
     def _levels(self) -> dict[str, int]:
         depth: dict[str, int] = {}
         for step in self.steps:

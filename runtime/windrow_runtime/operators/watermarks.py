@@ -47,10 +47,6 @@ class WatermarkTracker:
         if watermark > self.current:
             self.current = min(watermark, MAX_TIMESTAMP)
 
-    def finish(self) -> None:
-        """Take it that no element will come any more: the step holds nothing back."""
-        self.current = MAX_TIMESTAMP
-
     def end_batch(self, now: int) -> None:
         """Let the generator emit, and see whether the step has fallen silent.
 

@@ -22,6 +22,7 @@ __all__ = ["Checkpoint", "fingerprint_of"]
 
 _VERSION = 1
 _END = "end-of-stream"
+_DRAINED = "drained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +67,38 @@ class Checkpoint:
         """Where elements of a source are kept that Spark cannot read again from elsewhere."""
         return self.path / "sources" / str(step.index)
 
-    def check_open(self) -> None:
+    def check_open(self, *, drain: bool) -> None:
         """Refuse a checkpoint whose stream is at its end.
+
+        Args:
+            drain: Whether the run ends the stream. A run that failed while it did so may be followed by another that
+                finishes.
 
         Raises:
             IncompatibleStateError: If it is.
         """
-        if (self.control_folder / _END).exists():
+        if (self.path / _DRAINED).exists():
             raise IncompatibleStateError(
                 "the checkpoint was drained: its stream is at its end",
                 given=str(self.path),
                 expected="a checkpoint that was not drained",
                 hint="use a new checkpoint, or run(pipeline, drain=False) where the stream goes on later",
             )
+        if not drain and (self.control_folder / _END).exists():
+            raise IncompatibleStateError(
+                "a run failed at the end of its stream: nothing can follow but what was left to do there",
+                given=str(self.path),
+                expected="a run that drains",
+                hint="run(pipeline) finishes; then use a new checkpoint",
+            )
 
     def end_stream(self) -> None:
         """Say that the stream is at its end."""
-        aside = self.control_folder / f"_{_END}"
-        aside.write_text("end\n", encoding="utf-8")
-        aside.rename(self.control_folder / _END)
+        _put(self.control_folder, _END)
+
+    def mark_drained(self) -> None:
+        """Say that everything is done that was left to do at the end of the stream."""
+        _put(self.path, _DRAINED)
 
     def groups_for(self, topology: Topology, groups: KeyGroups) -> KeyGroups:
         """The key groups of the query: those of the first run, or ``groups`` if this is the first.
@@ -122,6 +136,12 @@ class Checkpoint:
                 hint="give a changed plan a checkpoint of its own",
             )
         return KeyGroups.balanced(stored["partitions"], stored["groups"])
+
+
+def _put(folder: Path, name: str) -> None:
+    aside = folder / f"_{name}"
+    aside.write_text("end\n", encoding="utf-8")
+    aside.rename(folder / name)
 
 
 def fingerprint_of(topology: Topology) -> bytes:

@@ -15,11 +15,12 @@ from contextlib import contextmanager
 
 import windrow
 from windrow import errors
-from windrow.errors import WindrowError
+from windrow.errors import SourceError, WindrowError
 
 __all__ = ["MarkedError", "RemoteError", "failures_marked", "find_failure"]
 
 _MARK = re.compile(r"windrow-failure:([A-Za-z0-9_-]+=*);")
+_UNREADABLE = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S+)\. (.+)")
 _FRAMES_SHOWN = 5
 
 
@@ -57,10 +58,21 @@ def failures_marked() -> Iterator[None]:
 
 
 def find_failure(error: BaseException) -> WindrowError | None:
-    """The error that a worker marked, if Spark's exception bears one; the caller raises it."""
+    """The error that a worker marked, if Spark's exception bears one, or that a file cannot be read.
+
+    The caller raises it.
+    """
     found = _MARK.search(str(error))
     if found is None:
-        return None
+        unreadable = _UNREADABLE.search(str(error))
+        if unreadable is None:
+            return None
+        file, reason = unreadable.groups()
+        return SourceError(
+            "Spark cannot read a file of a source",
+            given=file,
+            hint=f"Spark says: {reason.partition(' SQLSTATE')[0]}",
+        )
     parts: dict[str, str | None] = json.loads(base64.urlsafe_b64decode(found.group(1)))
     kind = getattr(errors, str(parts["kind"]), WindrowError)
     failure: WindrowError = kind(

@@ -9,7 +9,7 @@ from typing import Any
 from windrow.plan import Step
 from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
-from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.operators.topology import Port, Topology, key_step
 from windrow_runtime.operators.watermarks import WatermarkTracker, combined_watermark
 from windrow_runtime.spark.packer import ToSink, ToStep
 
@@ -50,6 +50,8 @@ class PortFragment:
         self._trackers: dict[str, WatermarkTracker] = {}
         self._metrics: dict[str, Metrics] = {}
         self._routed: list[Routed] = []
+        selectors = {step.id: key_step(topology, step) for step in topology.keyed}
+        self._wheres = {step: keys.where for step, keys in selectors.items() if keys is not None}
 
     def __getstate__(self) -> tuple[Topology, Port, Routes]:
         return self._topology, self._port, self._routes
@@ -81,7 +83,8 @@ class PortFragment:
         self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]
     ) -> None:
         """Takes elements for a keyed step from the fragment."""
-        self._routed.append((ToStep(self._routes.steps[step], keys), values, timestamps))
+        target = ToStep(self._routes.steps[step], keys, self._wheres.get(step))
+        self._routed.append((target, values, timestamps))
 
     def to_sink(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
         """Takes elements for a sink from the fragment."""

@@ -146,7 +146,7 @@ class _StepRunner:
                 "a timer in processing time was set, or state expires, and nothing in the plan says so",
                 given=self.step.step_id,
                 expected="a class that says uses_processing_time = True",
-                where=self.step.step_id,
+                where=self.step.where,
                 hint="Spark has to run batches for the clock; set the attribute on the trigger or the process function",
             )
         return StepState(

@@ -59,6 +59,7 @@ class KeyedStep:
         side_outputs: The same for each side output that is used.
         by_clock: Whether timers in processing time are served.
         name: What the user called the step, if anything.
+        where: The step and its line in the user's program, in errors.
     """
 
     number: int
@@ -68,6 +69,7 @@ class KeyedStep:
     side_outputs: Mapping[str, Fragment] = field(default_factory=dict)
     by_clock: bool = False
     name: str | None = None
+    where: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from windrow.plan import KeyedProcessNode, Node, Pipeline, SourceNode, Step, WindowNode
+from windrow.errors import UnsupportedOperationError
+from windrow.plan import KeyedProcessNode, Node, Pipeline, SourceNode, Step, TimestampsNode, WindowNode
 from windrow.tags import OutputTag
 from windrow.windows import GlobalWindows
 from windrow_runtime.codecs import stable_hash
@@ -58,10 +59,13 @@ def lower(spark: SparkSession, pipeline: Pipeline, checkpoint: Checkpoint, group
     """Make the query of a pipeline.
 
     Raises:
-        UnsupportedOperationError: For a source that Spark cannot read.
+        UnsupportedOperationError: For a source that Spark cannot read, and for watermarks that it cannot follow.
         SourceError: If a source cannot be read.
     """
-    return _Lowering(spark, Topology(pipeline.steps), checkpoint, groups).lower()
+    topology = Topology(pipeline.steps)
+    for step in topology.timestamps:
+        _check_timestamps(step, topology)
+    return _Lowering(spark, topology, checkpoint, groups).lower()
 
 
 class _Lowering:
@@ -198,10 +202,32 @@ class _Lowering:
                 side_outputs=sides,
                 by_clock=self._by_clock,
                 name=step.node.name,
+                where=step.where,
             )
 
     def _fragment(self, port: Port) -> PortFragment:
         return PortFragment(self._shipped, port, self._routes)
+
+
+def _check_timestamps(step: Step, topology: Topology) -> None:
+    """Refuse what Spark's watermark, which is made from the rows of the sources, cannot follow."""
+    assert isinstance(step.node, TimestampsNode)
+    if topology.keyed_before(step):
+        raise UnsupportedOperationError(
+            "watermarks are made behind a keyed step, and Spark makes its watermark in front of them",
+            given=step.node.describe(),
+            expected="assign_timestamps_and_watermarks before the first key_by or window_all",
+            where=step.where,
+            hint="the results of windows carry timestamps already; leave the call out, or use LocalRunner",
+        )
+    if step.node.strategy.idleness is not None and len(topology.timestamps) > 1:
+        raise UnsupportedOperationError(
+            "Spark's watermark waits for every stream, idle or not",
+            given=f"an idleness of {step.node.strategy.idleness} ms beside other timestamp-assigning steps",
+            expected="one timestamp-assigning step, or strategies without idleness",
+            where=step.where,
+            hint="assign timestamps once, behind the union; or use LocalRunner",
+        )
 
 
 def runs_by_clock(topology: Topology) -> bool:

@@ -28,10 +28,12 @@ class ToStep:
     Attributes:
         step: The number of the step in the plan.
         keys: The keys of the elements.
+        where: The step that took the keys and its line in the user's program, in errors.
     """
 
     step: int
     keys: Sequence[Any]
+    where: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +122,15 @@ class Packer:
                 add_key(first_equal)
                 add_value(value)
                 add_timestamp(timestamp)
+        except InvalidArgumentError as error:
+            raise error.at(target.where) from error.__cause__
         except TypeError as error:
             raise InvalidArgumentError(
                 "a key cannot be hashed",
                 given=_unhashable(target.keys),
                 expected="a key that stays the same, with a hash",
+                where=target.where,
+                hint="use a tuple for a list, a frozenset for a set, a frozen dataclass for one that changes",
             ) from error
 
     def full(self) -> Iterator[PackedRow]:

@@ -92,7 +92,7 @@ def scan_source(spark: SparkSession, step: Step, checkpoint: Checkpoint) -> Scan
     if isinstance(source, RateSource):
         stream = spark.readStream.format("rate").option("rowsPerSecond", source.rows_per_second)
         frame = stream.options(**source.options).load()
-        return Scan(frame, _RowReader(record_type(source.element_type)))
+        return Scan(frame, _RowReader(record_type(source.element_type), source.describe()))
     if isinstance(source, DataFrameSource):
         return _scan_dataframe(spark, step, source, checkpoint)
     raise UnsupportedOperationError(
@@ -159,12 +159,11 @@ def _scan_files(spark: SparkSession, step: Step, source: FileSource[Any]) -> Sca
         return Scan(frame, _JsonReader(kind, source.path))
     if isinstance(source, CsvFileSource):
         # A quoted value may hold a line break, and the header is in the first line: so files are read whole.
-        frame = (
-            stream.option("wholetext", "true").text(path).selectExpr("value", "_metadata.file_name as file")
-        )
-        return Scan(frame, _CsvReader(kind, source.path, source.delimiter))
+        frame = stream.text(path, wholetext=True).selectExpr("value", "_metadata.file_name as file")
+        return Scan(frame, _CsvReader(kind, source.path, source.delimiter, step.where))
     if isinstance(source, ParquetFileSource):
-        return Scan(stream.schema(spark_schema(kind)).parquet(path), _RowReader(kind))
+        _check_parquet(spark, step, kind, path)
+        return Scan(stream.schema(spark_schema(kind)).parquet(path), _RowReader(kind, source.path))
     raise UnsupportedOperationError(
         "Spark cannot read this format",
         given=source.describe(),
@@ -180,6 +179,20 @@ def _existing(step: Step, path: str) -> str:
             "the path does not exist", given=path, expected="a file or a folder", where=step.where
         )
     return path
+
+
+def _check_parquet(spark: SparkSession, step: Step, kind: RecordType, path: str) -> None:
+    """Looks at the columns of the files that are there: Spark itself would give null for one that is missing."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        schema = spark.read.parquet(path).schema
+    except AnalysisException:
+        return  # no file yet
+    try:
+        check_spark_schema(schema, kind)
+    except WindrowError as error:
+        raise error.at(f"{step.where}, {path}") from None
 
 
 @dataclass(frozen=True)
@@ -209,6 +222,7 @@ class _CsvReader:
     kind: RecordType
     path: str
     delimiter: str
+    where: str
 
     def decode(self, batch: Any) -> Decoded:
         decoded = Decoded([], [])
@@ -221,7 +235,7 @@ class _CsvReader:
             try:
                 decoder = CsvDecoder(self.kind, header)
             except WindrowError as error:
-                raise error.at(f"{self.path}, {file}") from error.__cause__
+                raise error.at(f"{self.where}, {self.path}, {file}") from error.__cause__
             for row in rows:
                 if not row:
                     continue
@@ -237,13 +251,14 @@ class _CsvReader:
 @dataclass(frozen=True)
 class _RowReader:
     kind: RecordType
+    origin: str
 
     def decode(self, batch: Any) -> Decoded:
-        malformed: list[MalformedRecord] = []
-        values = decode_batch(
-            batch, self.kind, lambda found: malformed.append(_malformed(found, f"row {found.row} of a batch"))
+        found: list[codec_malformed.MalformedRecord] = []
+        values = decode_batch(batch, self.kind, found.append)
+        return Decoded(
+            values, [_malformed(bad, f"{self.origin}, row {bad.row} of an Arrow batch") for bad in found]
         )
-        return Decoded(values, malformed)
 
 
 def _malformed(found: codec_malformed.MalformedRecord, origin: str) -> MalformedRecord:
@@ -272,4 +287,4 @@ def _scan_dataframe(
         if not (folder / "_SUCCESS").exists():
             frame.write.mode("overwrite").parquet(str(folder))
         frame = spark.readStream.schema(frame.schema).parquet(str(folder))
-    return Scan(frame, _RowReader(kind))
+    return Scan(frame, _RowReader(kind, source.describe()))

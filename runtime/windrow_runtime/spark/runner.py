@@ -106,14 +106,17 @@ class SparkRunner:
                     hint="run(pipeline, drain=False), or start(pipeline)",
                 )
         with self._folder() as folder:
-            query = self._prepare(pipeline, folder)
+            query = self._prepare(pipeline, folder, drain=drain)
+            ends = drain and bool(query.topology.keyed)
             if query.by_clock:
                 query.run_idle(drain=drain)
-                return query.result()
-            query.run_available()
-            if drain and query.topology.keyed:
-                query.end_stream()
+            else:
                 query.run_available()
+                if ends:
+                    query.end_stream()
+                    query.run_available()
+            if ends:
+                folder.mark_drained()
             return query.result()
 
     def start(self, pipeline: Pipeline, *, interval_seconds: float = 0.0) -> RunningPipeline:
@@ -138,7 +141,7 @@ class SparkRunner:
                 expected="SparkRunner(checkpoint=...)",
                 hint="it goes on from there when it is started again",
             )
-        query = self._prepare(pipeline, Checkpoint.at(self._checkpoint))
+        query = self._prepare(pipeline, Checkpoint.at(self._checkpoint), drain=False)
         return RunningPipeline(query, query.start(interval_seconds))
 
     @contextmanager
@@ -149,12 +152,12 @@ class SparkRunner:
         with tempfile.TemporaryDirectory(prefix="windrow-", ignore_cleanup_errors=True) as folder:
             yield Checkpoint(Path(folder))
 
-    def _prepare(self, pipeline: Pipeline, checkpoint: Checkpoint) -> _Query:
+    def _prepare(self, pipeline: Pipeline, checkpoint: Checkpoint, *, drain: bool) -> _Query:
         configure(self._spark)
         topology = Topology(pipeline.steps)
         for step in topology.sinks:
             _check_sink(step)
-        checkpoint.check_open()
+        checkpoint.check_open(drain=drain)
         if self._partitions is not None:
             self._spark.conf.set("spark.sql.shuffle.partitions", str(self._partitions))
         partitions = int(str(self._spark.conf.get("spark.sql.shuffle.partitions", "200")))

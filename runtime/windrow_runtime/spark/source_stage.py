@@ -101,6 +101,23 @@ class SourceStage:
         fragment = self.create()
         rule = self.malformed
         aside = rule.fragment() if rule.fragment is not None else None
+        try:
+            yield from self._pack(batches, fragment, aside, packer, (origin, service_label))
+        finally:
+            fragment.close()
+            if aside is not None:
+                aside.close()
+
+    def _pack(
+        self,
+        batches: Iterator[Any],
+        fragment: SourceFragment,
+        aside: Fragment | None,
+        packer: Packer,
+        place: tuple[int, int],
+    ) -> Iterator[Any]:
+        origin, service_label = place
+        rule = self.malformed
         counted = 0
         for batch in batches:
             decoded = self.decode(batch)
@@ -131,9 +148,6 @@ class SourceStage:
             rows.append(PackedRow(service_label, CLOCK, 0, CLOCK_PAYLOAD))
         if rows:
             yield packed_batch(rows, watermark)
-        fragment.close()
-        if aside is not None:
-            aside.close()
 
     def _set_aside(self, records: Sequence[MalformedRecord], aside: Fragment | None, packer: Packer) -> None:
         if self.malformed.fail:

@@ -48,7 +48,8 @@ class _Unpack:
                         try:
                             yield encode_batch(values, self.kind)
                         except WindrowError as error:
-                            raise error.at(self.where) from error.__cause__
+                            field, error.where = error.where, None
+                            raise error.at(f"{self.where}, {field}") from error.__cause__
 
 
 def unpacked(lowered: Lowered, frame: DataFrame, number: int) -> DataFrame:

@@ -1,0 +1,201 @@
+"""Elements, keys and accumulators of the user's classes, also of those that workers cannot import."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from enum import Enum
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import pytest
+
+from tests.spark.comparison import Outputs, Seen
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from windrow.functions import AggregateFunction
+from windrow.sinks import CollectSink, JsonFileSink
+from windrow.sources import CollectionSource, JsonFileSource
+from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+BEGIN = datetime(1969, 12, 31, 23, 59, 58, tzinfo=timezone.utc)
+
+# Any in this module: pipelines over records of several classes.
+
+
+class Kind(Enum):
+    WARM = 1
+    COLD = 2
+
+
+class Point(NamedTuple):
+    x: int
+    y: int | None
+
+
+class Tag(msgspec.Struct, frozen=True):
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Record:
+    key: str
+    at: datetime
+    point: Point
+    tags: tuple[Tag, ...]
+    parent: Record | None = None
+
+
+@dataclass
+class Sum:
+    """An accumulator that is changed in place."""
+
+    points: list[Point] = field(default_factory=list)
+    latest: datetime | None = None
+
+
+class Summed(AggregateFunction[Record, Sum, tuple[Point, ...]]):
+    def create_accumulator(self) -> Sum:
+        return Sum()
+
+    def add(self, value: Record, accumulator: Sum) -> Sum:
+        accumulator.points.append(value.point)
+        accumulator.latest = value.at
+        return accumulator
+
+    def get_result(self, accumulator: Sum) -> tuple[Point, ...]:
+        return tuple(accumulator.points)
+
+    def merge(self, a: Sum, b: Sum) -> Sum:
+        return Sum(a.points + b.points, b.latest)
+
+
+def record(number: int) -> Record:
+    parent = record(number // 2) if number % 3 == 1 else None
+    return Record(
+        key="abc"[number % 3],
+        at=BEGIN + timedelta(milliseconds=number * 90),
+        point=Point(number, number % 4 or None),
+        tags=tuple(Tag(f"t{i}", Kind.WARM if i else Kind.COLD) for i in range(number % 3)),
+        parent=parent,
+    )
+
+
+def add_streams(outputs: Outputs, name: str, elements: Sequence[Any], key: Callable[[Any], Any]) -> None:
+    stream: DataStream[Any] = from_source(CollectionSource(elements, batch_size=12))
+    timed = stream.assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda element: element.at
+    )
+    windows = timed.key_by(key).window(TumblingEventTimeWindows.of(timedelta(milliseconds=700)))
+    outputs.add(f"{name} in windows", windows.process(Seen()))
+    outputs.add(f"{name} reduced", windows.reduce(max_by_time, Seen()))
+    outputs.add(
+        f"{name} rolling", timed.key_by(key).max_by(lambda element: element.at).map(lambda e: (key(e), e))
+    )
+
+
+def max_by_time(a: Any, b: Any) -> Any:
+    return a if a.at >= b.at else b
+
+
+PROGRAM = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from enum import Enum
+from typing import NamedTuple
+
+class Shade(Enum):
+    DARK = "dark"
+    LIGHT = "light"
+
+class Place(NamedTuple):
+    key: str
+    shade: Shade
+
+@dataclass(frozen=True)
+class Inner:
+    place: Place
+    note: str | None
+
+@dataclass(frozen=True)
+class Outer:
+    key: str
+    at: datetime
+    inner: Inner
+
+BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
+elements = [
+    Outer(
+        "ab"[number % 2],
+        BEGIN + timedelta(milliseconds=number * 50),
+        Inner(Place("ab"[number % 2], Shade.DARK if number % 4 else Shade.LIGHT), None if number % 3 else "x"),
+    )
+    for number in range(36)
+]
+
+def key_of(outer: Outer) -> Place:
+    return outer.inner.place
+"""
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A main program: its functions and classes belong to ``__main__``, which in a worker is Spark's own."""
+    module = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", module)
+    exec(PROGRAM, module.__dict__)
+    return module
+
+
+def test_classes_of_every_origin(spark: SparkSession, program: ModuleType, tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Local:
+        key: str
+        at: datetime
+        point: Point
+
+    def key_of_local(element: Local) -> Point:
+        return Point(element.point.x % 3, None)
+
+    records = [record(number) for number in range(36)]
+    outputs = Outputs()
+    add_streams(outputs, "imported", records, lambda element: Tag(element.key, Kind.WARM))
+    add_streams(outputs, "local", [Local(r.key, r.at, r.point) for r in records], key_of_local)
+    add_streams(outputs, "of the main program", program.elements, program.key_of)
+    sessions = (
+        from_source(CollectionSource(records, Record, batch_size=9))
+        .assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda element: element.at
+        )
+        .key_by(lambda element: element.key)
+        .window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=300)))
+    )
+    outputs.add("accumulators", sessions.aggregate(Summed(), Seen()))
+    written = from_source(CollectionSource(program.elements, program.Outer))
+    pipeline = outputs.pipeline("classes", written.sink_to(JsonFileSink(tmp_path / "out")))
+    expected, _ = outputs.expected(pipeline)
+    for file in (tmp_path / "out").rglob("*.json"):
+        file.unlink()
+    found = outputs.of(SparkRunner(spark).run(pipeline))
+    for name, elements in expected.items():
+        assert (name, found[name]) == (name, elements)
+    keys = list(found["of the main program in windows"])
+    assert keys
+    assert all(type(key) is program.Place for key in keys)
+
+    sink: CollectSink[Any] = CollectSink()
+    source = from_source(JsonFileSource(tmp_path / "out" / "*" / "*.json", program.Outer))
+    back = LocalRunner().run(Pipeline("back", source.sink_to(sink))).collected(sink)
+    assert back == program.elements

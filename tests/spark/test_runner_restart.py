@@ -1,0 +1,210 @@
+"""Runs that go on where an earlier one stopped, and checkpoints that are refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.comparison import Event, Outputs, Seen, millis
+from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow.errors import IncompatibleStateError, UserFunctionError
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
+from windrow.sinks import FunctionSink
+from windrow.sources import JsonFileSource
+from windrow.state import ReducingStateDescriptor
+from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+late = OutputTag("late", Event)
+
+
+class Silence(KeyedProcessFunction[str, Event, tuple[str, int, int]]):
+    """Tells how many elements a key had when it fell silent."""
+
+    count = ReducingStateDescriptor[int]("count", lambda a, b: a + b)
+
+    def process_element(
+        self, value: Event, context: KeyedProcessContext[str]
+    ) -> Iterable[tuple[str, int, int]]:
+        context.get_state(self.count).add(1)
+        context.timer_service.register_event_time_timer(value.at + 150)
+        return ()
+
+    def on_timer(self, timestamp: int, context: OnTimerContext[str]) -> Iterable[tuple[str, int, int]]:
+        return [(context.key, timestamp, context.get_state(self.count).get() or 0)]
+
+
+def write(folder: Path, numbers: Iterable[int]) -> None:
+    """The files of these numbers: each 100 ms on from the one before, the last two elements out of order."""
+    folder.mkdir(exist_ok=True)
+    for number in numbers:
+        ats = [0, 30, 60, 90, -40, -250]
+        records = [
+            {"key": "abc"[(number + place) % 3], "at": number * 100 + at, "value": number * 10 + place}
+            for place, at in enumerate(ats)
+        ]
+        file = folder / f"{number}.json"
+        file.write_text("".join(json.dumps(record) + "\n" for record in records))
+        os.utime(file, (1_600_000_000 + number,) * 2)
+
+
+def build(folder: Path, size: int = 250, name: str = "windows") -> tuple[Outputs, Pipeline]:
+    outputs = Outputs()
+    keyed = (
+        from_source(JsonFileSource(folder, Event, files_per_batch=1))
+        .assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_bounded_out_of_orderness(millis(50)), timestamp=lambda event: event.at
+        )
+        .key_by(lambda event: event.key)
+    )
+    windows = (
+        keyed.window(TumblingEventTimeWindows.of(millis(size)))
+        .side_output_late_data(late)
+        .process(Seen(), name=name)
+    )
+    outputs.add("windows", windows)
+    outputs.add("late", windows.get_side_output(late))
+    outputs.add("sessions", keyed.window(EventTimeSessionWindows.with_gap(millis(120))).process(Seen()))
+    outputs.add("rolling", keyed.sum(lambda event: event.value))
+    outputs.add("silence", keyed.process(Silence()))
+    outputs.add(
+        "windows of windows",
+        windows.key_by(lambda seen: seen[0])
+        .window(TumblingEventTimeWindows.of(millis(1_000)))
+        .process(Seen()),
+    )
+    return outputs, outputs.pipeline("restart")
+
+
+Found = dict[str, dict[Any, list[Any]]]
+
+
+def joined(runs: Iterable[Found]) -> Found:
+    whole: Found = {}
+    for run in runs:
+        for name, elements in run.items():
+            for key, values in elements.items():
+                whole.setdefault(name, {}).setdefault(key, []).extend(values)
+    return whole
+
+
+def test_runs_one_after_another_give_what_one_run_gives(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    write(folder, range(9))
+    outputs, pipeline = build(folder)
+    expected, _ = outputs.expected(pipeline)
+    for file in folder.iterdir():
+        if file.stem > "3":
+            file.unlink()
+
+    checkpoint = tmp_path / "checkpoint"
+    runs: list[Found] = []
+
+    def run(*, drain: bool) -> None:
+        # Everything anew, as in another process.
+        outputs, pipeline = build(folder)
+        runs.append(outputs.of(SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=drain)))
+
+    run(drain=False)
+    assert runs[0]["rolling"]
+    write(folder, range(4, 6))
+    run(drain=False)
+    assert sum(map(len, runs[1]["rolling"].values())) == 12
+    run(drain=False)
+    assert not any(runs[2].values())
+    write(folder, range(6, 9))
+    run(drain=True)
+    assert joined(runs) == expected
+
+    outputs, pipeline = build(folder)
+    for again in (
+        lambda: SparkRunner(spark, checkpoint=checkpoint).run(pipeline),
+        lambda: SparkRunner(spark, checkpoint=checkpoint).start(pipeline),
+    ):
+        with pytest.raises(IncompatibleStateError, match="was drained"):
+            again()
+
+
+def test_started_and_stopped(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    write(folder, range(7))
+    outputs, pipeline = build(folder)
+    expected, _ = outputs.expected(pipeline)
+    for number in range(3, 7):
+        (folder / f"{number}.json").unlink()
+
+    checkpoint = tmp_path / "checkpoint"
+    first = SparkRunner(spark, checkpoint=checkpoint).start(pipeline, interval_seconds=0.05)
+    try:
+        first.process_available()
+        assert first.is_active
+        write(folder, range(3, 5))
+        first.process_available()
+    finally:
+        runs = [outputs.of(first.stop())]
+    assert not first.is_active
+    assert first.await_termination(5)
+    assert sum(map(len, runs[0]["rolling"].values())) == 30
+    write(folder, range(5, 7))
+    runs.append(outputs.of(SparkRunner(spark, checkpoint=checkpoint).run(pipeline)))
+    assert joined(runs) == expected
+
+
+def test_a_changed_plan_is_refused_with_what_changed(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    write(folder, range(1))
+    checkpoint = tmp_path / "checkpoint"
+    _, pipeline = build(folder)
+    SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
+    _, larger = build(folder, size=300)
+    with pytest.raises(IncompatibleStateError, match=r"another plan(.|\n)*size=250(.|\n)*size=300"):
+        SparkRunner(spark, checkpoint=checkpoint).run(larger)
+    _, renamed = build(folder, name="other")
+    with pytest.raises(
+        IncompatibleStateError,
+        match=r"another plan(.|\n)*other is new(.|\n)*windows is gone(.|\n)*checkpoint",
+    ):
+        SparkRunner(spark, checkpoint=checkpoint).start(renamed)
+
+
+def test_a_run_that_failed_at_the_end_of_the_stream_can_be_finished(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    write(folder, range(3))
+    checkpoint = tmp_path / "checkpoint"
+    down = [True]
+    taken: list[Event] = []
+
+    def store(batch: int, elements: Iterable[Event]) -> None:
+        if down[0]:
+            raise ConnectionError("the database is down")
+        taken.extend(elements)
+
+    windows = (
+        from_source(JsonFileSource(folder, Event, files_per_batch=1))
+        .assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks(), timestamp=lambda event: event.at)
+        .key_by(lambda event: event.key)
+        .window(TumblingEventTimeWindows.of(millis(250)))
+        .reduce(lambda a, b: Event(a.key, a.at, a.value + b.value))
+    )
+    pipeline = Pipeline("at the end", windows.sink_to(FunctionSink(store)))
+    with pytest.raises(UserFunctionError, match="the database is down"):
+        SparkRunner(spark, checkpoint=checkpoint).run(pipeline)
+    down[0] = False
+    with pytest.raises(IncompatibleStateError, match=r"at the end of its stream(.|\n)*run\(pipeline\)"):
+        SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
+    SparkRunner(spark, checkpoint=checkpoint).run(pipeline)
+    found, taken = taken, []
+    LocalRunner().run(pipeline)
+    assert sorted(found, key=repr) == sorted(taken, key=repr)
+    assert found

@@ -1,0 +1,221 @@
+"""Sinks on Spark: what is written, and what is written when a batch is run again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+import pytest
+
+from tests.spark.comparison import Event, millis
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from windrow.errors import InvalidArgumentError, UserFunctionError
+from windrow.sinks import CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink
+from windrow.sources import CollectionSource, JsonFileSource, ParquetFileSource
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+HERE = Path(__file__).name
+
+
+class Level(Enum):
+    LOW = "low"
+    HIGH = "high"
+
+
+class Position(NamedTuple):
+    x: float
+    y: float | None
+
+
+class Tagged(msgspec.Struct, frozen=True):
+    tag: str
+    weights: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A record with parts of every kind."""
+
+    key: str
+    at: datetime
+    count: int
+    mean: float | None
+    position: Position
+    tags: list[Tagged]
+    raw: bytes
+    price: Decimal
+    maybe: Position | None = None
+
+
+@dataclass(frozen=True)
+class Route:
+    """A record with a tuple, for which JSON as Spark writes it has no form of its own."""
+
+    count: int
+    stops: tuple[int, str]
+
+
+def report(event: Event) -> Report:
+    odd = event.value % 2 == 1
+    return Report(
+        key=event.key,
+        at=datetime(1969, 12, 31, 23, 59, 59, 999_000 + event.value, tzinfo=timezone.utc),
+        count=event.value,
+        mean=event.value / 3 if odd else None,
+        position=Position(event.value / 7, None if odd else -1.0),
+        tags=[Tagged(f"é {number}", {"w": number}) for number in range(event.value % 3)],
+        raw=bytes([event.value, 255]),
+        price=Decimal(event.value) / 4,
+        maybe=Position(1.0, 2.0) if odd else None,
+    )
+
+
+def events(count: int = 24) -> DataStream[Event]:
+    elements = [Event("abc"[number % 3], number * 10, number) for number in range(count)]
+    return from_source(CollectionSource(elements, Event, batch_size=8))
+
+
+def read_back(stream: DataStream[T]) -> list[T]:
+    sink = CollectSink[T]()
+    return LocalRunner().run(Pipeline("read back", stream.sink_to(sink))).collected(sink)
+
+
+def read_json(folder: Path) -> list[Report]:
+    return read_back(from_source(JsonFileSource(folder / "*" / "*.json", Report)))
+
+
+def read_parquet(folder: Path) -> list[Report]:
+    return read_back(from_source(ParquetFileSource(folder / "*" / "*.parquet", Report)))
+
+
+def route(event: Event) -> Route:
+    return Route(event.value, (event.value, event.key))
+
+
+def batches(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(("_", ".")))
+
+
+def count_of(record: Report) -> int:
+    return record.count
+
+
+def test_files_hold_what_the_interpreter_writes_and_a_batch_that_is_run_again_replaces_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    reports = events().map(report)
+    taken: list[tuple[int, list[Report]]] = []
+    collect = CollectSink[Report]()
+    pipeline = Pipeline(
+        "sinks",
+        reports.sink_to(JsonFileSink(tmp_path / "json")),
+        reports.sink_to(ParquetFileSink(tmp_path / "parquet")),
+        reports.filter(lambda record: record.count < 8).sink_to(ParquetFileSink(tmp_path / "first")),
+        reports.sink_to(FunctionSink(lambda batch, records: taken.append((batch, list(records))))),
+        reports.sink_to(collect),
+        events().map(route).sink_to(ParquetFileSink(tmp_path / "routes")),
+    )
+    expected = [report(event) for event in read_back(events())]
+    checkpoint = tmp_path / "checkpoint"
+    result = SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
+    assert result.collected(collect) == expected
+    assert taken == [(0, expected[:8]), (1, expected[8:16]), (2, expected[16:])]
+    assert sorted(read_json(tmp_path / "json"), key=count_of) == expected
+    assert sorted(read_parquet(tmp_path / "parquet"), key=count_of) == expected
+    assert sorted(read_parquet(tmp_path / "first"), key=count_of) == expected[:8]
+    routes = read_back(from_source(ParquetFileSource(tmp_path / "routes" / "*" / "*.parquet", Route)))
+    assert {route.count: route.stops for route in routes} == {n: (n, "abc"[n % 3]) for n in range(24)}
+    assert batches(tmp_path / "json") == batches(tmp_path / "parquet") == ["batch=0", "batch=1", "batch=2"]
+    assert batches(tmp_path / "first") == ["batch=0"]
+
+    # As after a crash between the sinks and Spark's note that the batch is done.
+    (checkpoint / "spark" / "commits" / "2").unlink()
+    (checkpoint / "spark" / "commits" / ".2.crc").unlink(missing_ok=True)
+    shutil.rmtree(tmp_path / "parquet" / "batch=2")
+    again = SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
+    assert again.collected(collect) == expected[16:]
+    assert taken[3:] == [(2, expected[16:])]
+    assert sorted(read_json(tmp_path / "json"), key=count_of) == expected
+    assert sorted(read_parquet(tmp_path / "parquet"), key=count_of) == expected
+
+    local = Pipeline(
+        "local",
+        reports.sink_to(JsonFileSink(tmp_path / "local json")),
+        reports.sink_to(ParquetFileSink(tmp_path / "local parquet")),
+    )
+    LocalRunner().run(local)
+    assert read_json(tmp_path / "local json") == read_parquet(tmp_path / "local parquet") == expected
+
+
+def test_the_console_shows_a_line_for_each_element(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    SparkRunner(spark).run(Pipeline("console", events(9).map(lambda e: e.value).sink_to(ConsoleSink("> "))))
+    assert capsys.readouterr().out == "".join(f"> {number}\n" for number in range(9))
+
+
+def total(a: Event, b: Event) -> Event:
+    return Event(a.key, a.at, a.value + b.value)
+
+
+def test_a_writer_of_sparks_own(spark: SparkSession, tmp_path: Path) -> None:
+    windows = (
+        events()
+        .assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
+        )
+        .key_by(lambda event: event.key)
+        .window(TumblingEventTimeWindows.of(millis(60)))
+        .reduce(total)
+    )
+    out = tmp_path / "out"
+
+    # Any: a DataFrame and its writer.
+    def write(frame: Any) -> Any:
+        return frame.writeStream.format("parquet").option("path", str(out))
+
+    SparkRunner(spark).run(Pipeline("writer", windows.sink_to(WriterSink(write))))
+    found = read_back(from_source(ParquetFileSource(out / "*.parquet", Event)))
+    assert sorted(found, key=lambda event: (event.at, event.key)) == sorted(
+        read_back(windows), key=lambda event: (event.at, event.key)
+    )
+
+
+def lie(event: Event) -> int:
+    result: Any = f"no. {event.value}"
+    return result  # type: ignore[no-any-return]  # that this is an int is the lie
+
+
+def fail(batch: int, elements: Sequence[Event]) -> None:
+    if batch == 1:
+        raise OSError(f"the disk is full: {len(elements)}")
+
+
+def test_what_a_sink_cannot_write(spark: SparkSession, tmp_path: Path) -> None:
+    runner = SparkRunner(spark)
+    with pytest.raises(InvalidArgumentError) as caught:
+        runner.run(Pipeline("lies", events().map(lie).sink_to(ParquetFileSink(tmp_path / "lies"))))
+    assert "no. 0" in str(caught.value.given)
+    assert str(caught.value.where).startswith("lies.3.sink, ")
+    assert f"{HERE}:" in str(caught.value.where)
+    assert len(str(caught.value).splitlines()) <= 5
+
+    with pytest.raises(UserFunctionError) as raised:
+        runner.run(Pipeline("full", events().sink_to(FunctionSink(fail))))
+    assert "OSError: the disk is full: 8" in raised.value.message
+    assert raised.value.given == "batch 1 of 8 elements"
+    assert f"full.2.sink, {__file__}:" in str(raised.value.where)
+    assert isinstance(raised.value.__cause__, OSError)
