@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, overload
+from typing import Any
 
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import ProcessWindowContext
-from windrow.state import (
-    AggregatingState,
-    AggregatingStateDescriptor,
-    KeyedStateStore,
-    ListState,
-    ListStateDescriptor,
-    MapState,
-    MapStateDescriptor,
-    MergingStateDescriptor,
-    ReducingState,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueState,
-    ValueStateDescriptor,
-)
+from windrow.state import KeyedStateStore, MergingStateDescriptor, StateDescriptor
 from windrow.tags import OutputTag
-from windrow_runtime.operators.handles import StateStore, merge_values, open_state, refuse_expiry
+from windrow_runtime.operators.handles import StateAccess, StateStore, merge_values, open_state, refuse_expiry
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state import WindowEntry
 
@@ -49,7 +35,7 @@ class TimeContext:
         return self._operator.current_processing_time
 
 
-class TriggerContextImpl(TimeContext):
+class TriggerContextImpl(TimeContext, StateAccess):
     """What triggers get. One instance serves all calls; the operator points it at a key and window before each."""
 
     __slots__ = ("_parent", "_scope", "entry", "key", "merged", "window")
@@ -69,19 +55,7 @@ class TriggerContextImpl(TimeContext):
         self.entry = entry
         return self
 
-    @overload
-    def get_state(self, descriptor: ValueStateDescriptor[Any]) -> ValueState[Any]: ...
-    @overload
-    def get_state(self, descriptor: ListStateDescriptor[Any]) -> ListState[Any]: ...
-    @overload
-    def get_state(self, descriptor: MapStateDescriptor[Any, Any]) -> MapState[Any, Any]: ...
-    @overload
-    def get_state(self, descriptor: ReducingStateDescriptor[Any]) -> ReducingState[Any]: ...
-    @overload
-    def get_state(
-        self, descriptor: AggregatingStateDescriptor[Any, Any, Any]
-    ) -> AggregatingState[Any, Any]: ...
-    def get_state(self, descriptor: StateDescriptor) -> Any:
+    def open(self, descriptor: StateDescriptor) -> Any:
         refuse_expiry(descriptor)
         return open_state(self.entry.trigger_cells(), descriptor, self._scope + descriptor.name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, overload
 
@@ -23,18 +24,15 @@ from windrow.state import (
 )
 from windrow_runtime.operators.time_to_live import Cells
 
-__all__ = ["StateStore", "merge_values", "open_state", "refuse_expiry"]
+__all__ = ["StateAccess", "StateStore", "merge_values", "open_state", "refuse_expiry"]
 
 # Any in this module: the descriptor that a user holds gives the type; behind it lies untyped data.
 
 
-class StateStore:
-    """State by name in a dictionary, as :class:`windrow.state.KeyedStateStore`."""
+class StateAccess(ABC):
+    """Hands out state by descriptor, as :class:`windrow.state.KeyedStateStore`."""
 
-    __slots__ = ("_cells",)
-
-    def __init__(self, cells: dict[str, Any]) -> None:
-        self._cells = cells
+    __slots__ = ()
 
     @overload
     def get_state(self, descriptor: ValueStateDescriptor[Any]) -> ValueState[Any]: ...
@@ -50,6 +48,22 @@ class StateStore:
     ) -> AggregatingState[Any, Any]: ...
     def get_state(self, descriptor: StateDescriptor) -> Any:
         """The handle on the state that ``descriptor`` names."""
+        return self.open(descriptor)
+
+    @abstractmethod
+    def open(self, descriptor: StateDescriptor) -> Any:
+        """The handle, whatever its kind."""
+
+
+class StateStore(StateAccess):
+    """State by name in a dictionary."""
+
+    __slots__ = ("_cells",)
+
+    def __init__(self, cells: dict[str, Any]) -> None:
+        self._cells = cells
+
+    def open(self, descriptor: StateDescriptor) -> Any:
         refuse_expiry(descriptor)
         return open_state(self._cells, descriptor, descriptor.name)
 

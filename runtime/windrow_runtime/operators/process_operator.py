@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 from windrow.errors import UnsupportedOperationError, UserFunctionError, WindrowError
 from windrow.functions import RuntimeContext, TimeDomain
 from windrow.plan import KeyedProcessNode, Step
-from windrow.state import (
-    AggregatingState,
-    AggregatingStateDescriptor,
-    ListState,
-    ListStateDescriptor,
-    MapState,
-    MapStateDescriptor,
-    ReducingState,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueState,
-    ValueStateDescriptor,
-)
+from windrow.state import StateDescriptor
 from windrow.tags import OutputTag
 from windrow_runtime.operators.contexts import TimeContext
-from windrow_runtime.operators.handles import open_state
+from windrow_runtime.operators.handles import StateAccess, open_state
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state import KeyState
 from windrow_runtime.operators.time_to_live import TtlCells
@@ -120,7 +108,7 @@ class ProcessOperator(KeyedOperator):
         )
 
 
-class _Context(TimeContext):
+class _Context(TimeContext, StateAccess):
     """What process functions get. One instance serves all calls; it has a key during a call only."""
 
     __slots__ = ("_cells", "_domain", "_inside", "_key", "_timestamp")
@@ -189,19 +177,7 @@ class _Context(TimeContext):
     def delete_processing_time_timer(self, time: int) -> None:
         self._operator.state.processing_timers.delete(self._key, None, time)
 
-    @overload
-    def get_state(self, descriptor: ValueStateDescriptor[Any]) -> ValueState[Any]: ...
-    @overload
-    def get_state(self, descriptor: ListStateDescriptor[Any]) -> ListState[Any]: ...
-    @overload
-    def get_state(self, descriptor: MapStateDescriptor[Any, Any]) -> MapState[Any, Any]: ...
-    @overload
-    def get_state(self, descriptor: ReducingStateDescriptor[Any]) -> ReducingState[Any]: ...
-    @overload
-    def get_state(
-        self, descriptor: AggregatingStateDescriptor[Any, Any, Any]
-    ) -> AggregatingState[Any, Any]: ...
-    def get_state(self, descriptor: StateDescriptor) -> Any:
+    def open(self, descriptor: StateDescriptor) -> Any:
         self._check_inside()
         ttl = getattr(descriptor, "ttl", None)
         if ttl is None:
