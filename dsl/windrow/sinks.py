@@ -128,7 +128,8 @@ class WriterSink(Sink[T_contra]):
     Args:
         configure: Takes the DataFrame of the elements, whose columns come from their type, and gives a
             ``DataStreamWriter`` that is configured but not started: ``lambda df: df.writeStream.format("kafka")...``.
-            The runner adds the checkpoint, the query's name and the trigger.
+            The runner adds the checkpoint, the query's name and the trigger. Spark writes by itself, so the result
+            of such a run has no counters.
     """
 
     # Any: the DataFrame and the DataStreamWriter are Spark's; the language does not import Spark.

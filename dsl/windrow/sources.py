@@ -132,7 +132,9 @@ class FileSource(Source[T]):
             that begin with ``_`` or ``.`` are passed over.
         record_type: The type of the records.
         on_malformed: What becomes of records that do not fit the type.
-        files_per_batch: How many files make a batch, in the order of their modification; by default all that are there.
+        files_per_batch: How many files make a batch, in the order of their modification; by default all that are
+            there. Spark reads the files of a batch side by side, so with more than one the order of elements from
+            different files is not fixed there.
     """
 
     format_name = "files"

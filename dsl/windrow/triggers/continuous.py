@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from windrow.state import ReducingStateDescriptor
-from windrow.time import positive_millis
+from windrow.time import MAX_TIMESTAMP, positive_millis
 from windrow.triggers.trigger import MergingTrigger, OnMergeContext, TriggerContext, TriggerResult
 
 if TYPE_CHECKING:
@@ -58,6 +58,10 @@ class ContinuousEventTimeTrigger(MergingTrigger[object, "Window"]):
         if following.get() != time:
             return TriggerResult.CONTINUE
         following.clear()
+        end = window.max_timestamp()
+        if context.current_watermark == end == MAX_TIMESTAMP:
+            # The stream is at its end, and so is the window that has none: no interval is left in between.
+            return TriggerResult.CONTINUE
         self._set_next(time, window, context)
         return TriggerResult.FIRE
 

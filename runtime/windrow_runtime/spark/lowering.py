@@ -65,6 +65,8 @@ def lower(spark: SparkSession, pipeline: Pipeline, checkpoint: Checkpoint, group
     topology = Topology(pipeline.steps)
     for step in topology.timestamps:
         _check_timestamps(step, topology)
+    for source in topology.sources:
+        _check_one_watermark(source, topology)
     return _Lowering(spark, topology, checkpoint, groups).lower()
 
 
@@ -227,6 +229,19 @@ def _check_timestamps(step: Step, topology: Topology) -> None:
             expected="one timestamp-assigning step, or strategies without idleness",
             where=step.where,
             hint="assign timestamps once, behind the union; or use LocalRunner",
+        )
+
+
+def _check_one_watermark(source: Step, topology: Topology) -> None:
+    """Refuse a source whose elements get timestamps in several ways: its rows can carry one watermark only."""
+    steps = [step for step in topology.timestamps if source.id in topology.sources_of(step.id)]
+    if len(steps) > 1:
+        raise UnsupportedOperationError(
+            "the elements of a source get timestamps in several steps, and Spark's rows carry one watermark",
+            given=", ".join(step.where for step in steps),
+            expected="one timestamp-assigning step behind each source",
+            where=source.where,
+            hint="assign timestamps before the stream is split, or read the source twice",
         )
 
 

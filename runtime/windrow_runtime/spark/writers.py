@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from windrow.errors import UserFunctionError, WindrowError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import CollectSink, ConsoleSink, FileSink, FunctionSink, JsonFileSink, Sink
 from windrow_runtime.codecs.arrow import encode_batch
-from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.json_encoder import JsonEncoder
+from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.failures import failures_marked
@@ -50,6 +52,30 @@ class _Unpack:
                         except WindrowError as error:
                             field, error.where = error.where, None
                             raise error.at(f"{self.where}, {field}") from error.__cause__
+
+
+@dataclass(frozen=True)
+class _JsonLines:
+    """Makes JSON texts of packed rows, in a worker."""
+
+    kind: RecordType
+    where: str
+    classes: tuple[UserClass, ...]
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        register_classes(self.classes)
+        encode = JsonEncoder(self.kind).encode
+        with failures_marked():
+            for batch in batches:
+                for payload in batch.column(0).to_pylist():
+                    try:
+                        lines = list(map(encode, unpack_elements(payload).values))
+                    except WindrowError as error:
+                        field, error.where = error.where, None
+                        raise error.at(f"{self.where}, {field}") from error.__cause__
+                    yield pa.record_batch([pa.array(lines, pa.string())], names=["value"])
 
 
 def unpacked(lowered: Lowered, frame: DataFrame, number: int) -> DataFrame:
@@ -145,10 +171,19 @@ class BatchWriter:
     def _write_files(self, frame: DataFrame, batch: int, number: int, step: Step, has_rows: bool) -> None:
         sink = _sink(step)
         assert isinstance(sink, FileSink)
+        path = f"{sink.path}/batch={batch}"
         if not has_rows:
+            # A batch that is run again may have nothing where it had something before.
+            shutil.rmtree(path, ignore_errors=True)
+            return
+        kind = record_type(step.node.element_type)
+        if isinstance(sink, JsonFileSink) and kind.root.kind is not Kind.RECORD:
+            # Spark's own writer makes an object of everything; a tuple is an array, and a number is a number.
+            rows = frame.where(f"sink = {number}").select("payload")
+            lines = rows.mapInArrow(_JsonLines(kind, step.where, self._lowered.classes), "value string")
+            lines.write.mode("overwrite").text(path)
             return
         writer = unpacked(self._lowered, frame, number).write.mode("overwrite")
-        path = f"{sink.path}/batch={batch}"
         if isinstance(sink, JsonFileSink):
             # Spark's default cuts timestamps to milliseconds.
             writer.option("ignoreNullFields", "false").option("timestampFormat", _TIMESTAMP).json(path)
