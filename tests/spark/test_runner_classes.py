@@ -199,3 +199,21 @@ def test_classes_of_every_origin(spark: SparkSession, program: ModuleType, tmp_p
     source = from_source(JsonFileSource(tmp_path / "out" / "*" / "*.json", program.Outer))
     back = LocalRunner().run(Pipeline("back", source.sink_to(sink))).collected(sink)
     assert back == program.elements
+
+
+def test_a_class_that_the_main_program_defines_again_takes_the_place_of_the_first(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As in a notebook: the workers of the first query still run when the second one comes.
+    for fields in ("sensor: str; at: int", "sensor: str; at: int; celsius: float"):
+        module = ModuleType("__main__")
+        monkeypatch.setitem(sys.modules, "__main__", module)
+        body = "\n    ".join(fields.split("; "))
+        exec(f"from typing import NamedTuple\n\nclass Reading(NamedTuple):\n    {body}", module.__dict__)
+        reading: Callable[..., Any] = module.__dict__["Reading"]
+        values = ("roof", 1, 3.5)[: fields.count(":")]
+        taken = CollectSink[Any]()
+        stream = from_source(CollectionSource([reading(*values)])).key_by(lambda element: element.sensor)
+        kept = stream.reduce(lambda a, b: a)
+        result = SparkRunner(spark).run(Pipeline("again", kept.sink_to(taken)))
+        assert [tuple(element) for element in result.collected(taken)] == [values]

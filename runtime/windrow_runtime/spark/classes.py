@@ -42,20 +42,22 @@ class UserClass:
 def register_classes(classes: Iterable[UserClass]) -> None:
     """Makes classes known by their name in this process, on the driver and in workers alike.
 
-    Classes of the main program are also put where pickle looks for them.
+    In a worker, classes of the main program are also put where pickle looks for them.
     """
     main = sys.modules[_MAIN]
+    # A worker outlives a query, and a notebook defines a class of the same name again.
+    in_worker = main.__spec__ is not None and main.__spec__.name.startswith("pyspark.")
     for user_class in classes:
         kind = user_class.kind
         name = _full_name(kind)
         # Each time: when a class comes again by value, its annotations are set back to what they were.
         _resolve_annotations(user_class)
-        if _registered.get(name) is kind:
+        if _registered.get(name) is kind and getattr(main, kind.__qualname__, kind) is kind:
             continue
         _registered[name] = kind
         _reference.cache_clear()
         _resolve.cache_clear()
-        if kind.__module__ == _MAIN and "." not in kind.__qualname__ and not hasattr(main, kind.__qualname__):
+        if kind.__module__ == _MAIN and "." not in kind.__qualname__ and in_worker:
             setattr(main, kind.__qualname__, kind)
 
 

@@ -61,7 +61,7 @@ def unpack_values(packed: PackedValues) -> Sequence[Any]:
         return values
     if isinstance(packed, tuple):
         reference, _, columns = packed
-        return list(map(_maker(reference), *map(unpack_values, columns)))
+        return list(map(find_class(reference), *map(unpack_values, columns)))
     return packed
 
 
@@ -90,11 +90,6 @@ def _splitter(kind: type[Any]) -> _Splitter | None:
     getters = [attrgetter(name) for name in names]
     # One pass for each field is three times as fast as making a tuple of each value.
     return lambda values: (list(map(get, values)) for get in getters)
-
-
-@lru_cache(maxsize=1024)
-def _maker(reference: bytes) -> Callable[..., Any]:
-    return find_class(reference)
 
 
 def _record_fields(kind: type[Any]) -> tuple[str, ...]:
