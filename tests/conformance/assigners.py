@@ -36,9 +36,7 @@ def millis(fields: Fields, name: str, default: int | None = None) -> timedelta:
         return timedelta(milliseconds=value)
     except OverflowError:
         # 2.7 million years are as good as for ever, which windrow writes as timedelta.max.
-        if value > 0:
-            return timedelta.max
-        raise CaseError(f"{name}={value} is less than a datetime.timedelta can hold") from None
+        return timedelta.max if value > 0 else timedelta.min
 
 
 # Any: the type of the windows is known only when the case is read.

@@ -49,6 +49,11 @@ class Fields:
     def __contains__(self, name: str) -> bool:
         return name in self._data
 
+    def _absent(self, name: str) -> bool:
+        """Whether an optional field is left out; null says the same."""
+        self._asked.add(name)
+        return self._data.get(name) is None
+
     def raw(self, name: str) -> Json:
         self._asked.add(name)
         if name not in self._data:
@@ -56,7 +61,7 @@ class Fields:
         return self._data[name]
 
     def integer(self, name: str, default: int | None = None) -> int:
-        if default is not None and name not in self._data:
+        if default is not None and self._absent(name):
             return default
         value = self.raw(name)
         if isinstance(value, float) and value.is_integer():
@@ -79,7 +84,7 @@ class Fields:
         return value
 
     def flag(self, name: str, default: bool | None = None) -> bool:
-        if default is not None and name not in self._data:
+        if default is not None and self._absent(name):
             return default
         value = self.raw(name)
         if not isinstance(value, bool):
@@ -87,7 +92,7 @@ class Fields:
         return value
 
     def text(self, name: str, default: str | None = None) -> str:
-        if default is not None and name not in self._data:
+        if default is not None and self._absent(name):
             return default
         value = self.raw(name)
         if not isinstance(value, str):
@@ -95,7 +100,7 @@ class Fields:
         return value
 
     def items(self, name: str, default: list[Json] | None = None) -> list[Json]:
-        if default is not None and name not in self._data:
+        if default is not None and self._absent(name):
             return default
         value = self.raw(name)
         if not isinstance(value, list):

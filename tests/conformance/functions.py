@@ -152,7 +152,9 @@ def _nothing(context: ProcessWindowContext[Any], elements: Sequence[Element]) ->
 
 
 def _side(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
-    context.output(SIDE, elements[0].value)
+    # An evictor may have left none.
+    for element in elements[:1]:
+        context.output(SIDE, element.value)
     return []
 
 

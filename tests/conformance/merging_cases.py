@@ -68,7 +68,7 @@ class _Runner:
             for merge in merged
         ]
         expected = step.fields_or_none("merged")
-        self._differences.same_items(f"{where}: merged", [] if expected is None else [_merge(expected)], got)
+        self._differences.same_items(f"{where}: merged", _merges(expected), got)
 
     def _retire(self, step: Fields, where: str) -> None:
         window = step.window("window")
@@ -76,6 +76,14 @@ class _Runner:
             self._live.retire(window)
         else:
             self._differences.add(f"{where}: the window", "known", "unknown")
+
+
+def _merges(expected: Fields | None) -> list[Json]:
+    if expected is None:
+        return []
+    merge = _merge(expected)
+    # `into` is null where nothing merged.
+    return [] if expected.raw("into") is None else [merge]
 
 
 def _merge(expected: Fields) -> Json:

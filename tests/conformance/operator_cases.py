@@ -81,8 +81,9 @@ def _perform(pipeline: Pipeline, run: Run, step: Fields) -> None:
 
 
 def _element(pipeline: Pipeline, step: Fields) -> tuple[Element, int | None]:
-    if "trigger" in step:
-        TimerScript.of(step.fields("trigger"))
+    trigger = step.fields_or_none("trigger")
+    if trigger is not None:
+        TimerScript.of(trigger)
     script: dict[str, Json] = {part: step.raw(part) for part in _SCRIPTED if part in step}
     key = step.raw("key") if pipeline.keyed else None
     return Element.of(key, step.raw("value"), script), step.integer_or_none("ts")

@@ -205,6 +205,8 @@ def _time(timer: Json, window: Window) -> int:
         return window.max_timestamp() + 1
     if timer == "max":
         return window.max_timestamp()
+    if isinstance(timer, float) and timer.is_integer():
+        return int(timer)
     if isinstance(timer, bool) or not isinstance(timer, int):
         raise CaseError(f'a timer is a time, "end" or "max", not {timer!r}')
     return timer
