@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RichFunction, RuntimeContext
 from windrow.state import ListStateDescriptor
 
-__all__ = ["Comparable", "RollingReduce", "RollingValue"]
+__all__ = ["Comparable", "Extreme", "RollingReduce", "RollingValue", "higher", "lower"]
 
 T = TypeVar("T")
 K = TypeVar("K")
 N = TypeVar("N")
+C = TypeVar("C", bound="Comparable")
 
 
 class Comparable(Protocol):
@@ -22,6 +24,29 @@ class Comparable(Protocol):
     def __lt__(self, other: Any, /) -> bool:
         """Whether it comes before ``other``."""
         ...
+
+
+def lower(a: C, b: C) -> C:
+    """The lower one; of equals the first."""
+    return min(a, b)
+
+
+def higher(a: C, b: C) -> C:
+    """The higher one; of equals the first."""
+    return max(a, b)
+
+
+@dataclass(frozen=True)
+class Extreme(Generic[T, C]):
+    """Keeps the element with the lower or higher selected value; of equals the first."""
+
+    selector: Callable[[T], C]
+    lowest: bool
+
+    def __call__(self, a: T, b: T) -> T:
+        """The one of two elements to keep."""
+        first, second = self.selector(a), self.selector(b)
+        return b if (second < first if self.lowest else first < second) else a
 
 
 # A list of at most one value, so that None can be one.

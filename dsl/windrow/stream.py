@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Generic, TypeVar, overload
@@ -18,6 +17,7 @@ from typing_extensions import TypeForm
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import CountEvictor
 from windrow.functions import KeyedProcessFunction
+from windrow.functions.names import function_name
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import (
     FilterNode,
@@ -33,11 +33,10 @@ from windrow.plan.nodes import (
     TimestampsNode,
     UnionNode,
     WindowNode,
-    function_name,
 )
 from windrow.plan.pipeline import DataStreamSink
 from windrow.plan.types import base_argument, iterable_item, result_type
-from windrow.rolling import Comparable, RollingReduce, RollingValue
+from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, higher, lower
 from windrow.sinks import Sink
 from windrow.sources import CollectionSource, Source
 from windrow.tags import OutputTag
@@ -372,23 +371,23 @@ class KeyedStream(Generic[T, K]):
     def min(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[tuple[K, C]]:
         """Emit, for each element, its key and the lowest so far of what ``selector`` takes from its elements."""
         _check_function(selector, "min")
-        return self._process(RollingValue(selector, _lower, "rolling min"), self._pair(selector), name)
+        return self._process(RollingValue(selector, lower, "rolling min"), self._pair(selector), name)
 
     def max(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[tuple[K, C]]:
         """Emit, for each element, its key and the highest so far of what ``selector`` takes from its elements."""
         _check_function(selector, "max")
-        return self._process(RollingValue(selector, _higher, "rolling max"), self._pair(selector), name)
+        return self._process(RollingValue(selector, higher, "rolling max"), self._pair(selector), name)
 
     def min_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
         """Emit, for each element, the one of its key so far with the lowest selected value; of equals the first."""
         _check_function(selector, "min_by")
-        rolling: RollingReduce[K, T] = RollingReduce(_Extreme(selector, lowest=True), "rolling min_by")
+        rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=True), "rolling min_by")
         return self._process(rolling, self._node.element_type, name)
 
     def max_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
         """Emit, for each element, the one of its key so far with the highest selected value; of equals the first."""
         _check_function(selector, "max_by")
-        rolling: RollingReduce[K, T] = RollingReduce(_Extreme(selector, lowest=False), "rolling max_by")
+        rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=False), "rolling max_by")
         return self._process(rolling, self._node.element_type, name)
 
     def _process(
@@ -450,26 +449,6 @@ def from_collection(
     # The overloads have proved it; here it is an object like any other.
     kind: TypeForm[T] = element_type  # type: ignore[assignment]
     return from_source(CollectionSource(elements, kind), name=name)
-
-
-def _lower(a: C, b: C) -> C:
-    return min(a, b)
-
-
-def _higher(a: C, b: C) -> C:
-    return max(a, b)
-
-
-@dataclass(frozen=True)
-class _Extreme(Generic[T, C]):
-    """Keeps the element with the lower or higher selected value; of equals the first."""
-
-    selector: Callable[[T], C]
-    lowest: bool
-
-    def __call__(self, a: T, b: T) -> T:
-        first, second = self.selector(a), self.selector(b)
-        return b if (second < first if self.lowest else first < second) else a
 
 
 def _check_function(function: object, call: str) -> None:

@@ -14,10 +14,9 @@ from windrow.evictors import Evictor
 from windrow.functions import (
     AggregateFunction,
     ProcessAllWindowFunction,
-    ProcessWindowContext,
     ProcessWindowFunction,
-    RuntimeContext,
 )
+from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import (
     AggregateSpec,
@@ -26,7 +25,6 @@ from windrow.plan.nodes import (
     ProcessSpec,
     ReduceSpec,
     WindowNode,
-    function_name,
 )
 from windrow.plan.types import base_argument, iterable_item, result_type
 from windrow.tags import OutputTag
@@ -51,6 +49,7 @@ R = TypeVar("R")
 A = TypeVar("A")
 V = TypeVar("V")
 W = TypeVar("W", bound=Window)
+F = TypeVar("F")
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +271,9 @@ class _KeyedStage(_WindowStage[T, W], Generic[T, K, W]):
             function: Takes key, window and elements in order of arrival; gives the records to emit.
             name: Names the step.
         """
-        return self._stream(ProcessSpec(process=_Apply(function)), iterable_item(result_type(function)), name)
+        return self._stream(
+            ProcessSpec(process=Applied(_check_apply(function))), iterable_item(result_type(function)), name
+        )
 
 
 class WindowedStream(_KeyedStage[T, K, W]):
@@ -329,7 +330,7 @@ class _AllStage(_WindowStage[T, W]):
         _check_process(window_function, ProcessAllWindowFunction)
         if window_function is None:
             return self._reduce(function, None, self._settings.input.element_type, name)
-        return self._reduce(function, _WithoutKey(window_function), _result_of(window_function), name)
+        return self._reduce(function, WithoutKey(window_function), _result_of(window_function), name)
 
     @overload
     def aggregate(
@@ -354,7 +355,7 @@ class _AllStage(_WindowStage[T, W]):
         _check_process(window_function, ProcessAllWindowFunction)
         if window_function is None:
             return self._aggregate(function, None, _aggregated(function), name)
-        return self._aggregate(function, _WithoutKey(window_function), _result_of(window_function), name)
+        return self._aggregate(function, WithoutKey(window_function), _result_of(window_function), name)
 
     def process(
         self, function: ProcessAllWindowFunction[T, R, W], *, name: str | None = None
@@ -363,14 +364,16 @@ class _AllStage(_WindowStage[T, W]):
         if function is None:
             raise _needs_process(function, ProcessAllWindowFunction)
         _check_process(function, ProcessAllWindowFunction)
-        return self._stream(ProcessSpec(process=_WithoutKey(function)), _result_of(function), name)
+        return self._stream(ProcessSpec(process=WithoutKey(function)), _result_of(function), name)
 
     def apply(
         self, function: Callable[[W, Sequence[T]], Iterable[R]], *, name: str | None = None
     ) -> DataStream[R]:
         """As :meth:`process`, with a plain function of window and elements."""
         return self._stream(
-            ProcessSpec(process=_WithoutKey(_ApplyAll(function))), iterable_item(result_type(function)), name
+            ProcessSpec(process=WithoutKey(AppliedAll(_check_apply(function)))),
+            iterable_item(result_type(function)),
+            name,
         )
 
 
@@ -392,56 +395,6 @@ class MergingAllWindowedStream(_AllStage[T, W]):
     def trigger(self, trigger: MergingTrigger[T, W]) -> MergingAllWindowedStream[T, W]:
         """Decide when windows are evaluated; see :meth:`MergingWindowedStream.trigger`."""
         return self._with_trigger(trigger)
-
-
-class _Apply(ProcessWindowFunction[T, R, K, W]):
-    """A plain function as a process function."""
-
-    def __init__(self, function: Callable[[K, W, Sequence[T]], Iterable[R]]) -> None:
-        _check_apply(function)
-        self.function = function
-
-    def process(self, key: K, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R]:
-        return self.function(key, context.window, elements)
-
-    def describe(self) -> str:
-        return function_name(self.function)
-
-
-class _ApplyAll(ProcessAllWindowFunction[T, R, W]):
-    """A plain function as a process function without a key."""
-
-    def __init__(self, function: Callable[[W, Sequence[T]], Iterable[R]]) -> None:
-        _check_apply(function)
-        self.function = function
-
-    def process(self, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R]:
-        return self.function(context.window, elements)
-
-    def describe(self) -> str:
-        return function_name(self.function)
-
-
-class _WithoutKey(ProcessWindowFunction[T, R, object, W]):
-    """A function without a key, for the operator, which always has one."""
-
-    def __init__(self, function: ProcessAllWindowFunction[T, R, W]) -> None:
-        self.function = function
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self.function.open(runtime_context)
-
-    def close(self) -> None:
-        self.function.close()
-
-    def process(self, key: object, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R]:
-        return self.function.process(context, elements)
-
-    def clear(self, context: ProcessWindowContext[W]) -> None:
-        self.function.clear(context)
-
-    def describe(self) -> str:
-        return self.function.describe()
 
 
 def _result_of(
@@ -468,7 +421,7 @@ def _check_kind(given: object, kind: type, message: str, expected: str) -> None:
         )
 
 
-def _check_apply(function: object) -> None:
+def _check_apply(function: F) -> F:
     if not callable(function):
         raise InvalidArgumentError(
             "apply needs a function",
@@ -476,6 +429,7 @@ def _check_apply(function: object) -> None:
             expected="a callable; process takes a ProcessWindowFunction",
             where=caller_location(),
         )
+    return function
 
 
 def _check_process(function: object, kind: type) -> None:

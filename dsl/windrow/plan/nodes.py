@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from windrow.errors import Location
 from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, KeyedProcessFunction, ProcessWindowFunction
+from windrow.functions.names import function_name
 from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.tags import OutputTag
@@ -301,14 +302,6 @@ class SinkNode(OneInputNode):
 
     def describe(self) -> str:
         return self.sink.describe()
-
-
-def function_name(function: object) -> str:
-    """How a function is called in a plan."""
-    name = getattr(function, "__qualname__", None)
-    if isinstance(name, str):
-        return "lambda" if "<lambda>" in name else name.rpartition("<locals>.")[2]
-    return type(function).__name__
 
 
 def type_name(kind: object) -> str:

@@ -1,0 +1,13 @@
+"""What a function is called in plans."""
+
+from __future__ import annotations
+
+__all__ = ["function_name"]
+
+
+def function_name(function: object) -> str:
+    """How a function is called in a plan."""
+    name = getattr(function, "__qualname__", None)
+    if isinstance(name, str):
+        return "lambda" if "<lambda>" in name else name.rpartition("<locals>.")[2]
+    return type(function).__name__

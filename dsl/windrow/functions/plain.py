@@ -1,0 +1,69 @@
+"""Plain functions, and functions without a key, as the process functions that operators call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from windrow.functions.names import function_name
+from windrow.functions.rich import RuntimeContext
+from windrow.functions.window import ProcessAllWindowFunction, ProcessWindowContext, ProcessWindowFunction
+
+if TYPE_CHECKING:
+    # windrow.windows needs triggers, and these need state and aggregate functions.
+    from windrow.windows.window import Window
+
+__all__ = ["Applied", "AppliedAll", "WithoutKey"]
+
+T = TypeVar("T")
+K = TypeVar("K")
+R = TypeVar("R")
+W = TypeVar("W", bound="Window")
+
+
+class Applied(ProcessWindowFunction[T, R, K, W]):
+    """A plain function as a process function."""
+
+    def __init__(self, function: Callable[[K, W, Sequence[T]], Iterable[R]]) -> None:
+        self.function = function
+
+    def process(self, key: K, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R]:
+        return self.function(key, context.window, elements)
+
+    def describe(self) -> str:
+        return function_name(self.function)
+
+
+class AppliedAll(ProcessAllWindowFunction[T, R, W]):
+    """A plain function as a process function without a key."""
+
+    def __init__(self, function: Callable[[W, Sequence[T]], Iterable[R]]) -> None:
+        self.function = function
+
+    def process(self, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R]:
+        return self.function(context.window, elements)
+
+    def describe(self) -> str:
+        return function_name(self.function)
+
+
+class WithoutKey(ProcessWindowFunction[T, R, object, W]):
+    """A function without a key, for the operator, which always has one."""
+
+    def __init__(self, function: ProcessAllWindowFunction[T, R, W]) -> None:
+        self.function = function
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.function.open(runtime_context)
+
+    def close(self) -> None:
+        self.function.close()
+
+    def process(self, key: object, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R]:
+        return self.function.process(context, elements)
+
+    def clear(self, context: ProcessWindowContext[W]) -> None:
+        self.function.clear(context)
+
+    def describe(self) -> str:
+        return self.function.describe()
