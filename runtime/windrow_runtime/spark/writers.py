@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -171,11 +172,21 @@ class BatchWriter:
     def _write_files(self, frame: DataFrame, batch: int, number: int, step: Step, has_rows: bool) -> None:
         sink = _sink(step)
         assert isinstance(sink, FileSink)
-        path = f"{sink.path}/batch={batch}"
         if not has_rows:
             # A batch that is run again may have nothing where it had something before.
-            shutil.rmtree(path, ignore_errors=True)
+            shutil.rmtree(f"{sink.path}/batch={batch}", ignore_errors=True)
             return
+        if "://" in sink.path:
+            self._write_folder(frame, number, step, f"{sink.path}/batch={batch}")
+            return
+        # Written aside first, so that a reader never sees half a batch.
+        aside = f"{sink.path}/_batch={batch}"
+        self._write_folder(frame, number, step, aside)
+        shutil.rmtree(f"{sink.path}/batch={batch}", ignore_errors=True)
+        os.rename(aside, f"{sink.path}/batch={batch}")
+
+    def _write_folder(self, frame: DataFrame, number: int, step: Step, path: str) -> None:
+        sink = _sink(step)
         kind = record_type(step.node.element_type)
         if isinstance(sink, JsonFileSink) and kind.root.kind is not Kind.RECORD:
             # Spark's own writer makes an object of everything; a tuple is an array, and a number is a number.
