@@ -1,0 +1,92 @@
+"""The pipeline that is killed: sessions, lateness, timers, and two sinks of files."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
+from windrow.sinks import JsonFileSink, ParquetFileSink
+from windrow.sources import JsonFileSource
+from windrow.state import ReducingStateDescriptor
+from windrow.windows import EventTimeSessionWindows
+
+__all__ = ["Event", "Total", "build", "write_input"]
+
+
+@dataclass(frozen=True)
+class Event:
+    key: str
+    at: int
+    value: int
+
+
+@dataclass(frozen=True)
+class Total:
+    kind: str
+    key: str
+    value: int
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+class SumEverySecond(KeyedProcessFunction[str, Event, Total]):
+    """Says the sum of a key's values at each full second of event time after one of its events."""
+
+    _SUM = ReducingStateDescriptor("sum", add)
+
+    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> Iterable[Total]:
+        context.get_state(self._SUM).add(value.value)
+        context.timer_service.register_event_time_timer(value.at - value.at % 1000 + 1000)
+        return ()
+
+    def on_timer(self, timestamp: int, context: OnTimerContext[str]) -> Iterable[Total]:
+        return [Total(f"second {timestamp}", context.key, context.get_state(self._SUM).get() or 0)]
+
+
+def write_input(folder: Path, files: int) -> None:
+    """A file a second or so of event time, with disorder."""
+    chance = random.Random(11)
+    folder.mkdir(parents=True)
+    for number in range(files):
+        file = folder / f"{number:04d}.json"
+        events = [
+            Event(
+                f"k{chance.randrange(7)}",
+                number * 1000 + chance.randrange(-1500, 1000),
+                chance.randrange(100),
+            )
+            for _ in range(60)
+        ]
+        file.write_text("".join(json.dumps(vars(event)) + "\n" for event in events), encoding="utf-8")
+        os.utime(file, (1_700_000_000 + number,) * 2)
+
+
+def build(folder: Path, output: Path) -> Pipeline:
+    keyed = (
+        from_source(JsonFileSource(folder, Event, files_per_batch=1))
+        .assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(milliseconds=500)),
+            timestamp=lambda event: event.at,
+        )
+        .key_by(lambda event: event.key)
+    )
+    sessions = (
+        keyed.window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=150)))
+        .allowed_lateness(timedelta(milliseconds=300))
+        .apply(lambda key, window, events: [Total(f"{window}", key, sum(event.value for event in events))])
+        .returns(Total)
+    )
+    return Pipeline(
+        "crash",
+        sessions.sink_to(JsonFileSink(output / "sessions")),
+        keyed.process(SumEverySecond()).sink_to(ParquetFileSink(output / "seconds")),
+    )

@@ -1,0 +1,16 @@
+"""A pipeline that is killed loses and doubles nothing. By hand: ``python -m tests.crash --kills 20``."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.crash.__main__ import run
+
+
+@pytest.mark.spark
+def test_a_killed_pipeline_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(tmp_path, 2, random.Random(1))
+    assert (code, capsys.readouterr().out.rpartition(": ")[0]) == (0, "2 kills, 3 starts")
