@@ -19,7 +19,7 @@ from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow_runtime.local import LocalRunner
 
 ROOT = Path(__file__).parents[2]
-_FILES_A_KILL = 10  # more than a start gets through before it is killed
+_FILES_A_KILL = 16  # more than a start gets through before it is killed
 _PATIENCE = (6.0, 13.0)  # seconds: the first batch comes some six seconds after the start
 
 
