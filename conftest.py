@@ -14,12 +14,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 from sybil import Document, Sybil
 from sybil.integration.pytest import SybilItem
 from sybil.parsers.myst import PythonCodeBlockParser
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Property tests run the same examples every time, so that a run that fails can be run again.
+settings.register_profile("windrow", derandomize=True, deadline=None)
+settings.load_profile("windrow")
 
 ROOT = Path(__file__).parent
 USES_SPARK = re.compile(r"\bpyspark\b|\bwindrow_runtime\.spark\b|\bSparkRunner\b")

@@ -225,6 +225,9 @@ def _record_parser(value: ValueType, path: str) -> Parser:
                 found[name] = parse_field(cell)
             else:
                 default_of(field, found, path)
+        if value.shape is RecordShape.TYPED_DICT:
+            # The keys in the order of the text, as msgspec has them.
+            return {name: found[name] for name in (*given, *found) if name in found}
         return construct(value, found, path)
 
     return parse
