@@ -38,7 +38,7 @@ class TimeContext:
 class TriggerContextImpl(TimeContext, StateAccess):
     """What triggers get. One instance serves all calls; the operator points it at a key and window before each."""
 
-    __slots__ = ("_parent", "_scope", "entry", "key", "merged", "window")
+    __slots__ = ("_scope", "entry", "key", "merged", "window")
 
     def __init__(self, operator: KeyedOperator) -> None:
         super().__init__(operator)

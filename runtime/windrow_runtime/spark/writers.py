@@ -144,7 +144,10 @@ class BatchWriter:
                     counted[step, name] += count
             elif sink >= FIRST_SINK:
                 taken[sink].extend(unpack_elements(row["payload"]).values)
-        self._counted[batch] = counted
+        # A pipeline that runs for weeks has few batches with something to count.
+        self._counted.pop(batch, None)
+        if counted:
+            self._counted[batch] = counted
         for number, step in self._lowered.sinks.items():
             if number not in self._files:
                 self._write_values(step, batch, number, taken[number])
