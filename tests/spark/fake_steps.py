@@ -9,6 +9,7 @@ from typing import Any
 from windrow.functions import RuntimeContext
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.spark.clock_keeper import Report
 from windrow_runtime.spark.packer import ToSink, ToStep
 
 __all__ = ["ByKey", "Forward", "ListOfTens", "TimestampedSource", "by_key", "constant"]
@@ -91,6 +92,10 @@ class Forward:
         """Counts nothing."""
         return []
 
+    def take_reports(self) -> list[Report]:
+        """Reports nothing."""
+        return []
+
     def close(self) -> None:
         """Has nothing to close."""
 
@@ -114,6 +119,10 @@ class TimestampedSource:
 
     def take_counts(self) -> list[tuple[str, str, int]]:
         """Counts nothing."""
+        return []
+
+    def take_reports(self) -> list[Report]:
+        """Reports nothing."""
         return []
 
     def close(self) -> None:

@@ -169,9 +169,9 @@ def test_the_ends_of_time_have_their_places() -> None:
 
 def test_group_state_comes_back() -> None:
     steps = {
-        "a.1.window": StepState(b"x" * 1000, 5, 7),
-        "ä": StepState(b"", None),
-        "c": StepState(b"y", MAX_TIMESTAMP),
+        "a.1.window": StepState(b"x" * 1000, 1, 2, 5, 7),
+        "ä": StepState(b"", 0, 0, None),
+        "c": StepState(b"y", -1, 3, MAX_TIMESTAMP),
     }
     state = GroupState(-5, 11, 17, steps)
     assert GroupState.load(state.dump(FINGERPRINT), FINGERPRINT) == state
@@ -190,7 +190,7 @@ def test_group_state_comes_back() -> None:
     ],
 )
 def test_state_that_is_not_ours_is_refused(change: Any, message: str) -> None:
-    data = GroupState(1, 9, 2, {"step": StepState(b"data", 3)}).dump(FINGERPRINT)
+    data = GroupState(1, 9, 2, {"step": StepState(b"data", 0, 0, 3)}).dump(FINGERPRINT)
     with pytest.raises(IncompatibleStateError, match=message):
         GroupState.load(change(data), FINGERPRINT)
 

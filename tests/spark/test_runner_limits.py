@@ -1,4 +1,4 @@
-"""What Spark does not follow is refused before anything runs; what only looks endless comes to an end."""
+"""What only looks endless comes to an end."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
-from windrow.errors import UnsupportedOperationError
 from windrow.sinks import CollectSink, JsonFileSink
 from windrow.sources import JsonFileSource
 from windrow.triggers import ContinuousEventTimeTrigger
-from windrow.windows import GlobalWindows, TumblingEventTimeWindows
+from windrow.windows import GlobalWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
 
@@ -24,40 +21,8 @@ SECOND = timedelta(seconds=1)
 MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps()
 
 
-def seconds(stream: DataStream[int]) -> DataStream[int]:
-    return (
-        stream.key_by(lambda number: number % 2)
-        .window(TumblingEventTimeWindows.of(SECOND))
-        .reduce(lambda a, b: a + b)
-    )
-
-
 def stamped(stream: DataStream[int], strategy: WatermarkStrategy[int] = MONOTONOUS) -> DataStream[int]:
     return stream.assign_timestamps_and_watermarks(strategy, timestamp=lambda number: number)
-
-
-def refused(spark: SparkSession, stream: DataStream[int], message: str) -> None:
-    with pytest.raises(UnsupportedOperationError, match=message) as caught:
-        SparkRunner(spark).run(Pipeline("refused", stream.sink_to(CollectSink())))
-    assert "test_runner_limits.py:" in str(caught.value.where)
-    assert caught.value.hint
-
-
-def test_watermarks_behind_a_window_are_refused(spark: SparkSession) -> None:
-    refused(spark, seconds(stamped(seconds(stamped(from_collection([1]))))), "behind a keyed step")
-
-
-def test_idleness_beside_another_watermark_is_refused(spark: SparkSession) -> None:
-    idle = WatermarkStrategy.for_monotonous_timestamps().with_idleness(SECOND)
-    quiet = stamped(from_collection([1]), idle)
-    refused(spark, seconds(stamped(from_collection([2])).union(quiet)), "waits for every stream")
-
-
-def test_two_watermarks_for_one_source_are_refused(spark: SparkSession) -> None:
-    numbers = from_collection([1, 2])
-    odd = stamped(numbers.filter(lambda number: number % 2 == 1))
-    even = stamped(numbers.filter(lambda number: number % 2 == 0))
-    refused(spark, seconds(odd.union(even)), "carry one watermark")
 
 
 def test_a_continuous_trigger_on_the_global_window_ends_with_the_stream(

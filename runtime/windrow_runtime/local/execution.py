@@ -7,14 +7,14 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from windrow.plan import Step
+from windrow.plan import Step, TimestampsNode
 from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.lowering import operator_for
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state import OperatorState
 from windrow_runtime.operators.topology import Port, Topology
-from windrow_runtime.operators.watermarks import WatermarkTracker, combined_watermark
+from windrow_runtime.operators.watermarks import WatermarkTracker, watermarks_of
 
 __all__ = ["Chunk", "Execution"]
 
@@ -94,7 +94,7 @@ class Execution:
         self._phase_before = False
         self._inboxes: defaultdict[str, _Inbox] = defaultdict(_Inbox)
         self._fragments = {
-            port: Fragment(topology, port, self, self.trackers)
+            port: Fragment(topology, port, self, self._tracker_of)
             for step in (*topology.sources, *topology.keyed)
             for port in topology.ports(step)
         }
@@ -105,6 +105,9 @@ class Execution:
             operator.metrics = self.metrics[step.id]
             operator.bind(OperatorState(), self._buffers[step.id])
             self.operators[step.id] = operator
+
+    def _tracker_of(self, step: Step, node: TimestampsNode) -> WatermarkTracker:
+        return self.trackers.setdefault(step.id, WatermarkTracker(step, node))
 
     def open(self) -> None:
         """Open the user's functions."""
@@ -127,7 +130,7 @@ class Execution:
         self,
         inputs: Mapping[Port, Chunk],
         *,
-        watermark: int | None = None,
+        watermark: int | Mapping[str, int] | None = None,
         processing_time: int | None = None,
     ) -> None:
         """Advance time, then take elements.
@@ -137,7 +140,7 @@ class Execution:
 
         Args:
             inputs: The elements of each source.
-            watermark: The new watermark in milliseconds; None: it stays.
+            watermark: The new watermark in milliseconds, for all keyed steps or for each by its id; None: it stays.
             processing_time: The new clock in milliseconds; None: it stays.
         """
         if processing_time is not None:
@@ -154,7 +157,7 @@ class Execution:
                 for batch in inbox.before:
                     operator.process_batch(*batch)
             if watermark is not None:
-                operator.advance_watermark(watermark)
+                operator.advance_watermark(watermark if isinstance(watermark, int) else watermark[step.id])
             if processing_time is not None:
                 operator.advance_processing_time(processing_time)
             self._flush(step, before=True)
@@ -187,18 +190,18 @@ class Execution:
         sink.values.extend(values)
         sink.timestamps.extend(timestamps)
 
-    def end_batch(self, now: int) -> int:
+    def end_batch(self, now: int) -> dict[str, int]:
         """Let watermark generators emit.
 
         Args:
             now: The clock, in milliseconds, by which steps fall idle.
 
         Returns:
-            The watermark of the plan, for the next round.
+            The watermark of each keyed step, for the next round.
         """
         for tracker in self.trackers.values():
             tracker.end_batch(now)
-        return combined_watermark(self.trackers.values())
+        return watermarks_of(self.topology, self.trackers)
 
     def snapshot(self) -> dict[str, bytes]:
         """The state of every keyed step."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from typing import Any
 
@@ -88,14 +88,15 @@ class _Run:
         }
 
     def batches(self, *, drain: bool) -> None:
-        watermark = MIN_TIMESTAMP
+        watermark = dict.fromkeys((step.id for step in self._topology.keyed), MIN_TIMESTAMP)
         readers = [read_batches(step) for step in self._topology.sources]
         for batches in zip_longest(*readers):
             watermark = self._round(self._inputs(batches), watermark)
-        # The watermark of the last batch still has to take effect.
-        self._round({}, watermark)
+        # The watermark of the last batch still has to take effect, and what comes of it may make another.
+        while (following := self._round({}, watermark)) != watermark:
+            watermark = following
         if drain:
-            self._round({}, MAX_TIMESTAMP)
+            self._round({}, dict.fromkeys(watermark, MAX_TIMESTAMP))
 
     def _inputs(self, batches: tuple[SourceBatch | None, ...]) -> dict[Port, Chunk]:
         inputs: dict[Port, Chunk] = {}
@@ -115,7 +116,7 @@ class _Run:
             stamps: list[int | None] = [None] * len(batch.malformed)
             inputs[Port(step.id, tag.name)] = Chunk(list(batch.malformed), stamps)
 
-    def _round(self, inputs: dict[Port, Chunk], watermark: int) -> int:
+    def _round(self, inputs: dict[Port, Chunk], watermark: Mapping[str, int]) -> dict[str, int]:
         now = self._clock()
         self.execution.round(inputs, watermark=watermark, processing_time=now)
         for step in self._topology.sinks:

@@ -27,13 +27,16 @@ from windrow.plan import (
 )
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
-from windrow_runtime.operators.watermarks import WatermarkTracker
+from windrow_runtime.operators.watermarks import TimestampObserver
 
-__all__ = ["Fragment", "FragmentOutput"]
+__all__ = ["Fragment", "FragmentOutput", "ObserverOf"]
 
 # Any in this module: chunks hold elements of every type.
 Values = list[Any]
 Timestamps = list[int | None]
+
+ObserverOf = Callable[[Step, TimestampsNode], TimestampObserver]
+"""Gives the observer of a timestamp-assigning step: the same one for a step that several fragments reach."""
 
 
 class FragmentOutput(Protocol):
@@ -56,7 +59,7 @@ class Fragment:
         topology: Topology,
         port: Port,
         output: FragmentOutput,
-        trackers: dict[str, WatermarkTracker],
+        observer_of: ObserverOf,
     ) -> None:
         """Build the fragment.
 
@@ -64,10 +67,9 @@ class Fragment:
             topology: The pipeline.
             port: Where the fragment begins.
             output: Takes what leaves the fragment.
-            trackers: The watermark tracker of each timestamp-assigning step, by id; those of this fragment are
-                added where they are missing.
+            observer_of: Gives what timestamp-assigning steps show their elements to.
         """
-        builder = _Builder(topology, output, trackers)
+        builder = _Builder(topology, output, observer_of)
         self._heads = [builder.build(entry) for entry in topology.entries(port)]
         self._functions = builder.functions
 
@@ -161,22 +163,22 @@ class _Pass(_Stage):
 
 
 class _Timestamps(_Stage):
-    def __init__(self, step: Step, node: TimestampsNode, tracker: WatermarkTracker) -> None:
+    def __init__(self, step: Step, node: TimestampsNode, observer: TimestampObserver) -> None:
         super().__init__(step)
         self._timestamp = node.timestamp
         self._ingestion = node.strategy.ingestion_time
-        self._tracker = tracker
+        self._observer = observer
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         given: list[Any]
         if self._ingestion:
-            given = [self._tracker.now] * len(values)
+            given = [self._observer.now] * len(values)
         elif self._timestamp is None:
             given = list(timestamps)
         else:
             given = self._apply(self._timestamp, values)
         stamps = self._millis(given, values)
-        self._tracker.observe(values, stamps)
+        self._observer.observe(values, stamps)
         self._forward(values, list(stamps))
 
     def _millis(self, given: list[Any], values: Values) -> list[int]:
@@ -234,12 +236,10 @@ class _Sink(_Stage):
 
 
 class _Builder:
-    def __init__(
-        self, topology: Topology, output: FragmentOutput, trackers: dict[str, WatermarkTracker]
-    ) -> None:
+    def __init__(self, topology: Topology, output: FragmentOutput, observer_of: ObserverOf) -> None:
         self._topology = topology
         self._output = output
-        self._trackers = trackers
+        self._observer_of = observer_of
         self._built: dict[str, _Stage] = {}
         self.functions: list[tuple[Step, RichFunction]] = []
 
@@ -259,8 +259,7 @@ class _Builder:
         if isinstance(node, KeyByNode):
             return _Keyed(step, node, self._topology.readers(step), self._output)
         if isinstance(node, TimestampsNode):
-            tracker = self._trackers.setdefault(step.id, WatermarkTracker(step, node))
-            return _Timestamps(step, node, tracker)
+            return _Timestamps(step, node, self._observer_of(step, node))
         if isinstance(node, MapNode):
             return _Map(step, node)
         if isinstance(node, FilterNode):

@@ -99,15 +99,17 @@ class Topology:
         main = [Port(step.id)] if self.readers(step) else []
         return main + [Port(step.id, tag) for tag in sorted(tags)]
 
-    def sources_of(self, identifier: str) -> set[str]:
-        """The ids of the sources from which a step's elements come."""
-        step = self.step(identifier)
-        if isinstance(step.node, SourceNode):
-            return {identifier}
-        found: set[str] = set()
+    def stampers(self, step: Step) -> tuple[str, ...]:
+        """The ids of the timestamp-assigning steps whose watermarks reach a step: on each way, the last one.
+
+        A keyed step hands on the watermark that reaches it. A source without timestamps has no say.
+        """
+        found: dict[str, None] = {}
         for source in step.inputs:
-            found |= self.sources_of(source)
-        return found
+            upstream = self.step(source)
+            stamps = isinstance(upstream.node, TimestampsNode)
+            found.update(dict.fromkeys((upstream.id,) if stamps else self.stampers(upstream)))
+        return tuple(found)
 
     def keyed_before(self, step: Step) -> bool:
         """Whether a step's elements come from a keyed step."""

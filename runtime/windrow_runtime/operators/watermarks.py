@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import base64
+import pickle
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from windrow.plan import Step, TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
+from windrow_runtime.operators.topology import Topology
 
-__all__ = ["WatermarkTracker", "combined_watermark"]
+__all__ = ["TimestampObserver", "WatermarkTracker", "combined_watermark", "watermarks_of"]
+
+
+class TimestampObserver(Protocol):
+    """What a timestamp-assigning step shows its elements to.
+
+    Attributes:
+        now: The clock in milliseconds: the timestamp of elements in ingestion time.
+    """
+
+    now: int
+
+    # Any: elements of every type pass.
+    def observe(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
+        """Takes notice of elements."""
+        ...
 
 
 class WatermarkTracker:
@@ -61,9 +79,37 @@ class WatermarkTracker:
             self.idle = True
         self._active = False
 
+    def snapshot(self) -> list[Any]:
+        """What the tracker knows at the end of a batch, as JSON has it. Undone by :meth:`restore`."""
+        generator = base64.b64encode(pickle.dumps(_attributes(self._generator))).decode()
+        return [self.current, self.idle, self._last_active, generator]
+
+    def restore(self, snapshot: Sequence[Any]) -> None:
+        """Go on from a snapshot. It must come from a place that only windrow writes."""
+        self.current, self.idle, self._last_active, generator = snapshot
+        for name, value in pickle.loads(base64.b64decode(generator)).items():
+            setattr(self._generator, name, value)
+
+
+def _attributes(instance: object) -> dict[str, Any]:
+    """What an instance holds, in a dictionary of its own or in slots."""
+    slots = [name for kind in type(instance).__mro__ for name in getattr(kind, "__slots__", ())]
+    held = {name: getattr(instance, name) for name in slots if hasattr(instance, name)}
+    return {**held, **getattr(instance, "__dict__", {})}
+
+
+def watermarks_of(topology: Topology, trackers: Mapping[str, WatermarkTracker]) -> dict[str, int]:
+    """The watermark of each keyed step, by id: it comes from the timestamp-assigning steps in front of it."""
+    return {
+        step.id: combined_watermark(
+            trackers[stamper] for stamper in topology.stampers(step) if stamper in trackers
+        )
+        for step in topology.keyed
+    }
+
 
 def combined_watermark(trackers: Iterable[WatermarkTracker]) -> int:
-    """The watermark of a plan: the lowest of its steps, those that are idle left out.
+    """The watermark of a keyed step: the lowest of those that reach it, those that are idle left out.
 
     When all are idle the highest of them counts, as Flink's valve does: nobody holds anything back.
     """

@@ -63,6 +63,17 @@ class Checkpoint:
         """Where the runner tells the query that the stream is at its end."""
         return self.path / "control"
 
+    @property
+    def clock_folder(self) -> Path:
+        """Where the time of each batch is kept, for plans whose watermark Spark cannot follow."""
+        return self.path / "clock"
+
+    def last_planned(self) -> int:
+        """The number of the last batch that Spark has planned; -1: none. It may still have to be run."""
+        offsets = Path(self.spark_folder) / "offsets"
+        numbers = [int(file.name) for file in offsets.glob("*") if file.name.isdigit()]
+        return max(numbers, default=-1)
+
     def folder_of(self, step: Step) -> Path:
         """Where elements of a source are kept that Spark cannot read again from elsewhere."""
         return self.path / "sources" / str(step.index)

@@ -6,11 +6,13 @@ import time
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from windrow.plan import Step
+from windrow.plan import Step, TimestampsNode
 from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology, key_step
-from windrow_runtime.operators.watermarks import WatermarkTracker, combined_watermark
+from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
+from windrow_runtime.spark.clock_files import ClockFiles, current_batch
+from windrow_runtime.spark.clock_keeper import Report, ReportingTracker
 from windrow_runtime.spark.packer import ToSink, ToStep
 
 __all__ = ["PortFragment", "Routes"]
@@ -40,23 +42,28 @@ class PortFragment:
         topology: The pipeline, as workers know it.
         port: Where the fragment begins.
         routes: The numbers of what it leads to.
+        clock: Where the time of each batch is kept, if windrow keeps it; the driver's trackers make the watermark then.
     """
 
-    def __init__(self, topology: Topology, port: Port, routes: Routes) -> None:
+    def __init__(
+        self, topology: Topology, port: Port, routes: Routes, clock: ClockFiles | None = None
+    ) -> None:
         self._topology = topology
         self._port = port
         self._routes = routes
+        self._clock = clock
         self._fragment: Fragment | None = None
         self._trackers: dict[str, WatermarkTracker] = {}
+        self._reporting: dict[str, ReportingTracker] = {}
         self._metrics: dict[str, Metrics] = {}
         self._routed: list[Routed] = []
         selectors = {step.id: key_step(topology, step) for step in topology.keyed}
         self._wheres = {step: keys.where for step, keys in selectors.items() if keys is not None}
 
-    def __getstate__(self) -> tuple[Topology, Port, Routes]:
-        return self._topology, self._port, self._routes
+    def __getstate__(self) -> tuple[Topology, Port, Routes, ClockFiles | None]:
+        return self._topology, self._port, self._routes, self._clock
 
-    def __setstate__(self, state: tuple[Topology, Port, Routes]) -> None:
+    def __setstate__(self, state: tuple[Topology, Port, Routes, ClockFiles | None]) -> None:
         self.__init__(*state)  # type: ignore[misc]  # unpickling begins the object anew
 
     def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> list[Routed]:
@@ -68,12 +75,25 @@ class PortFragment:
         return self._routed
 
     def _start(self) -> Fragment:
-        fragment = Fragment(self._topology, self._port, self, self._trackers)
-        now = time.time_ns() // 1_000_000
+        fragment = Fragment(self._topology, self._port, self, self._observer_of)
+        now = self._now()
         for tracker in self._trackers.values():
             tracker.now = now
+        for reporting in self._reporting.values():
+            reporting.now = now
         fragment.open(self._runtime)
         return fragment
+
+    def _now(self) -> int:
+        now = time.time_ns() // 1_000_000
+        batch = current_batch()
+        told = None if self._clock is None or batch is None else self._clock.read(batch).now
+        return now if told is None else told
+
+    def _observer_of(self, step: Step, node: TimestampsNode) -> TimestampObserver:
+        if self._clock is not None:
+            return self._reporting.setdefault(step.id, ReportingTracker(step.id, node))
+        return self._trackers.setdefault(step.id, WatermarkTracker(step, node))
 
     def _runtime(self, step: Step) -> OperatorRuntimeContext:
         metrics = self._metrics.setdefault(step.id, Metrics())
@@ -108,6 +128,11 @@ class PortFragment:
             for step, metrics in self._metrics.items()
             for name, count in metrics.drain().items()
         ]
+
+    def take_reports(self) -> list[Report]:
+        """What timestamp-assigning steps saw since the last time, for the driver."""
+        reports = (tracker.take() for tracker in self._reporting.values())
+        return [report for report in reports if report is not None]
 
     def close(self) -> None:
         """Closes the user's functions."""

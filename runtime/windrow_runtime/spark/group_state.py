@@ -9,8 +9,8 @@ little-endian::
     watermark    i64        the watermark at the last call
     now          i64        the clock at the last call
     timer        i64        the Spark timer that is registered, in Spark's milliseconds; 0: none
-    then for each step: length of its id (u16), length of its state (u32), its earliest timer in event time (i64) and in
-    processing time (i64), id, state
+    then for each step: length of its id (u16), length of its state (u32), the watermark and the clock at its last call
+    (i64 each), its earliest timer in event time and in processing time (i64 each), id, state
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from windrow.time import MIN_TIMESTAMP
 
 __all__ = ["FINGERPRINT_BYTES", "FORMAT_VERSION", "GroupState", "StepState"]
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 FINGERPRINT_BYTES: Final = 16
 
 _MAGIC = b"WDRW"
 _HEADER = struct.Struct("<4sH16sqqq")
-_STEP = struct.Struct("<HIqq")
+_STEP = struct.Struct("<HIqqqq")
 
 
 @dataclass(slots=True)
@@ -38,11 +38,15 @@ class StepState:
 
     Attributes:
         data: As the step's operator wrote it.
+        watermark: The watermark under which it was left.
+        now: The clock under which it was left.
         earliest_timer: When its earliest event timer is due; None: it has none.
         earliest_processing_timer: The same in processing time.
     """
 
     data: bytes
+    watermark: int
+    now: int
     earliest_timer: int | None
     earliest_processing_timer: int | None = None
 
@@ -62,7 +66,8 @@ class GroupState:
         for step_id, step in self.steps.items():
             name = step_id.encode()
             timers = _stored(step.earliest_timer), _stored(step.earliest_processing_timer)
-            parts += (_STEP.pack(len(name), len(step.data), *timers), name, step.data)
+            header = _STEP.pack(len(name), len(step.data), step.watermark, step.now, *timers)
+            parts += (header, name, step.data)
         return b"".join(parts)
 
     @staticmethod
@@ -97,7 +102,7 @@ class GroupState:
         position = _HEADER.size
         try:
             while position < len(data):
-                name_length, length, *earliest = _STEP.unpack_from(data, position)
+                name_length, length, watermark, now, *earliest = _STEP.unpack_from(data, position)
                 position += _STEP.size
                 name_end = position + name_length
                 end = name_end + length
@@ -105,7 +110,7 @@ class GroupState:
                     raise IncompatibleStateError(
                         "stored state is cut off", given=len(data), expected=f"{end} bytes"
                     )
-                step = StepState(data[name_end:end], *map(_restored, earliest))
+                step = StepState(data[name_end:end], watermark, now, *map(_restored, earliest))
                 state.steps[data[position:name_end].decode()] = step
                 position = end
         except (struct.error, UnicodeDecodeError) as error:

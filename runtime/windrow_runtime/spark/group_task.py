@@ -19,14 +19,14 @@ from windrow.errors import UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.state import OperatorState
-from windrow_runtime.spark.batch_time import NO_TIME, BatchTime
+from windrow_runtime.spark.batch_time import NO_TIME, BatchTime, BatchTimes
 from windrow_runtime.spark.classes import pickle_any
 from windrow_runtime.spark.event_clock import encode_timer
 from windrow_runtime.spark.group_state import GroupState, StepState
 from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.packer import Packer
 from windrow_runtime.spark.payload import KeyedElements, Phase, pack_elements, sequence_number, unpack_keyed
-from windrow_runtime.spark.rows import COUNTERS, PackedRow
+from windrow_runtime.spark.rows import COUNTERS, REPORTS, PackedRow
 
 __all__ = ["GroupTask", "GroupUpdate"]
 
@@ -106,11 +106,15 @@ class _StepRunner:
             if fragment is not None:
                 fragment.close()
 
-    def load(self, stored: StepState | None, time: BatchTime, key_group: int) -> None:
-        """Makes the operator ready for a group; ``time`` is that of the group's last call."""
+    def times(self, times: BatchTimes) -> tuple[BatchTime, BatchTime]:
+        """The time of the batch before and of this one, for the step."""
+        return times.of(self.step.step_id, follows=self.step.follows)
+
+    def load(self, stored: StepState | None, key_group: int) -> None:
+        """Makes the operator ready for a group, under the time of its last call."""
         self._runtime.key_group = key_group
         self._state = OperatorState() if stored is None else OperatorState.load(stored.data)
-        self._time = time
+        self._time = time = NO_TIME if stored is None else BatchTime(stored.watermark, stored.now)
         self._operator.bind(self._state, self._collector)
         # Not an advance: that would fire timers that were set behind this time, and wait for the next one.
         self._operator.current_watermark = time.watermark
@@ -150,8 +154,21 @@ class _StepRunner:
                 hint="Spark has to run batches for the clock; set the attribute on the trigger or the process function",
             )
         return StepState(
-            state.dump(pickle_any), state.earliest_event_timer(), state.earliest_processing_timer()
+            state.dump(pickle_any),
+            *self._time,
+            earliest_timer=state.earliest_event_timer(),
+            earliest_processing_timer=state.earliest_processing_timer(),
         )
+
+    def take_reports(self) -> list[tuple[Any, ...]]:
+        """What timestamp-assigning steps behind the step saw since the last time."""
+        fragments = (self.step.output, *self.step.side_outputs.values())
+        return [
+            tuple(report)
+            for fragment in fragments
+            if fragment is not None
+            for report in fragment.take_reports()
+        ]
 
     def take_counts(self) -> list[tuple[str, str, int]]:
         """What was counted since the last time: (step id, counter, increment)."""
@@ -187,7 +204,8 @@ class GroupTask:
         self,
         label: int,
         data: bytes | None,
-        times: tuple[BatchTime, BatchTime],
+        times: BatchTimes,
+        spark_now: int,
         before: Sequence[bytes],
         after: Sequence[bytes],
     ) -> Iterator[PackedRow | GroupUpdate]:
@@ -197,13 +215,13 @@ class GroupTask:
             label: The group's label.
             data: Its stored state, None if it has none.
             times: The time of the previous batch and that of this one. Only elements ``before`` need the previous one.
+            spark_now: Spark's clock, in milliseconds, by which Spark's timers go.
             before: Payloads with elements that precede the watermark.
             after: Payloads with elements that follow it.
 
         Raises:
             IncompatibleStateError: If the stored state cannot be read.
         """
-        previous, current = times
         group = GroupState() if data is None else GroupState.load(data, self._level.fingerprint)
         early, late = self._packers
         origin = self._origin_of[label]
@@ -213,71 +231,85 @@ class GroupTask:
         for payload in before:
             for elements in unpack_keyed(payload):
                 runner = self._runner(elements.step, group, origin)
-                runner.advance(previous, early)
+                runner.advance(runner.times(times)[0], early)
                 runner.process(elements, early)
             yield from early.full()
         for number, runner in self._runners.items():
+            current = runner.times(times)[1]
             if runner.loaded or _is_due(group.steps.get(runner.step.step_id), current):
                 self._runner(number, group, origin).advance(current, early)
         yield from early.flush()
         for payload in after:
             for elements in unpack_keyed(payload):
                 runner = self._runner(elements.step, group, origin)
-                runner.advance(current, early)
+                runner.advance(runner.times(times)[1], early)
                 runner.process(elements, late)
             yield from late.full()
         yield from early.flush()
         yield from late.flush()
+        yield from self._notes(group, origin, label)
+        yield self._update(group, times, spark_now)
 
+    def _notes(self, group: GroupState, origin: int, label: int) -> Iterator[PackedRow]:
+        """What was counted and reported; puts what is left of each step's state into the group's."""
         counts: list[tuple[str, str, int]] = []
+        reports: list[tuple[Any, ...]] = []
         for runner in self._runners.values():
             if runner.loaded:
                 counts += runner.take_counts()
+                reports += runner.take_reports()
                 left = runner.unload()
                 if left is None:
                     group.steps.pop(runner.step.step_id, None)
                 else:
                     group.steps[runner.step.step_id] = left
+        if reports:
+            yield self._last_row(origin, label, REPORTS, reports)
         if counts:
-            yield self._count_row(origin, label, counts)
-        yield self._update(group, current)
+            yield self._last_row(origin, label, COUNTERS, counts)
 
     def _runner(self, step: int, group: GroupState, number: int) -> _StepRunner:
         runner = self._runners[step]
         if not runner.loaded:
-            runner.load(group.steps.get(runner.step.step_id), BatchTime(group.watermark, group.now), number)
+            runner.load(group.steps.get(runner.step.step_id), number)
         return runner
 
-    def _count_row(self, origin: int, label: int, counts: list[tuple[str, str, int]]) -> PackedRow:
-        payload = pack_elements(counts, [None] * len(counts))
+    def _last_row(self, origin: int, label: int, sink: int, notes: list[Any]) -> PackedRow:
+        payload = pack_elements(notes, [None] * len(notes))
         number = sequence_number(Phase.AFTER_WATERMARK, origin, (1 << 30) - 1)
-        return PackedRow(self._level.groups.service_label_of(label), COUNTERS, number, payload)
+        return PackedRow(self._level.groups.service_label_of(label), sink, number, payload)
 
-    def _update(self, group: GroupState, time: BatchTime) -> GroupUpdate:
+    def _update(self, group: GroupState, times: BatchTimes, spark_now: int) -> GroupUpdate:
         old = group.timer
         if not group.steps:
             return GroupUpdate(None, old, 0)
-        new = self._next_call(group, time)
+        new = self._next_call(group, times, spark_now)
         changed = new != old
-        group.watermark, group.now = time
+        group.watermark, group.now = times.current
         group.timer = new
         return GroupUpdate(group.dump(self._level.fingerprint), old if changed else 0, new if changed else 0)
 
-    def _next_call(self, group: GroupState, time: BatchTime) -> int:
+    def _next_call(self, group: GroupState, times: BatchTimes, spark_now: int) -> int:
         """The Spark timer that calls the group when its next timer is due; 0 for none."""
-        steps = group.steps.values()
-        events = [step.earliest_timer for step in steps if step.earliest_timer is not None]
-        waits_for_watermark = bool(events) and time.watermark != MAX_TIMESTAMP
+        events: list[int] = []
+        clocks: list[int] = []
+        for runner in self._runners.values():
+            step = group.steps.get(runner.step.step_id)
+            if step is None:
+                continue
+            watermark = runner.times(times)[1].watermark
+            if step.earliest_timer is not None and watermark != MAX_TIMESTAMP:
+                # A timer that was set at or behind the watermark is due when the watermark advances next.
+                due = max(step.earliest_timer, watermark + 1)
+                events.append(due if runner.step.follows else MAX_TIMESTAMP)
+            if step.earliest_processing_timer is not None:
+                clocks.append(step.earliest_processing_timer)
         if not self._level.by_clock:
-            # A timer that was set at or behind the watermark is due when the watermark advances next.
-            return encode_timer(max(min(events), time.watermark + 1)) if waits_for_watermark else 0
-        clocks = [
-            step.earliest_processing_timer for step in steps if step.earliest_processing_timer is not None
-        ]
-        if waits_for_watermark:
-            # Spark's timers wait for the clock alone, so every batch looks whether the watermark has advanced.
-            clocks.append(time.now)
-        return min(max(min(clocks), time.now + 1), _FARTHEST) if clocks else 0
+            return encode_timer(min(events)) if events else 0
+        if events or (clocks and self._level.clock is not None):
+            # Spark's timers wait for its clock alone, so every batch looks whether our time has advanced.
+            clocks.append(spark_now)
+        return min(max(min(clocks), spark_now + 1), _FARTHEST) if clocks else 0
 
 
 _FARTHEST = (1 << 62) // 1000  # a timer that far is never due; it has to fit what Spark computes with

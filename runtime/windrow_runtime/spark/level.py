@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.spark.classes import UserClass
+from windrow_runtime.spark.clock_files import ClockFiles
+from windrow_runtime.spark.clock_keeper import Report
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.packer import ToSink, ToStep
 
@@ -27,6 +29,10 @@ class Fragment(Protocol):
 
     def take_counts(self) -> list[tuple[str, str, int]]:
         """What was counted since the last time: (step id, counter, increment)."""
+        ...
+
+    def take_reports(self) -> list[Report]:
+        """What timestamp-assigning steps saw since the last time, for the driver."""
         ...
 
     def close(self) -> None:
@@ -58,6 +64,7 @@ class KeyedStep:
         output: Where its elements go; None: nowhere.
         side_outputs: The same for each side output that is used.
         by_clock: Whether timers in processing time are served.
+        follows: Whether a timestamp-assigning step is in front of it.
         name: What the user called the step, if anything.
         where: The step and its line in the user's program, in errors.
     """
@@ -68,6 +75,7 @@ class KeyedStep:
     output: Fragment | None
     side_outputs: Mapping[str, Fragment] = field(default_factory=dict)
     by_clock: bool = False
+    follows: bool = True
     name: str | None = None
     where: str | None = None
 
@@ -85,6 +93,7 @@ class Level:
         steps: The keyed steps.
         by_clock: Whether Spark runs batches for the clock, and its timers are in processing time.
         classes: The user's classes that may occur in elements, see :mod:`windrow_runtime.spark.classes`.
+        clock: Where the time of each batch is kept, if windrow keeps it; otherwise Spark does.
     """
 
     number: int
@@ -95,3 +104,4 @@ class Level:
     steps: tuple[KeyedStep, ...]
     by_clock: bool = False
     classes: tuple[UserClass, ...] = ()
+    clock: ClockFiles | None = None

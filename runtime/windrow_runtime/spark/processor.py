@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from windrow.time import MAX_TIMESTAMP
-from windrow_runtime.spark.batch_time import NO_TIME, BatchTime
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.spark.batch_time import NO_TIME, BatchTime, BatchTimes
 from windrow_runtime.spark.classes import register_classes
+from windrow_runtime.spark.clock_files import current_batch
 from windrow_runtime.spark.event_clock import decode_watermark, encode_timer
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.garbage import rare_collections
@@ -18,7 +19,7 @@ from windrow_runtime.spark.group_state import GroupState
 from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.level import Level
 from windrow_runtime.spark.payload import Phase, pack_elements, phase_of, unpack_elements
-from windrow_runtime.spark.rows import CLOCK, PackedRow
+from windrow_runtime.spark.rows import CLOCK, END, PackedRow
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -49,6 +50,9 @@ class KeyGroupProcessor(StatefulProcessor):
         self._state: ValueState | None = None
         self._task: GroupTask | None = None
         self._previous = NO_TIME
+        self._time: BatchTime | None = None
+        self._watermarks: dict[str, tuple[int, int]] | None = None
+        self._spark_now = 0
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark on the driver too, before the first batch: so no operator is opened here."""
@@ -63,9 +67,13 @@ class KeyGroupProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         """Called by Spark for each group with rows in the batch."""
         (label,) = key
-        time = _time_of(timerValues)
+        with failures_marked(), rare_collections():
+            for packed in self._take_rows(label, self._time_of(timerValues), rows):
+                yield packed.as_spark_row()
+
+    def _take_rows(self, label: int, time: BatchTime, rows: Iterator[Any]) -> Iterator[PackedRow]:
         if label < 0:
-            output = self._serve(label, time, rows)
+            yield from self._serve(label, time, rows)
         else:
             before: list[bytes] = []
             after: list[bytes] = []
@@ -73,10 +81,7 @@ class KeyGroupProcessor(StatefulProcessor):
                 (before if phase_of(row["number"]) == Phase.BEFORE_WATERMARK else after).append(
                     row["payload"]
                 )
-            output = self._run(label, time, before, after)
-        with failures_marked(), rare_collections():
-            for packed in output:
-                yield packed.as_spark_row()
+            yield from self._run(label, time, before, after)
 
     def handleExpiredTimer(  # noqa: N802  Spark's name
         self,
@@ -86,10 +91,9 @@ class KeyGroupProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         """Called by Spark for each group whose timer is due, and that got no rows."""
         (label,) = key
-        time = _time_of(timerValues)
-        output = self._tick(label, time) if label < 0 else self._run(label, time, [], [])
         with failures_marked(), rare_collections():
-            for packed in output:
+            time = self._time_of(timerValues)
+            for packed in self._tick(label, time) if label < 0 else self._run(label, time, [], []):
                 yield packed.as_spark_row()
 
     def close(self) -> None:
@@ -104,8 +108,8 @@ class KeyGroupProcessor(StatefulProcessor):
         if self._task is None:
             register_classes(self._level.classes)
             self._task = GroupTask(self._level)
-        times = (self._previous, time)
-        for output in self._task.run_group(label, self._load(), times, before, after):
+        times = BatchTimes(self._previous, time, self._watermarks)
+        for output in self._task.run_group(label, self._load(), times, self._spark_now, before, after):
             if isinstance(output, GroupUpdate):
                 self._store(output)
             else:
@@ -116,7 +120,9 @@ class KeyGroupProcessor(StatefulProcessor):
         for row in rows:
             if row["sink"] != CLOCK:
                 yield PackedRow(label, row["sink"], row["number"], row["payload"])
-            elif not told and not (self._level.number == 0 and self._level.last):
+            if row["sink"] not in {CLOCK, END}:
+                continue
+            if not told and not (self._level.number == 0 and self._level.last):
                 told = True
                 if self._level.number == 0:
                     yield from self._tick(label, time)
@@ -134,7 +140,7 @@ class KeyGroupProcessor(StatefulProcessor):
             old = group.timer
             group.watermark, group.now = time
             if self._level.by_clock:
-                group.timer = time.now + 1
+                group.timer = self._spark_now + 1
             else:
                 group.timer = 0 if time.watermark == MAX_TIMESTAMP else encode_timer(time.watermark + 1)
             self._store(GroupUpdate(group.dump(self._level.fingerprint), old, group.timer))
@@ -142,6 +148,22 @@ class KeyGroupProcessor(StatefulProcessor):
     def _tell(self, label: int) -> Iterator[PackedRow]:
         if not self._level.last:
             yield PackedRow(label, CLOCK, 0, pack_elements(list(self._previous), [None, None]))
+
+    def _time_of(self, timer_values: TimerValues) -> BatchTime:
+        self._spark_now = now = timer_values.getCurrentProcessingTimeInMs()
+        if self._level.clock is None:
+            return BatchTime(decode_watermark(timer_values.getCurrentWatermarkInMs()), now)
+        if self._time is None:
+            batch = current_batch()
+            assert batch is not None, "Spark gives the batch's number to every task of a query"
+            told = self._level.clock.read(batch)
+            self._watermarks = {
+                step: (told.previous[step], watermark) for step, watermark in told.watermarks.items()
+            }
+            # For the whole query the furthest watermark counts: it says when service groups have news to tell.
+            furthest = max(told.watermarks.values(), default=MIN_TIMESTAMP)
+            self._time = BatchTime(furthest, now if told.now is None else told.now)
+        return self._time
 
     def _load(self) -> bytes | None:
         assert self._state is not None, "Spark calls init first"
@@ -159,11 +181,6 @@ class KeyGroupProcessor(StatefulProcessor):
             self._handle.deleteTimer(update.old_timer)
         if update.new_timer:
             self._handle.registerTimer(update.new_timer)
-
-
-def _time_of(timer_values: TimerValues) -> BatchTime:
-    watermark = decode_watermark(timer_values.getCurrentWatermarkInMs())
-    return BatchTime(watermark, timer_values.getCurrentProcessingTimeInMs())
 
 
 def _number(row: Row) -> int:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 __all__ = [
     "CLOCK",
     "COUNTERS",
+    "END",
     "FIRST_SINK",
+    "REPORTS",
     "TO_STEPS",
     "PackedRow",
     "exchange_schema",
@@ -25,6 +27,12 @@ TO_STEPS: Final = -1
 
 CLOCK: Final = -2
 """The ``sink`` of a row that tells a partition's service group the previous watermark."""
+
+REPORTS: Final = -3
+"""The ``sink`` of rows for the driver that tell what timestamp-assigning steps saw."""
+
+END: Final = -4
+"""The ``sink`` of a row that says that the stream is at its end; otherwise as :data:`CLOCK`."""
 
 COUNTERS: Final = 0
 """The ``sink`` of rows that count: elements (step id, counter, increment)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from windrow.sinks import (
 from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint import Checkpoint
+from windrow_runtime.spark.clock_keeper import ClockKeeper
 from windrow_runtime.spark.failures import find_failure
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.lowering import Lowered, lower
@@ -51,6 +52,8 @@ class SparkRunner:
             the session says; Spark's own default of 200 suits a cluster. Fixed by the first run of a checkpoint.
         key_groups_per_partition: Into how many groups the keys of each shuffle partition are hashed. Fixed by the
             first run of a checkpoint.
+        clock: Gives processing time in milliseconds, for tests; called on the driver, once for each batch. By default
+            Spark's clock.
 
     Raises:
         UnsupportedOperationError: Where Spark or Java is missing, with what to install.
@@ -64,6 +67,7 @@ class SparkRunner:
         checkpoint: str | os.PathLike[str] | None = None,
         partitions: int | None = None,
         key_groups_per_partition: int = 2,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         for name, number in (
             ("partitions", partitions),
@@ -76,6 +80,7 @@ class SparkRunner:
         self._partitions = partitions
         self._spark = spark if spark is not None else local_session(os.cpu_count() or 1)
         self._checkpoint = checkpoint
+        self._clock = clock
         self._groups_per_partition = key_groups_per_partition
 
     def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:
@@ -162,20 +167,28 @@ class SparkRunner:
             self._spark.conf.set("spark.sql.shuffle.partitions", str(self._partitions))
         partitions = int(str(self._spark.conf.get("spark.sql.shuffle.partitions", "200")))
         groups = checkpoint.groups_for(topology, KeyGroups.balanced(partitions, self._groups_per_partition))
-        lowered = lower(self._spark, pipeline, checkpoint, groups)
-        return _Query(pipeline, checkpoint, lowered)
+        lowered = lower(self._spark, pipeline, checkpoint, groups, own_clock=self._clock is not None)
+        keeper = None
+        if lowered.clock is not None:
+            for step in topology.sinks:
+                _check_sink_of_own_clock(step)
+            keeper = ClockKeeper(lowered.clock, topology, self._clock)
+            keeper.begin()
+        return _Query(pipeline, checkpoint, lowered, keeper)
 
 
 class _Query:
     """A pipeline, lowered, that can be run."""
 
-    def __init__(self, pipeline: Pipeline, checkpoint: Checkpoint, lowered: Lowered) -> None:
+    def __init__(
+        self, pipeline: Pipeline, checkpoint: Checkpoint, lowered: Lowered, keeper: ClockKeeper | None
+    ) -> None:
         self.pipeline = pipeline
         self.topology = lowered.topology
         self.by_clock = lowered.by_clock
         self._checkpoint = checkpoint
         self._lowered = lowered
-        self._batches = BatchWriter(lowered)
+        self._batches = BatchWriter(lowered, keeper)
         self._failure: WindrowError | None = None
 
     # Any: a user's WriterSink may give any configured DataStreamWriter.
@@ -210,9 +223,11 @@ class _Query:
         Spark begins a batch at every trigger for a query that waits for the clock, so such a query is stopped when a
         batch found nothing to read. A batch that is under way then is run again by the next run, under its number.
         """
+        # The first batch may be one that was planned before, so that it says nothing about what there is to read now.
+        planned = self._checkpoint.last_planned()
         query = self.start(0.0)
         try:
-            last = self.wait_idle(query, after=-1)
+            last = self.wait_idle(query, after=planned)
             if drain:
                 self.end_stream()
                 # A batch reads the end of the stream, and the one behind it runs under its watermark.
@@ -237,9 +252,19 @@ class _Query:
         """
         while not self.wait(query, _POLL_SECONDS):
             for progress in query.recentProgress:
-                if progress["batchId"] > after and (progress["numInputRows"] > 0) == rows:
-                    return int(progress["batchId"])
+                batch = int(progress["batchId"])
+                if (
+                    batch > after
+                    and (progress["numInputRows"] > 0) == rows
+                    and (rows or self._settled(batch))
+                ):
+                    return batch
         raise UnsupportedOperationError("the query was stopped by somebody else", given=self.pipeline.name)
+
+    def _settled(self, batch: int) -> bool:
+        """Whether the batch behind ``batch`` has the same watermark, so that nothing is left to do."""
+        clock = self._lowered.clock
+        return clock is None or not clock.exists(batch + 1) or clock.read(batch + 1).settled
 
     def start(self, interval_seconds: float) -> StreamingQuery:
         """Run until stopped."""
@@ -336,6 +361,18 @@ class RunningPipeline:
         """
         self._streaming_query.stop()
         return self._query.result()
+
+
+def _check_sink_of_own_clock(step: Step) -> None:
+    assert isinstance(step.node, SinkNode)
+    if isinstance(step.node.sink, WriterSink):
+        raise UnsupportedOperationError(
+            "Spark writes to this sink by itself, and the plan's watermark has to be computed after each batch",
+            given=step.node.sink.describe(),
+            expected="one timestamp-assigning step, in front of all keyed steps, with a strategy of windrow's",
+            where=step.where,
+            hint="write with a FunctionSink or to files, or assign timestamps once",
+        )
 
 
 def _check_sink(step: Step) -> None:

@@ -17,7 +17,7 @@ from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import Fragment, SourceFragment
 from windrow_runtime.spark.packer import Packer
 from windrow_runtime.spark.payload import Phase, pack_elements, sequence_number
-from windrow_runtime.spark.rows import CLOCK, COUNTERS, PackedRow, packed_batch
+from windrow_runtime.spark.rows import CLOCK, COUNTERS, REPORTS, PackedRow, packed_batch
 
 __all__ = ["CLOCK_PAYLOAD", "Decoded", "MalformedRule", "SourceStage"]
 
@@ -25,6 +25,7 @@ __all__ = ["CLOCK_PAYLOAD", "Decoded", "MalformedRule", "SourceStage"]
 
 CLOCK_PAYLOAD = pack_elements(list(NO_TIME), [None, None])  # what it says is known to the first level itself
 _LAST_ROW = (1 << 30) - 1
+_REPORT_ROW = _LAST_ROW - 1
 
 
 class Decoded(Protocol):
@@ -135,6 +136,11 @@ class SourceStage:
         rows = list(packer.flush())
         fragment.end_batch()
         watermark = encode_watermark(fragment.watermark)
+        reports = fragment.take_reports()
+        if reports:
+            number = sequence_number(Phase.AFTER_WATERMARK, origin, _REPORT_ROW)
+            payload = pack_elements(list(map(tuple, reports)), [None] * len(reports))
+            rows.append(PackedRow(service_label, REPORTS, number, payload))
         counts = fragment.take_counts()
         if counted:
             counts.append((rule.step_id, "records_malformed", counted))

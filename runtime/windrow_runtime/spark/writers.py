@@ -17,9 +17,10 @@ from windrow_runtime.codecs.json_encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
 from windrow_runtime.spark.classes import UserClass, register_classes
+from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.payload import unpack_elements
-from windrow_runtime.spark.rows import COUNTERS, FIRST_SINK
+from windrow_runtime.spark.rows import COUNTERS, END, FIRST_SINK, REPORTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -94,10 +95,12 @@ class BatchWriter:
 
     Args:
         lowered: The query.
+        keeper: Tells the time of the next batch, where windrow keeps it.
     """
 
-    def __init__(self, lowered: Lowered) -> None:
+    def __init__(self, lowered: Lowered, keeper: ClockKeeper | None = None) -> None:
         self._lowered = lowered
+        self._keeper = keeper
         self._files = {
             number: step for number, step in lowered.sinks.items() if isinstance(_sink(step), FileSink)
         }
@@ -135,6 +138,8 @@ class BatchWriter:
         taken: defaultdict[int, list[Any]] = defaultdict(list)
         present: set[int] = set()
         counted: Counter[tuple[str, str]] = Counter()
+        reports: list[Report] = []
+        ended = False
         for row in sorted(rows, key=_place):
             sink: int = row["sink"]
             if sink in self._files:
@@ -142,6 +147,10 @@ class BatchWriter:
             elif sink == COUNTERS:
                 for step, name, count in unpack_elements(row["payload"]).values:
                     counted[step, name] += count
+            elif sink == REPORTS:
+                reports += (Report(*report) for report in unpack_elements(row["payload"]).values)
+            elif sink == END:
+                ended = True
             elif sink >= FIRST_SINK:
                 taken[sink].extend(unpack_elements(row["payload"]).values)
         # A pipeline that runs for weeks has few batches with something to count.
@@ -151,6 +160,8 @@ class BatchWriter:
         for number, step in self._lowered.sinks.items():
             if number not in self._files:
                 self._write_values(step, batch, number, taken[number])
+        if self._keeper is not None:
+            self._keeper.end_batch(batch, reports, ended=ended)
         return present
 
     def _write_values(self, step: Step, batch: int, number: int, values: list[Any]) -> None:

@@ -198,13 +198,14 @@ class StreamHarness(Generic[In, Out]):
         self._execution.round({}, processing_time=self.current_processing_time)
 
     def emit_watermarks(self) -> int:
-        """Let the strategies of the stream make their watermark, and advance to it.
+        """Let the strategies of the stream make their watermarks, and advance each keyed step to its own.
 
         Returns:
-            The watermark.
+            The watermark; the lowest, where keyed steps have several.
         """
-        watermark = self._execution.end_batch(self.current_processing_time)
-        self.process_watermark(watermark)
+        watermarks = self._execution.end_batch(self.current_processing_time)
+        self._execution.round({}, watermark=watermarks)
+        self.current_watermark = max(self.current_watermark, min(watermarks.values(), default=MIN_TIMESTAMP))
         return self.current_watermark
 
     def snapshot_restore(self) -> None:

@@ -1,0 +1,105 @@
+"""The time of each batch, where windrow keeps it itself: a file for each batch in the checkpoint.
+
+Spark follows one watermark, made from the rows of its sources. A plan with several timestamp-assigning steps, with one
+behind a window, or with a generator of the user's needs more: the driver computes the watermark at the end of a batch,
+and the workers read it when the next one begins. A batch that is run again finds the same file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from windrow.errors import IncompatibleStateError
+
+__all__ = ["BatchClock", "ClockFiles", "current_batch"]
+
+_BATCH_PROPERTY: Final = "streaming.sql.batchId"
+_KEPT: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class BatchClock:
+    """What is known when a batch begins.
+
+    Attributes:
+        watermarks: The watermark of each keyed step, in milliseconds, by step id.
+        previous: The same in the batch before.
+        now: Its clock in milliseconds; None: Spark's.
+        ended: Whether the stream is at its end.
+        trackers: What each timestamp-assigning step has seen, by step id.
+    """
+
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+    previous: Mapping[str, int] = field(default_factory=dict)
+    now: int | None = None
+    ended: bool = False
+    trackers: Mapping[str, Any] = field(default_factory=dict)  # Any: as the trackers write it
+
+    @property
+    def settled(self) -> bool:
+        """Whether every watermark is that of the batch before."""
+        return self.watermarks == self.previous
+
+
+@dataclass(frozen=True, slots=True)
+class ClockFiles:
+    """The files.
+
+    Attributes:
+        folder: Where they are: a folder that the driver and all workers see.
+    """
+
+    folder: Path
+
+    def _file(self, batch: int) -> Path:
+        return self.folder / f"{batch}.json"
+
+    def exists(self, batch: int) -> bool:
+        """Whether the time of a batch is known."""
+        return self._file(batch).exists()
+
+    def read(self, batch: int) -> BatchClock:
+        """What is known when a batch begins. The first batch may begin without a file.
+
+        Raises:
+            IncompatibleStateError: If the file is missing or cannot be read.
+        """
+        try:
+            text = self._file(batch).read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            if batch == 0:
+                return BatchClock()
+            raise self._unreadable(batch, "it is missing") from error
+        try:
+            return BatchClock(**json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise self._unreadable(batch, f"{error}") from error
+
+    def _unreadable(self, batch: int, reason: str) -> IncompatibleStateError:
+        return IncompatibleStateError(
+            "the checkpoint does not tell the time of a batch",
+            given=f"{self._file(batch)}: {reason}",
+            expected="the file as the batch before wrote it",
+            hint="restore the checkpoint folder as a whole, or begin a new one",
+        )
+
+    def write(self, batch: int, clock: BatchClock) -> None:
+        """Tell the time of a batch, and forget those of long ago."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        aside = self.folder / f"_{batch}.json"
+        aside.write_text(json.dumps(asdict(clock)), encoding="utf-8")
+        aside.rename(self._file(batch))
+        self._file(batch - _KEPT).unlink(missing_ok=True)
+
+
+def current_batch() -> int | None:
+    """The number of the batch that this task belongs to; None outside of a streaming query."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    number = None if context is None else context.getLocalProperty(_BATCH_PROPERTY)
+    return None if number is None else int(number)

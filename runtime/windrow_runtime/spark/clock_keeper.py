@@ -1,0 +1,168 @@
+"""Computes the watermark of a plan on the driver, batch by batch, as the interpreter does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from windrow.plan import TimestampsNode
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.watermarks import WatermarkTracker, watermarks_of
+from windrow_runtime.spark.clock_files import BatchClock, ClockFiles
+
+__all__ = ["ClockKeeper", "Report", "ReportingTracker", "needs_keeper"]
+
+# Any in this module: elements of every type.
+
+
+class Report(NamedTuple):
+    """What a timestamp-assigning step saw in one task.
+
+    Attributes:
+        step: The id of the step.
+        values: The elements; one stands for all where the generator asks for the highest timestamp alone.
+        timestamps: Their timestamps, in milliseconds.
+    """
+
+    step: str
+    values: Sequence[Any]
+    timestamps: Sequence[int]
+
+
+class ReportingTracker:
+    """Stands in for a step's tracker in a worker: notes what the driver's has to see.
+
+    Attributes:
+        now: The clock in milliseconds: the timestamp of elements in ingestion time.
+    """
+
+    def __init__(self, step: str, node: TimestampsNode) -> None:
+        self.now = MIN_TIMESTAMP
+        self._step = step
+        self._highest_only = type(node.strategy.create_generator()) in _HIGHEST_ONLY
+        self._values: list[Any] = []
+        self._timestamps: list[int] = []
+
+    def observe(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
+        """Note elements."""
+        if self._highest_only:
+            self._values = [None]
+            self._timestamps = (
+                [max(*self._timestamps, *timestamps)] if self._timestamps else [max(timestamps)]
+            )
+        else:
+            self._values += values
+            self._timestamps += timestamps
+
+    def take(self) -> Report | None:
+        """What was seen since the last time; None: nothing."""
+        if not self._timestamps:
+            return None
+        report = Report(self._step, self._values, self._timestamps)
+        self._values, self._timestamps = [], []
+        return report
+
+
+_HIGHEST_ONLY = (BoundedOutOfOrdernessWatermarks, NoWatermarks)
+
+
+def needs_keeper(topology: Topology) -> bool:
+    """Whether a plan's watermark is more than Spark can follow.
+
+    Spark makes one watermark from the rows of its sources, the highest that any task gave. That will do where one step
+    assigns timestamps, not behind a keyed one, and its generator needs the highest timestamp alone.
+    """
+    if not topology.keyed or not topology.timestamps:
+        return False
+    if len(topology.timestamps) > 1:
+        return True
+    (step,) = topology.timestamps
+    assert isinstance(step.node, TimestampsNode)
+    return topology.keyed_before(step) or type(step.node.strategy.create_generator()) not in _HIGHEST_ONLY
+
+
+@dataclass(slots=True)
+class _Trackers:
+    batch: int
+    trackers: dict[str, WatermarkTracker]
+
+
+class ClockKeeper:
+    """Tells the time of the next batch when one has ended.
+
+    Args:
+        files: Where it is told.
+        topology: The plan.
+        clock: Gives processing time in milliseconds; None: Spark's clock is used.
+    """
+
+    def __init__(self, files: ClockFiles, topology: Topology, clock: Callable[[], int] | None) -> None:
+        self.files = files
+        self._topology = topology
+        self._steps = [
+            (step, step.node) for step in topology.timestamps if isinstance(step.node, TimestampsNode)
+        ]
+        self._clock = clock
+        self._known: _Trackers | None = None
+
+    def begin(self) -> None:
+        """Tell the time of the first batch, where Spark's clock does not."""
+        if self._clock is not None and not self.files.exists(0):
+            self.files.write(0, BatchClock(now=self._clock()))
+
+    def end_batch(self, batch: int, reports: Iterable[Report], *, ended: bool) -> None:
+        """Tell the time of the batch behind ``batch``.
+
+        Args:
+            batch: The batch that has ended.
+            reports: What timestamp-assigning steps saw, in order.
+            ended: Whether the stream is at its end.
+        """
+        if self.files.exists(batch + 1):
+            # The batch was run before, and perhaps the next one as well: what was told stands.
+            return
+        told = self.files.read(batch)
+        trackers = self._trackers_of(batch, told)
+        for report in reports:
+            trackers[report.step].observe(report.values, report.timestamps)
+        now = _wall_clock() if told.now is None else told.now
+        for tracker in trackers.values():
+            tracker.end_batch(now)
+        ended = ended or told.ended
+        reached = watermarks_of(self._topology, trackers)
+        watermarks = {
+            step: MAX_TIMESTAMP if ended else max(told.watermarks.get(step, MIN_TIMESTAMP), watermark)
+            for step, watermark in reached.items()
+        }
+        self.files.write(
+            batch + 1,
+            BatchClock(
+                watermarks=watermarks,
+                previous=told.watermarks or dict.fromkeys(watermarks, MIN_TIMESTAMP),
+                now=None if self._clock is None else self._clock(),
+                ended=ended,
+                trackers={step: tracker.snapshot() for step, tracker in trackers.items()},
+            ),
+        )
+        self._known = _Trackers(batch + 1, trackers)
+
+    def _trackers_of(self, batch: int, told: BatchClock) -> dict[str, WatermarkTracker]:
+        if self._known is not None and self._known.batch == batch:
+            return self._known.trackers
+        trackers: dict[str, WatermarkTracker] = {}
+        for step, node in self._steps:
+            tracker = trackers[step.id] = WatermarkTracker(step, node)
+            if step.id in told.trackers:
+                tracker.restore(told.trackers[step.id])
+        return trackers
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_known": None}
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,213 @@
+"""Plans whose watermark is more than Spark can follow: windrow computes it, and the interpreter agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.comparison import Event, Outputs, Seen, millis
+from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow.errors import IncompatibleStateError, UnsupportedOperationError
+from windrow.sinks import CollectSink, WriterSink
+from windrow.sources import CollectionSource
+from windrow.watermarks import WatermarkGenerator, WatermarkOutput
+from windrow.windows import TumblingEventTimeWindows, TumblingProcessingTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+late = OutputTag("late", Event)
+BOUNDED = WatermarkStrategy.for_bounded_out_of_orderness(millis(50))
+
+
+class Third(WatermarkGenerator[Event]):
+    """A watermark at every third element of all: needs its memory from batch to batch."""
+
+    __slots__ = ("highest", "seen")
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.highest = -(2**60)
+
+    def on_event(self, element: Event, timestamp: int, output: WatermarkOutput) -> None:
+        self.seen += 1
+        self.highest = max(self.highest, timestamp)
+        if self.seen % 3 == 0:
+            output.emit_watermark(self.highest - 100)
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Emits from on_event alone."""
+
+
+def events(start: int, step: int, count: int) -> list[Event]:
+    """Every fifth one is 400 ms too old."""
+    return [
+        Event("abc"[n % 3], start + n * step - (400 if n % 5 == 4 else 0), start + n) for n in range(count)
+    ]
+
+
+def source(elements: list[Event], batch_size: int = 7, name: str = "source") -> DataStream[Event]:
+    return from_source(CollectionSource(elements, batch_size=batch_size), name=name)
+
+
+def stamped(
+    stream: DataStream[Event], strategy: WatermarkStrategy[Event] | WatermarkStrategy[object] = BOUNDED
+) -> DataStream[Event]:
+    return stream.assign_timestamps_and_watermarks(strategy, timestamp=lambda event: event.at)
+
+
+def add_windows(
+    outputs: Outputs, name: str, stream: DataStream[Event], *, with_late: bool = True
+) -> DataStream[tuple[Any, ...]]:
+    windows = (
+        stream.key_by(lambda event: event.key)
+        .window(TumblingEventTimeWindows.of(millis(200)))
+        .side_output_late_data(late)
+        .process(Seen())
+    )
+    outputs.add(f"{name} windows", windows)
+    if with_late:
+        outputs.add(f"{name} late", windows.get_side_output(late))
+    return windows
+
+
+def same_on_both(spark: SparkSession, outputs: Outputs, **options: Any) -> None:
+    pipeline = outputs.pipeline("own")
+    expected, counters = outputs.expected(pipeline)
+    result = SparkRunner(spark, **options).run(pipeline)
+    assert outputs.of(result) == expected
+    assert result.counters == counters
+
+
+def two_sources() -> DataStream[Event]:
+    # One stream is far behind the other, and holds it back.
+    fast = stamped(source(events(0, 60, 40), name="fast"))
+    slow = stamped(source(events(10, 25, 40), name="slow"), WatermarkStrategy.for_monotonous_timestamps())
+    return fast.union(slow)
+
+
+def test_several_steps_that_assign_timestamps(spark: SparkSession) -> None:
+    outputs = Outputs()
+    add_windows(outputs, "union", two_sources())
+    same_on_both(spark, outputs)
+
+
+def test_two_watermarks_behind_one_source(spark: SparkSession) -> None:
+    outputs = Outputs()
+    read = source(events(0, 60, 40))
+    even = stamped(read.filter(lambda event: event.value % 2 == 0))
+    odd = stamped(
+        read.filter(lambda event: event.value % 2 == 1), WatermarkStrategy.for_monotonous_timestamps()
+    )
+    add_windows(outputs, "split", even.union(odd))
+    same_on_both(spark, outputs)
+
+
+def test_timestamps_behind_a_window(spark: SparkSession) -> None:
+    outputs = Outputs()
+    first = add_windows(outputs, "first", stamped(source(events(0, 60, 40))))
+    # What the window gives is stamped anew, from the oldest element in it.
+    again = first.map(
+        lambda seen: Event(seen[0], seen[3][0].at, len(seen[3]))
+    ).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
+    )
+    add_windows(outputs, "second", again.returns(Event), with_late=False)
+    same_on_both(spark, outputs)
+
+
+@pytest.mark.parametrize("key_groups", [1, 3])
+def test_a_generator_keeps_its_memory(spark: SparkSession, key_groups: int) -> None:
+    # batch      1      2      3      4
+    # elements   4      4      4      4    -> watermarks at elements 3, 6, 9, 12, ...
+    outputs = Outputs()
+    strategy = WatermarkStrategy.for_generator(Third)
+    add_windows(outputs, "third", stamped(source(events(0, 60, 30), batch_size=4), strategy))
+    same_on_both(spark, outputs, key_groups_per_partition=key_groups)
+
+
+def ticking(start: int, step: int) -> Iterator[int]:
+    while True:
+        yield start
+        start += step
+
+
+def test_a_clock_of_ones_own_and_idleness(spark: SparkSession) -> None:
+    # clock    1000   1100   1200   1300 ...
+    # fast     x      x      x      x
+    # slow     x      -      -      -       idle from 1200 on: it holds back the fast one no longer
+    outputs = Outputs()
+    fast = stamped(source(events(0, 60, 28), name="fast"))
+    slow = stamped(source(events(0, 10, 3), name="slow"), BOUNDED.with_idleness(millis(200)))
+    stream = fast.union(slow)
+    add_windows(outputs, "event time", stream)
+    outputs.add(
+        "processing time",
+        stream.key_by(lambda event: event.key)
+        .window(TumblingProcessingTimeWindows.of(millis(200)))
+        .process(Seen()),
+    )
+    pipeline = outputs.pipeline("own clock")
+    expected = outputs.of(LocalRunner(clock=ticking(1000, 100).__next__).run(pipeline))
+    runner = SparkRunner(spark, clock=ticking(1000, 100).__next__)
+    found = outputs.of(runner.run(pipeline))
+    # How many batches without elements follow is not ours to say, and the clock goes on in them.
+    closed = found.pop("processing time")
+    for key, windows in expected.pop("processing time").items():
+        assert [seen[1:2] + seen[3:] for seen in closed[key]][: len(windows)] == [
+            seen[1:2] + seen[3:] for seen in windows
+        ]
+    assert found == expected
+
+
+def test_a_restart_knows_every_watermark(spark: SparkSession, tmp_path: Path) -> None:
+    # fast   0 ... 900   |   960 ... 2340    -> 849, then 2289
+    # slow   0 ... 1475  |                   -> 1424 in both runs: it says nothing in the second
+    fired: list[set[int]] = []
+    for count in (16, 40):
+        outputs = Outputs()
+        fast = stamped(source([Event("a", n * 60, n) for n in range(count)], batch_size=8, name="fast"))
+        slow = stamped(source([Event("b", n * 25, n) for n in range(60)], batch_size=30, name="slow"))
+        add_windows(outputs, "union", fast.union(slow))
+        result = SparkRunner(spark, checkpoint=tmp_path).run(outputs.pipeline("restart"), drain=False)
+        fired.append({seen[1].end for seen in result.collected(outputs.sinks["union windows"])})
+    assert fired == [{200, 400, 600, 800}, {1000, 1200, 1400}]
+
+
+def test_a_checkpoint_without_its_clock_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    outputs = Outputs()
+    add_windows(outputs, "union", two_sources())
+    pipeline = outputs.pipeline("damaged")
+    SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline, drain=False)
+    for file in (tmp_path / "checkpoint" / "clock").iterdir():
+        file.write_text("{")
+    with pytest.raises(IncompatibleStateError, match="does not tell the time of a batch"):
+        SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline)
+
+
+def test_a_writer_sink_cannot_tell_when_a_batch_ends(spark: SparkSession, tmp_path: Path) -> None:
+    windows = add_windows(Outputs(), "union", two_sources()).map(lambda seen: seen[0]).returns(str)
+    sink = WriterSink[str](lambda frame: frame.writeStream.format("console"))
+    with pytest.raises(UnsupportedOperationError, match="computed after each batch") as caught:
+        SparkRunner(spark, checkpoint=tmp_path).run(Pipeline("writer", windows.sink_to(sink)))
+    assert "test_own_watermarks.py:" in str(caught.value.where)
+    keyed = source(events(0, 1, 1)).key_by(lambda event: event.key)
+    counted = Pipeline(
+        "counted", keyed.count_window(2).process(Seen()).map(lambda seen: seen[0]).returns(str).sink_to(sink)
+    )
+    runner = SparkRunner(spark, checkpoint=tmp_path / "other", clock=lambda: 0)
+    with pytest.raises(UnsupportedOperationError, match="computed after each batch"):
+        runner.run(counted)
+
+
+def test_no_spark_session_is_needed_to_collect(spark: SparkSession) -> None:
+    taken = CollectSink[Event]()
+    result = SparkRunner(spark, clock=lambda: 5).run(
+        Pipeline("plain", source(events(0, 1, 3)).sink_to(taken))
+    )
+    assert len(result.collected(taken)) == 3
