@@ -14,6 +14,7 @@ from windrow.plan import Step
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.group_state import FINGERPRINT_BYTES
 from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.paths import as_spark_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +57,7 @@ class Checkpoint:
     @property
     def spark_folder(self) -> str:
         """Where Spark keeps its part."""
-        return str(self.path / "spark")
+        return as_spark_path(self.path / "spark")
 
     @property
     def control_folder(self) -> Path:

@@ -25,6 +25,7 @@ from windrow_runtime.spark.event_clock import END_OF_STREAM
 from windrow_runtime.spark.fragments import PortFragment, Routes
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import KeyedStep, Level
+from windrow_runtime.spark.paths import as_spark_path
 from windrow_runtime.spark.processor import KeyGroupProcessor
 from windrow_runtime.spark.readers import scan_source
 from windrow_runtime.spark.rows import END, FIRST_SINK, exchange_schema, source_schema
@@ -143,7 +144,7 @@ class _Lowering:
 
         folder = self._checkpoint.control_folder
         folder.mkdir(parents=True, exist_ok=True)
-        ends = self._spark.readStream.text(str(folder))
+        ends = self._spark.readStream.text(as_spark_path(folder))
         return ends.select(
             f.lit(self._groups.service_labels[0]).alias("group"),
             f.lit(END).alias("sink"),

@@ -31,6 +31,7 @@ from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.classes import pickle_any
+from windrow_runtime.spark.paths import as_spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -124,7 +125,7 @@ def _scan_collection(spark: SparkSession, source: CollectionSource[Any], folder:
         spark.readStream.schema("payload binary")
         .option("maxFilesPerTrigger", 1)
         .option("pathGlobFilter", "chunk-*.parquet")
-        .parquet(str(folder))
+        .parquet(as_spark_path(folder))
     )
     return Scan(frame, _PickleReader())
 
@@ -173,12 +174,12 @@ def _scan_files(spark: SparkSession, step: Step, source: FileSource[Any]) -> Sca
 
 
 def _existing(step: Step, path: str) -> str:
-    """A local path that exists; Spark itself looks after paths of other file systems."""
+    """A path as Spark reads it. A local one exists; Spark itself looks after paths of other file systems."""
     if "://" not in path and not any(sign in path for sign in "*?[{") and not Path(path).exists():
         raise SourceError(
             "the path does not exist", given=path, expected="a file or a folder", where=step.where
         )
-    return path
+    return as_spark_path(path)
 
 
 def _check_parquet(spark: SparkSession, step: Step, kind: RecordType, path: str) -> None:
@@ -285,6 +286,6 @@ def _scan_dataframe(
         # Spark does not join static rows to a stream; so they are written once, and streamed from there.
         folder = checkpoint.folder_of(step)
         if not (folder / "_SUCCESS").exists():
-            frame.write.mode("overwrite").parquet(str(folder))
-        frame = spark.readStream.schema(frame.schema).parquet(str(folder))
+            frame.write.mode("overwrite").parquet(as_spark_path(folder))
+        frame = spark.readStream.schema(frame.schema).parquet(as_spark_path(folder))
     return Scan(frame, _RowReader(kind, source.describe()))

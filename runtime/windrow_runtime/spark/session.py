@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windrow.errors import UnsupportedOperationError
@@ -25,24 +27,32 @@ _SETTINGS = {
     # Times inside are UTC whatever the machine's zone.
     "spark.sql.session.timeZone": "UTC",
 }
+# Set where spark-submit or the pyspark shell started this program, or where a Spark Connect server is named.
+_LAUNCHED = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+_ARCHIVES = frozenset({".zip", ".egg", ".jar"})
 _INSTALL = "Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17"
 
 
 def local_session(partitions: int) -> SparkSession:
-    """The active session, or a new one on this machine.
+    """The session that there is, that of ``spark-submit``, or a new one on this machine.
 
     Raises:
         UnsupportedOperationError: Where Spark or Java is missing, with what to install.
     """
     try:
+        from pyspark.errors import PySparkRuntimeError
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise UnsupportedOperationError(
             "PySpark is not installed", expected="pyspark 4.1 or newer", hint="pip install 'windrow[spark]'"
         ) from error
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        pass  # there is none yet
+    if any(name in os.environ for name in _LAUNCHED):
+        # Its master and its settings were given to the launcher, and must not be overridden.
+        return SparkSession.builder.getOrCreate()
     _check_java()
     # Spark starts its workers with the `python3` of PATH unless it is told otherwise.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -50,6 +60,8 @@ def local_session(partitions: int) -> SparkSession:
         SparkSession.builder.master(f"local[{partitions}]")
         .appName("windrow")
         .config("spark.sql.shuffle.partitions", str(partitions))
+        # A module beside the main program is known to this process alone.
+        .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(_own_paths()))
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
@@ -61,10 +73,41 @@ def local_session(partitions: int) -> SparkSession:
     return builder.getOrCreate()
 
 
+def _own_paths() -> list[str]:
+    """Where this program finds modules, besides the library and the packages of its Python."""
+    library = sysconfig.get_path("stdlib")
+    return [
+        os.path.abspath(path)
+        for path in sys.path
+        if not path.startswith(library) and not path.endswith(("site-packages", "dist-packages", ".zip"))
+    ]
+
+
 def configure(spark: SparkSession) -> None:
     """Set what the lowering leans on in a session."""
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
+    _show_code_to_all_workers(spark)
+
+
+def _show_code_to_all_workers(spark: SparkSession) -> None:
+    """Let the worker beside the driver import what ``--py-files`` and ``addPyFile`` ship.
+
+    Spark starts it to ask a stateful step for its state, and gives the shipped files to all workers but this one. On
+    other machines the folder does not exist, and does no harm.
+    """
+    # A Spark Connect session has no context; its server looks after its files.
+    context = getattr(spark, "sparkContext", None)
+    if context is None:
+        return
+    from pyspark import SparkFiles
+
+    folder = Path(SparkFiles.getRootDirectory())
+    archives = sorted(str(file) for file in folder.glob("*") if file.suffix.lower() in _ARCHIVES)
+    if archives or any(folder.glob("*.py")):
+        known = str(context.environment.get("PYTHONPATH", "")).split(os.pathsep)
+        paths = dict.fromkeys([*known, str(folder), *archives])
+        context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
 def _check_java() -> None:

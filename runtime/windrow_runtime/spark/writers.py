@@ -19,6 +19,7 @@ from windrow_runtime.codecs.spark_schema import spark_schema
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
 from windrow_runtime.spark.failures import failures_marked
+from windrow_runtime.spark.paths import as_spark_path
 from windrow_runtime.spark.payload import unpack_elements
 from windrow_runtime.spark.rows import COUNTERS, END, FIRST_SINK, REPORTS
 
@@ -201,6 +202,7 @@ class BatchWriter:
 
     def _write_folder(self, frame: DataFrame, number: int, step: Step, path: str) -> None:
         sink = _sink(step)
+        path = as_spark_path(path)
         kind = record_type(step.node.element_type)
         if isinstance(sink, JsonFileSink) and kind.root.kind is not Kind.RECORD:
             # Spark's own writer makes an object of everything; a tuple is an array, and a number is a number.
