@@ -5,7 +5,6 @@ It stands at the root because tests, docstrings and pages all need it.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -33,33 +32,10 @@ USES_SPARK = re.compile(r"\bpyspark\b|\bwindrow_runtime\.spark\b|\bSparkRunner\b
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of the test run: embedded, two cores, nothing left behind."""
-    from pyspark.sql import SparkSession
+    from tests.spark.session import embedded_session
 
-    with pytest.MonkeyPatch.context() as patch:
-        # Spark starts its workers with the `python3` of PATH unless it is told otherwise.
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        # Functions of test modules are pickled by name, so workers must be able to import `tests`.
-        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
-        session = (
-            SparkSession.builder.master("local[2]")
-            .appName("windrow tests")
-            .config("spark.driver.memory", "2g")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.session.timeZone", "UTC")
-            .config(
-                "spark.sql.streaming.stateStore.providerClass",
-                "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-            )
-            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-            .getOrCreate()
-        )
-        session.sparkContext.setLogLevel("ERROR")
+    with embedded_session(tmp_path_factory.mktemp("warehouse")) as session:
         yield session
-        session.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.sinks import CollectSink
 from windrow_runtime.local import LocalRunner, PipelineResult
 
-__all__ = ["Event", "Outputs", "Seen", "by_key", "millis"]
+__all__ = ["Event", "Outputs", "Seen", "by_key", "key_of", "millis"]
 
 # Any in this module: elements of every type.
 T = TypeVar("T")
@@ -48,35 +48,47 @@ class Seen(ProcessWindowFunction[Any, tuple[Any, Any, int, list[Any]], Any, Any]
         return [(key, context.window, context.current_watermark, list(elements))]
 
 
-def by_key(elements: Sequence[Any]) -> dict[Hashable, list[Any]]:
-    """The elements by their first part, in order: Spark promises the order within a key."""
+# Any: keys of every type.
+def key_of(element: Any) -> Any:
+    """The key of an element that begins with it, or has a field ``key``."""
+    return element[0] if isinstance(element, tuple) else element.key
+
+
+def by_key(elements: Sequence[Any], key: Callable[[Any], Hashable] = key_of) -> dict[Hashable, list[Any]]:
+    """The elements by their key, in order: Spark promises the order within a key."""
     found: defaultdict[Hashable, list[Any]] = defaultdict(list)
     for element in elements:
-        found[element[0] if isinstance(element, tuple) else element.key].append(element)
+        found[key(element)].append(element)
     return dict(found)
 
 
 class Outputs:
-    """The outputs of one pipeline, each with a sink of its own.
-
-    Elements are tuples that begin with their key, or have a field ``key``.
-    """
+    """The outputs of one pipeline, each with a sink of its own."""
 
     def __init__(self) -> None:
         self.sinks: dict[str, CollectSink[Any]] = {}
-        self._ends: list[DataStreamSink] = []
+        self._keys: dict[str, Callable[[Any], Hashable] | None] = {}
+        self.ends: list[DataStreamSink] = []
 
-    def add(self, name: str, stream: DataStream[T]) -> None:
+    def add(self, name: str, stream: DataStream[T], key: Callable[[Any], Hashable] | None = key_of) -> None:
+        """Take an output.
+
+        Args:
+            name: Names it.
+            stream: Its elements.
+            key: Their key, within which their order is fixed; None: there is no order at all.
+        """
         sink = CollectSink[T](name)
         self.sinks[name] = sink
-        self._ends.append(stream.sink_to(sink))
+        self._keys[name] = key
+        self.ends.append(stream.sink_to(sink))
 
     def pipeline(self, name: str, *others: DataStreamSink) -> Pipeline:
-        return Pipeline(name, *self._ends, *others)
+        return Pipeline(name, *self.ends, *others)
 
     def of(self, result: PipelineResult) -> dict[str, dict[Hashable, list[Any]]]:
         """What each sink took, by key."""
-        return {name: by_key(result.collected(sink)) for name, sink in self.sinks.items()}
+        return {name: self._arranged(name, result.collected(sink)) for name, sink in self.sinks.items()}
 
     def expected(self, pipeline: Pipeline) -> tuple[dict[str, dict[Hashable, list[Any]]], Counters]:
         """What the interpreter gives; every output must have something to show."""
@@ -85,3 +97,9 @@ class Outputs:
         empty = [name for name, elements in found.items() if not elements]
         assert not empty, f"nothing to compare in {empty}"
         return found, result.counters
+
+    def _arranged(self, name: str, elements: list[Any]) -> dict[Hashable, list[Any]]:
+        key = self._keys[name]
+        if key is not None:
+            return by_key(elements, key)
+        return {None: sorted(elements, key=repr)} if elements else {}

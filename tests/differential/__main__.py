@@ -1,0 +1,128 @@
+"""Compares engines on random pipelines over random input: what every sink took, and what was counted.
+
+A case is a random branch of one to three keyed steps, see :mod:`tests.differential.branches`, over a random input, see
+:mod:`tests.differential.inputs`; number and seed say which. Twenty neighbouring cases share an input, and run as one
+query. The interpreter is the reference. Its general operator and its faster forms are compared, and Spark.
+
+Every engine gets the same batches. Within a key the order of elements counts, wherever it is defined.
+
+Processing time is left out, and so are staggered windows: they depend on the moment at which a batch runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.differential import stored
+from tests.differential.cases import Found, grouped
+from tests.differential.checking import Engine, Engines, check
+from windrow_runtime.local import LocalRunner
+
+__all__ = ["INTERPRETER", "main", "run"]
+
+INTERPRETER: Engines = {
+    "the interpreter": LocalRunner(fast=False).run,
+    "the interpreter with its faster forms": LocalRunner().run,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line.
+
+    Returns:
+        0 if all cases are equal, 1 if some differ, 2 if the arguments do not fit.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.differential", description="Compare engines on random pipelines."
+    )
+    parser.add_argument("--cases", type=int, metavar="N", help="how many cases (default 20, or the file's)")
+    parser.add_argument("--seed", type=int, metavar="S", help="chooses the cases (default 1, or the file's)")
+    parser.add_argument(
+        "--case", type=int, metavar="NUMBER", action="append", help="run this case only; may be given again"
+    )
+    parser.add_argument(
+        "--against", type=Path, metavar="FILE", help="compare with the expected outputs of a file"
+    )
+    parser.add_argument(
+        "--write", type=Path, metavar="FILE", help="write the interpreter's outputs to a file"
+    )
+    parser.add_argument("--local", action="store_true", help="without Spark: the interpreter's forms only")
+    options = parser.parse_args(arguments)
+    expected: dict[int, Found] | None = None
+    seed: int = 1 if options.seed is None else options.seed
+    if options.against is not None:
+        try:
+            seed, expected = stored.read(options.against)
+        except stored.StoredError as error:
+            print(error, file=sys.stderr)
+            return 2
+    numbers: list[int] = options.case or list(range(20 if options.cases is None else options.cases))
+    if expected is not None:
+        if options.seed not in (None, seed):
+            parser.error(f"{options.against} has the outputs of seed {seed}")
+        if not options.case:
+            numbers = sorted(expected)[: options.cases]
+        missing = sorted(set(numbers) - expected.keys())
+        if missing:
+            parser.error(f"{options.against} has no case {missing[0]}")
+    with ExitStack() as stack:
+        engines = dict(INTERPRETER)
+        if not options.local:
+            engines["Spark"] = _spark(stack)
+        return run(seed, numbers, engines, expected=expected, write=options.write)
+
+
+def run(
+    seed: int,
+    numbers: Sequence[int],
+    engines: Engines,
+    *,
+    expected: dict[int, Found] | None = None,
+    write: Path | None = None,
+) -> int:
+    """Check cases, group by group, and print how it went.
+
+    Returns:
+        0 if all cases are equal, else 1.
+    """
+    reference: dict[int, Found] = {}
+    failed: set[int] = set()
+    for group in grouped(numbers):
+        begin = time.monotonic()
+        checked = check(seed, group, engines, expected)
+        reference |= checked.reference
+        for failure in checked.failures:
+            print(failure.report, end="\n\n")
+            failed.update(failure.numbers)
+        named = f"case {group[0]}" if len(group) == 1 else f"cases {group[0]} to {group[-1]}"
+        verdict = "some differ" if checked.failures else "equal"
+        print(f"{named}: {verdict} ({time.monotonic() - begin:.1f} s)", flush=True)
+    if write is not None:
+        stored.write(write, seed, reference)
+    silent = sum(not found.size for found in reference.values())
+    size = sum(found.size for found in reference.values())
+    compared = ", ".join(engines)
+    print(
+        f"{len(numbers)} cases of seed {seed}, {size} elements, {silent} cases without any, on {compared}: "
+        f"{len(numbers) - len(failed)} equal, {len(failed)} different"
+    )
+    return 1 if failed else 0
+
+
+# The engine of a session that `stack` stops.
+def _spark(stack: ExitStack) -> Engine:
+    from tests.spark.session import embedded_session
+    from windrow_runtime.spark import SparkRunner
+
+    warehouse = stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-differential-"))
+    return SparkRunner(stack.enter_context(embedded_session(Path(warehouse)))).run
+
+
+if __name__ == "__main__":
+    sys.exit(main())

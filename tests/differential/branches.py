@@ -1,0 +1,314 @@
+"""Random steps behind an input: chains of up to three keyed steps, each with sinks for all that it puts out.
+
+Between two steps of a chain the output is made an element of the input's kind again, with the key that it had. So
+every step of a chain can be of every kind.
+
+Where a step gets elements of one key from several upstream keys, or from streams of different depth, their order is
+not fixed, in Flink neither. Such a step computes what does not depend on it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Hashable
+from datetime import timedelta
+from functools import partial
+from typing import Any, TypeAlias
+
+from tests.differential import functions as f
+from tests.spark.comparison import Event, Outputs, Seen, key_of, millis
+from windrow import DataStream, KeyedStream, OutputTag
+from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
+from windrow.functions import ProcessWindowFunction
+from windrow.triggers import (
+    ContinuousEventTimeTrigger,
+    CountTrigger,
+    DeltaTrigger,
+    EndOfStreamTrigger,
+    EventTimeTrigger,
+    MergingTrigger,
+    NeverTrigger,
+    PurgingTrigger,
+    Trigger,
+)
+from windrow.windowed import (
+    AllWindowedStream,
+    MergingAllWindowedStream,
+    MergingWindowedStream,
+    WindowedStream,
+)
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindows,
+    MergingWindowAssigner,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WindowAssigner,
+)
+
+__all__ = ["Branch"]
+
+# Any in this module: windows, triggers and outputs of every kind.
+Windows: TypeAlias = (
+    WindowedStream[Event, Any, Any]
+    | MergingWindowedStream[Event, Any, Any]
+    | AllWindowedStream[Event, Any]
+    | MergingAllWindowedStream[Event, Any]
+)
+Key: TypeAlias = Callable[[Any], Hashable]
+
+_LATE = OutputTag("late", Event)
+
+
+def _all(element: Any) -> str:
+    """The key where all elements have one order."""
+    return "all"
+
+
+class Branch:
+    """Draws steps, and hands their outputs to ``outputs``.
+
+    Args:
+        chance: Draws.
+        prefix: Begins the names of outputs and steps.
+        outputs: Takes the outputs.
+    """
+
+    def __init__(self, chance: random.Random, prefix: str, outputs: Outputs) -> None:
+        self._chance = chance
+        self._prefix = prefix
+        self._outputs = outputs
+        self._name = prefix
+
+    def grow(self, stream: DataStream[Event]) -> None:
+        """Put a chain of steps behind ``stream``."""
+        chance = self._chance
+        begin = self._head(stream)
+        current, mixed = begin, False
+        for level in range(chance.choice([1, 1, 2, 2, 3])):
+            self._name = f"{self._prefix}.{level}"
+            if level and chance.random() < 0.15:
+                current, mixed = current.union(begin), True
+            elif level:
+                mixed = chance.random() < 0.15
+            current = self._mixed(current) if mixed else self._step(current, first=level == 0)
+
+    def _head(self, stream: DataStream[Event]) -> DataStream[Event]:
+        chance = self._chance
+        match chance.randrange(8):
+            case 0:
+                return stream.filter(partial(f.unlike, chance.randrange(5)))
+            case 1:
+                return stream.map(partial(f.shifted, chance.randrange(-9, 9)))
+            case 2:
+                return stream.flat_map(partial(f.copies, chance.randrange(1, 4)))
+            case _:
+                return stream
+
+    # Steps
+
+    def _step(self, stream: DataStream[Event], *, first: bool) -> DataStream[Event]:
+        """A step behind ``stream``, whose elements have an order within their key."""
+        chance = self._chance
+        if first and chance.random() < 0.1:
+            assigner = self._assigner()
+            return self._windows(stream.window_all(assigner), assigner, _all)
+        # Behind a keyed step there is an order within its keys alone.
+        key: Key = chance.choice([f.event_key] * 4 + [f.pair_key, f.remainder_key, f.no_key] * first)
+        keyed: KeyedStream[Event, Any] = stream.key_by(key)
+        match chance.randrange(10):
+            case 0 | 1:
+                return self._process(keyed)
+            case 2:
+                return self._rolling(keyed, key)
+            case 3:
+                slide = chance.choice([None, chance.randrange(1, 6)])
+                counted = keyed.count_window(chance.randrange(1, 7), slide)
+                return self._computed(counted, key, merging=False)
+            case _:
+                assigner = self._assigner()
+                return self._windows(keyed.window(assigner), assigner, key)
+
+    def _mixed(self, stream: DataStream[Event]) -> DataStream[Event]:
+        """A step behind ``stream``, whose elements have no order."""
+        chance = self._chance
+        assigner = chance.choice([self._tumbling, self._sliding])()
+        late = chance.random() < 0.5
+        if chance.random() < 0.3:
+            all_windows = stream.window_all(assigner)
+            if late:
+                all_windows = all_windows.side_output_late_data(_LATE)
+            everything = f.AllOf(f.Everything())
+            found: DataStream[Any] = (
+                all_windows.reduce(f.total, everything, name=self._name)
+                if chance.random() < 0.5
+                else all_windows.process(everything, name=self._name)
+            )
+        else:
+            windows = stream.key_by(f.coarse).window(assigner)
+            if late:
+                windows = windows.side_output_late_data(_LATE)
+            found = (
+                windows.reduce(f.total, f.Everything(), name=self._name)
+                if chance.random() < 0.5
+                else windows.process(f.Everything(), name=self._name)
+            )
+        if late:
+            self._outputs.add(f"{self._name} late", found.get_side_output(_LATE), None)
+        return self._emit(found, key_of)
+
+    def _process(self, keyed: KeyedStream[Event, Any]) -> DataStream[Event]:
+        chance = self._chance
+        timers = f.Timers(chance.randrange(1, 150), chance.randrange(2, 9), chance.randrange(4))
+        found = keyed.process(timers, name=self._name)
+        side = found.get_side_output(f.SIDE)
+        self._outputs.add(f"{self._name} side", side)
+        main = self._emit(found, key_of)
+        return main if chance.random() < 0.8 else side.map(f.folded)
+
+    def _rolling(self, keyed: KeyedStream[Event, Any], key: Key) -> DataStream[Event]:
+        name = self._name
+        kinds: list[Callable[[], DataStream[Any]]] = [
+            lambda: keyed.sum(f.value_of, name=name),
+            lambda: keyed.min(f.value_of, name=name),
+            lambda: keyed.max(f.value_of, name=name),
+        ]
+        if key is f.event_key:  # what these emit does not begin with the key of the step
+            kinds += [
+                lambda: keyed.min_by(f.value_of, name=name),
+                lambda: keyed.max_by(f.value_of, name=name),
+                lambda: keyed.reduce(f.joined, name=name),
+            ]
+        return self._emit(self._chance.choice(kinds)(), key_of)
+
+    # Windows
+
+    def _assigner(self) -> WindowAssigner[Event, Any]:
+        chance = self._chance
+        match chance.randrange(8):
+            case 0 | 1:
+                return self._tumbling()
+            case 2 | 3:
+                return self._sliding()
+            case 4 | 5:
+                return EventTimeSessionWindows.with_gap(millis(chance.randrange(1, 90)))
+            case 6:
+                return EventTimeSessionWindows.with_dynamic_gap(partial(f.gap_of, chance.randrange(2, 90)))
+            case _:
+                if chance.random() < 0.3:
+                    return GlobalWindows.create_with_end_of_stream_trigger()
+                return GlobalWindows.create()
+
+    def _tumbling(self) -> TumblingEventTimeWindows:
+        size = self._chance.randrange(1, 200)
+        return TumblingEventTimeWindows.of(millis(size), self._offset(size))
+
+    def _sliding(self) -> SlidingEventTimeWindows:
+        size, slide = self._chance.randrange(1, 160), self._chance.randrange(10, 100)
+        return SlidingEventTimeWindows.of(millis(size), millis(slide), self._offset(slide))
+
+    def _offset(self, below: int) -> timedelta:
+        return millis(self._chance.choice([0, self._chance.randrange(1 - below, below)]))
+
+    def _windows(self, windows: Windows, assigner: WindowAssigner[Event, Any], key: Key) -> DataStream[Event]:
+        """A step over windows that were assigned: trigger, evictor, lateness, and what is computed."""
+        chance = self._chance
+        merging = isinstance(assigner, MergingWindowAssigner)
+        in_time = assigner.is_event_time
+        trigger = self._trigger(merging=merging, in_time=in_time)
+        if trigger is None:
+            pass
+        elif isinstance(windows, (MergingWindowedStream, MergingAllWindowedStream)):
+            assert isinstance(trigger, MergingTrigger)
+            windows = windows.trigger(trigger)
+        else:
+            windows = windows.trigger(trigger)
+        evictor = self._evictor()
+        if evictor is not None:
+            windows = windows.evictor(evictor)
+        late = in_time and chance.random() < 0.5
+        if late:
+            windows = windows.side_output_late_data(_LATE)
+        if in_time and chance.random() < 0.5:
+            lateness = timedelta.max if chance.random() < 0.1 else millis(chance.randrange(120))
+            windows = windows.allowed_lateness(lateness)
+        return self._computed(windows, key, merging=merging, late=late)
+
+    def _trigger(self, *, merging: bool, in_time: bool) -> Trigger[Event, Any] | None:
+        chance = self._chance
+        triggers: list[Trigger[Event, Any]] = [
+            EventTimeTrigger.create(),
+            CountTrigger.of(chance.randrange(1, 5)),
+            ContinuousEventTimeTrigger.of(millis(chance.randrange(10, 80))),
+            ContinuousEventTimeTrigger.of(millis(chance.randrange(10, 80))),
+            EndOfStreamTrigger.create(),
+        ]
+        if not merging:
+            triggers += [DeltaTrigger.of(float(chance.randrange(40)), f.distance)] * 2
+        if chance.random() < 0.02:
+            triggers = [NeverTrigger.create()]
+        # The global window fires by a trigger of ours alone.
+        if chance.random() < (0.35 if in_time else 0.1):
+            return None
+        trigger = chance.choice(triggers)
+        return PurgingTrigger.of(trigger) if chance.random() < 0.3 else trigger
+
+    def _evictor(self) -> Evictor[Event, Any] | None:
+        chance = self._chance
+        after = chance.random() < 0.4
+        match chance.randrange(10):
+            case 0:
+                return CountEvictor.of(chance.randrange(5), after)
+            case 1:
+                return TimeEvictor.of(millis(chance.randrange(80)), after)
+            case 2:
+                return DeltaEvictor.of(float(chance.randrange(-20, 60)), f.distance, after)
+            case _:
+                return None
+
+    def _computed(
+        self, windows: Windows, key: Key, *, merging: bool, late: bool = False
+    ) -> DataStream[Event]:
+        """What a step computes from windows, with sinks for its outputs."""
+        chance, name = self._chance, self._name
+        # Any: the two families of stages take functions of different kinds, which `own` makes of one another.
+        stage: Any = windows
+        without_keys = isinstance(windows, (AllWindowedStream, MergingAllWindowedStream))
+
+        def own(function: ProcessWindowFunction[Any, Any, Any, Any]) -> Any:
+            return f.AllOf(function) if without_keys else function
+
+        function = chance.choice([Seen(), f.Firings(of_window=not merging)])
+        # What these emit does not begin with the key of the step.
+        simple = without_keys or key is f.event_key
+        form = chance.choice(
+            ["reduce", "aggregate"] * simple + ["process"] * 2 + ["fold, then process", "apply"]
+        )
+        found: DataStream[Any]
+        match form:
+            case "reduce":
+                found = stage.reduce(f.joined, name=name)
+            case "aggregate":
+                found = stage.aggregate(f.Joined(), name=name)
+            case "process":
+                found = stage.process(own(function), name=name)
+            case "apply":
+                found = stage.apply(partial(f.spread, "all") if without_keys else f.spread, name=name)
+            case _ if chance.random() < 0.5:
+                found = stage.reduce(f.joined, own(function), name=name)
+            case _:
+                found = stage.aggregate(f.Joined(), own(function), name=name)
+        order = _all if without_keys else key_of
+        if form in ("process", "fold, then process") and isinstance(function, f.Firings):
+            self._outputs.add(f"{name} side", found.get_side_output(f.SIDE), order)
+        main = self._emit(found, order)
+        if late:
+            late_elements = found.get_side_output(_LATE)
+            self._outputs.add(f"{name} late", late_elements, key)
+            if simple and chance.random() < 0.1:
+                return late_elements
+        return main
+
+    def _emit(self, found: DataStream[Any], key: Key) -> DataStream[Event]:
+        self._outputs.add(self._name, found, key)
+        return found.map(f.folded)

@@ -1,0 +1,107 @@
+"""Random input: elements in batches, from one source or two, with a watermark strategy.
+
+Timestamps lie before 1970, around it, or far behind it. Elements come out of order, some much too late, and some share
+a timestamp.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import partial
+
+from tests.differential.functions import Punctuated, as_datetime, as_millis
+from tests.spark.comparison import Event, millis
+from windrow import DataStream, WatermarkStrategy, from_source
+from windrow.sources import CollectionSource
+
+__all__ = ["Input", "random_input"]
+
+_STARTS = (-(10**12), -1_000, 0, 10**12)
+
+
+@dataclass(frozen=True)
+class Input:
+    """What several cases read.
+
+    Attributes:
+        collections: The elements of each source.
+        batch_sizes: How many elements of each source are in a batch.
+        strategies: How watermarks are made: one for all sources, or one for each.
+        datetimes: Whether timestamps are given as datetimes.
+    """
+
+    collections: tuple[tuple[Event, ...], ...]
+    batch_sizes: tuple[int, ...]
+    strategies: tuple[WatermarkStrategy[Event], ...]
+    datetimes: bool
+
+    def stream(self) -> DataStream[Event]:
+        """The elements of all sources, with timestamps."""
+        streams = [
+            from_source(CollectionSource(elements, Event, batch_size=size))
+            for elements, size in zip(self.collections, self.batch_sizes, strict=True)
+        ]
+        if len(self.strategies) == len(streams):
+            streams = [
+                self._timed(stream, strategy)
+                for stream, strategy in zip(streams, self.strategies, strict=True)
+            ]
+            return streams[0].union(*streams[1:]) if len(streams) > 1 else streams[0]
+        return self._timed(streams[0].union(*streams[1:]), self.strategies[0])
+
+    def describe(self) -> str:
+        """All elements, a batch a line."""
+        lines: list[str] = []
+        for number, (elements, size) in enumerate(zip(self.collections, self.batch_sizes, strict=True)):
+            lines.append(f"source {number}:")
+            for start in range(0, len(elements), size):
+                batch = ", ".join(
+                    f"{event.key}@{event.at}={event.value}" for event in elements[start : start + size]
+                )
+                lines.append(f"  {batch}")
+        return "\n".join(lines)
+
+    def _timed(self, stream: DataStream[Event], strategy: WatermarkStrategy[Event]) -> DataStream[Event]:
+        timestamp = as_datetime if self.datetimes else as_millis
+        return stream.assign_timestamps_and_watermarks(strategy, timestamp=timestamp)
+
+
+def random_input(chance: random.Random) -> Input:
+    """Draw an input."""
+    start = chance.choice(_STARTS)
+    pace = chance.choice([1, 7, 20])
+    sources = chance.choice([1, 1, 2])
+    collections: list[tuple[Event, ...]] = []
+    batch_sizes: list[int] = []
+    for number in range(sources):
+        count = chance.randrange(80, 160) // sources
+        elements = _events(chance, count, start + chance.randrange(-50, 50), pace * sources, 1000 * number)
+        collections.append(tuple(elements))
+        batch_sizes.append(-(-count // chance.randrange(3, 6)))
+    apart = sources > 1 and chance.random() < 0.5
+    strategies = [_strategy(chance, pace) for _ in range(sources if apart else 1)]
+    return Input(tuple(collections), tuple(batch_sizes), tuple(strategies), chance.random() < 0.15)
+
+
+def _events(chance: random.Random, count: int, start: int, pace: int, first: int) -> list[Event]:
+    keys = "abcdefgh"[: chance.randrange(1, 9)]
+    late = chance.choice([0.0, 0.05, 0.2])
+    found: list[Event] = []
+    for number in range(count):
+        behind = chance.randrange(4 * pace) if chance.random() >= late else chance.randrange(40 * pace)
+        found.append(Event(chance.choice(keys), start + number * pace - behind, first + number))
+    return found
+
+
+def _strategy(chance: random.Random, pace: int) -> WatermarkStrategy[Event]:
+    delay = chance.randrange(6 * pace)
+    match chance.randrange(10):
+        case 0:
+            return WatermarkStrategy.no_watermarks()
+        case 1 | 2:
+            return WatermarkStrategy.for_monotonous_timestamps()
+        case 3 | 4:
+            return WatermarkStrategy.for_generator(partial(Punctuated, delay))
+        case _:
+            return WatermarkStrategy.for_bounded_out_of_orderness(millis(delay))

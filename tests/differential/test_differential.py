@@ -1,0 +1,176 @@
+"""Random pipelines give on Spark what they give in the interpreter. By hand: ``python -m tests.differential``.
+
+The other tests see to it that a wrong output is found and told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.differential.__main__ import INTERPRETER, main
+from tests.differential.cases import Prepared
+from tests.differential.checking import check
+from windrow import Pipeline
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.result import PipelineResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any in this module: elements of every type.
+_SEED = 1
+
+
+def test_random_pipelines_on_spark(spark: SparkSession) -> None:
+    from windrow_runtime.spark import SparkRunner
+
+    numbers = range(3, 15)
+    checked = check(_SEED, numbers, {**INTERPRETER, "Spark": SparkRunner(spark).run})
+    assert [failure.report for failure in checked.failures] == []
+    assert sum(found.size > 0 for found in checked.reference.values()) == len(numbers)
+
+
+def test_random_pipelines_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--local", "--cases", "200", "--seed", "7"]) == 0
+    assert capsys.readouterr().out.endswith(": 200 equal, 0 different\n")
+
+
+def _without_the_last(collected: dict[int, list[Any]]) -> None:
+    _largest(collected).pop()
+
+
+def _backwards(collected: dict[int, list[Any]]) -> None:
+    _largest(collected).reverse()
+
+
+def _twice(collected: dict[int, list[Any]]) -> None:
+    elements = _largest(collected)
+    elements.append(elements[0])
+
+
+def _largest(collected: dict[int, list[Any]]) -> list[Any]:
+    return max(collected.values(), key=len)
+
+
+def _broken(change: Callable[[dict[int, list[Any]]], None]) -> Callable[[Pipeline], PipelineResult]:
+    """An engine that gives something wrong."""
+
+    def run_wrongly(pipeline: Pipeline) -> PipelineResult:
+        result = LocalRunner().run(pipeline)
+        collected = dict(result._collected)
+        change(collected)
+        return PipelineResult(pipeline, result.counters, collected)
+
+    return run_wrongly
+
+
+@pytest.mark.parametrize("change", [_without_the_last, _backwards, _twice])
+def test_a_wrong_output_is_found(change: Callable[[dict[int, list[Any]]], None]) -> None:
+    checked = check(_SEED, [4], {**INTERPRETER, "the broken one": _broken(change)})
+    assert [(failure.numbers, failure.engine) for failure in checked.failures] == [((4,), "the broken one")]
+
+
+def test_a_case_that_differs_is_reported_alone() -> None:
+    case = Prepared(_SEED, [4])
+    checked = check(_SEED, range(8), {**INTERPRETER, "the broken one": _broken_case(4)})
+    (failure,) = checked.failures
+    lines = failure.report.splitlines()
+    assert failure.numbers == (4,)
+    assert lines[:2] == [
+        f"FAILED on the broken one: case 4, seed {_SEED}",
+        f"again: python -m tests.differential --seed {_SEED} --case 4",
+    ]
+    assert case.pipeline.explain() in failure.report
+    assert case.input.describe() in failure.report
+    (difference,) = [number for number, line in enumerate(lines) if line.startswith("output 4.0, key ")]
+    assert lines[difference].endswith(": different from element 0 on")
+    assert lines[difference + 1] == "  expected:"
+    assert "  actual:" in lines[difference + 1 :]
+
+
+def _broken_case(number: int) -> Callable[[Pipeline], PipelineResult]:
+    def run_wrongly(pipeline: Pipeline) -> PipelineResult:
+        (sink,) = [
+            end.node.sink for end in pipeline.sinks if end.node.sink.describe() == f"collect {number}.0"
+        ]
+
+        def change(collected: dict[int, list[Any]]) -> None:
+            collected[id(sink)] = collected[id(sink)][1:]
+
+        return _broken(change)(pipeline)
+
+    return run_wrongly
+
+
+def test_a_difference_of_many_cases_together_is_reported() -> None:
+    def only_together(pipeline: Pipeline) -> PipelineResult:
+        alone = not any(end.node.sink.describe() == "collect 5.0" for end in pipeline.sinks)
+        return LocalRunner().run(pipeline) if alone else _broken_case(4)(pipeline)
+
+    checked = check(_SEED, [4, 5], {**INTERPRETER, "the broken one": only_together})
+    (failure,) = checked.failures
+    assert failure.numbers == (4, 5)
+    assert "case 4 differs, but only when one query runs all of these cases" in failure.report
+    assert "--case 4 --case 5" in failure.report
+
+
+def test_counters_are_compared() -> None:
+    def miscounting(pipeline: Pipeline) -> PipelineResult:
+        result = LocalRunner().run(pipeline)
+        counters = {
+            step: {name: count + 1 for name, count in of_step.items()}
+            for step, of_step in result.counters.items()
+        }
+        return PipelineResult(pipeline, counters, result._collected)
+
+    checked = check(_SEED, range(8), {**INTERPRETER, "the broken one": miscounting})
+    assert checked.failures
+    assert all("counters: expected" in failure.report for failure in checked.failures)
+
+
+def test_an_engine_that_raises_is_reported_with_the_case() -> None:
+    def raising(pipeline: Pipeline) -> PipelineResult:
+        if any(end.node.sink.describe() == "collect 4.0" for end in pipeline.sinks):
+            raise ValueError("no such thing")
+        return LocalRunner().run(pipeline)
+
+    checked = check(_SEED, range(8), {**INTERPRETER, "the broken one": raising})
+    (failure,) = checked.failures
+    assert failure.numbers == (4,)
+    assert failure.report.endswith("ValueError: no such thing")
+
+
+def test_expected_outputs_are_kept_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "expected.json"
+    assert main(["--local", "--cases", "6", "--seed", "3", "--write", str(file)]) == 0
+    assert main(["--local", "--against", str(file)]) == 0
+    assert capsys.readouterr().out.endswith("6 equal, 0 different\n")
+    content = json.loads(file.read_text())
+    number, case = next((number, case) for number, case in content["cases"].items() if case["outputs"])
+    elements = next(iter(next(keys for keys in case["outputs"].values() if keys).values()))
+    elements.append("something else")
+    file.write_text(json.dumps(content))
+    assert main(["--local", "--against", str(file)]) == 1
+    told = capsys.readouterr().out
+    assert f"FAILED on the interpreter: case {number}, seed 3" in told
+    assert f"FAILED on the interpreter with its faster forms: case {number}, seed 3" in told
+    assert told.endswith("5 equal, 1 different\n")
+
+
+def test_a_file_of_other_cases_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "expected.json"
+    assert main(["--local", "--cases", "2", "--write", str(file)]) == 0
+    content = json.loads(file.read_text())
+    content["cases"]["1"]["digest"] = "of something else"
+    file.write_text(json.dumps(content))
+    capsys.readouterr()
+    assert main(["--local", "--against", str(file)]) == 2
+    assert "another case 1 of seed 1" in capsys.readouterr().err
+    file.write_text("[]")
+    assert main(["--local", "--against", str(file)]) == 2
+    assert "no file of expected outputs" in capsys.readouterr().err

@@ -1,0 +1,55 @@
+"""The Spark session that tests share: embedded, two cores, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["embedded_session"]
+
+_ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def embedded_session(warehouse: Path) -> Iterator[SparkSession]:
+    """Start a session, and stop it at the end.
+
+    Args:
+        warehouse: An empty folder for Spark's own use.
+    """
+    from pyspark.sql import SparkSession
+
+    with pytest.MonkeyPatch.context() as patch:
+        # Spark starts its workers with the `python3` of PATH unless it is told otherwise.
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        # Functions of test modules are pickled by name, so workers must be able to import `tests`.
+        patch.setenv("PYTHONPATH", str(_ROOT), prepend=os.pathsep)
+        session = (
+            SparkSession.builder.master("local[2]")
+            .appName("windrow tests")
+            .config("spark.driver.memory", "2g")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config(
+                "spark.sql.streaming.stateStore.providerClass",
+                "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+            )
+            .config("spark.sql.warehouse.dir", str(warehouse))
+            .getOrCreate()
+        )
+        session.sparkContext.setLogLevel("ERROR")
+        yield session
+        session.stop()
