@@ -27,7 +27,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     (
         r"py:.*",
-        r"(collections|contextlib|datetime|decimal|enum|os|pathlib|types|typing|typing_extensions|pandas|pyarrow"
+        r"(collections|contextlib|datetime|decimal|enum|os|pathlib|re|types|typing|typing_extensions|pandas|pyarrow"
         r"|pyspark)\..*",
     ),
 ]
@@ -40,6 +40,7 @@ nitpick_ignore = [
     ("py:class", "windrow_runtime.spark.runner._Query"),
     # Imported for type checkers only, so that signatures give their bare names.
     ("py:class", "datetime"),
+    ("py:class", "DataFrame"),
     ("py:class", "SparkSession"),
     ("py:class", "StreamingQuery"),
     ("py:class", "_Query"),
@@ -68,6 +69,7 @@ PUBLIC_MODULES = [
     "windrow.errors",
     "windrow.evictors",
     "windrow.functions",
+    "windrow.kafka",
     "windrow.plan",
     "windrow.sinks",
     "windrow.sources",

@@ -2,7 +2,7 @@
 
 from windrow.errors import WindrowError
 from windrow.plan.pipeline import DataStreamSink, Pipeline
-from windrow.stream import DataStream, KeyedStream, from_collection, from_source
+from windrow.stream import DataStream, KeyedStream, from_collection, from_dataframe, from_source
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkStrategy
 from windrow.windowed import (
@@ -25,5 +25,6 @@ __all__ = [
     "WindowedStream",
     "WindrowError",
     "from_collection",
+    "from_dataframe",
     "from_source",
 ]

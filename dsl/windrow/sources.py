@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, overloa
 from typing_extensions import TypeForm
 
 from windrow.errors import InvalidArgumentError
+from windrow.paths import check_pattern
 from windrow.tags import OutputTag
 
 __all__ = [
@@ -129,7 +130,8 @@ class FileSource(Source[T]):
 
     Args:
         path: A file, or a folder whose files are read, those added later too while the pipeline runs on Spark. Names
-            that begin with ``_`` or ``.`` are passed over.
+            that begin with ``_`` or ``.`` are passed over. A link that leads out of the path fails the run: a file is
+            read only where it lies below the path. The path may hold wildcards, and may not go up behind them.
         record_type: The type of the records.
         on_malformed: What becomes of records that do not fit the type.
         files_per_batch: How many files make a batch, in the order of their modification; by default all that are
@@ -160,6 +162,7 @@ class FileSource(Source[T]):
         if not isinstance(path, (str, PathLike)):
             raise InvalidArgumentError("files are read from a path", given=path, expected="a str or a Path")
         self.path = fspath(path)
+        check_pattern(self.path)
         self.record_type = record_type
         self.files_per_batch = files_per_batch
         self._on_malformed = on_malformed
@@ -245,6 +248,13 @@ class DataFrameSource(Source[T]):
     def __init__(
         self, dataframe: SparkDataFrame, record_type: TypeForm[T], *, on_malformed: OnMalformed = "fail"
     ) -> None:
+        if not hasattr(dataframe, "isStreaming") or not hasattr(dataframe, "schema"):
+            raise InvalidArgumentError(
+                "a DataFrame source reads a Spark DataFrame",
+                given=type(dataframe),
+                expected="a DataFrame of pyspark.sql",
+                hint="spark.createDataFrame(...) makes one of pandas and Arrow tables",
+            )
         self.dataframe = dataframe
         self.record_type = record_type
         self._on_malformed = on_malformed

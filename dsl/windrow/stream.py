@@ -38,7 +38,7 @@ from windrow.plan.pipeline import DataStreamSink
 from windrow.plan.types import base_argument, iterable_item, result_type
 from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, higher, lower
 from windrow.sinks import Sink
-from windrow.sources import CollectionSource, Source
+from windrow.sources import CollectionSource, DataFrameSource, OnMalformed, Source, SparkDataFrame
 from windrow.tags import OutputTag
 from windrow.triggers import CountTrigger, PurgingTrigger
 from windrow.watermarks import WatermarkStrategy
@@ -51,7 +51,7 @@ from windrow.windowed import (
 )
 from windrow.windows import GlobalWindow, GlobalWindows, MergingWindowAssigner, Window, WindowAssigner
 
-__all__ = ["DataStream", "KeyedStream", "from_collection", "from_source"]
+__all__ = ["DataStream", "KeyedStream", "from_collection", "from_dataframe", "from_source"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -449,6 +449,17 @@ def from_collection(
     # The overloads have proved it; here it is an object like any other.
     kind: TypeForm[T] = element_type  # type: ignore[assignment]
     return from_source(CollectionSource(elements, kind), name=name)
+
+
+def from_dataframe(
+    dataframe: SparkDataFrame,
+    record_type: TypeForm[T],
+    *,
+    on_malformed: OnMalformed = "fail",
+    name: str | None = None,
+) -> DataStream[T]:
+    """A stream of the rows of a Spark DataFrame, static or streaming; see :class:`~windrow.sources.DataFrameSource`."""
+    return from_source(DataFrameSource(dataframe, record_type, on_malformed=on_malformed), name=name)
 
 
 def _check_function(function: object, call: str) -> None:

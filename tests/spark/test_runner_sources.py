@@ -295,3 +295,19 @@ def test_the_rate_source_runs_until_it_is_stopped(spark: SparkSession, tmp_path:
     for parity in (0, 1):
         of_parity = [value for value in values if value % 2 == parity]
         assert of_parity == list(range(parity + 2, 4 * len(of_parity) + parity, 4))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_link_that_leads_out_of_the_folder(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    write, source = FORMATS[name]
+    folder = write_files(tmp_path / "in here%20", write, [readings(3)])
+    elsewhere = write_files(tmp_path / "elsewhere", write, [readings(2)])
+    sink = CollectSink[Reading]()
+    pipeline = Pipeline("links", from_source(source(folder, Reading)).sink_to(sink))
+    (folder / "inside.data").symlink_to(folder / "part-9.data")
+    assert len(SparkRunner(spark).run(pipeline).collected(sink)) == 6
+    (folder / "outside.data").symlink_to(elsewhere / "part-9.data")
+    with pytest.raises(SourceError, match="a link leads out of the path") as caught:
+        SparkRunner(spark).run(pipeline)
+    assert f"{folder}/outside.data -> {elsewhere}/part-9.data" == caught.value.given
+    assert f"links.1.source, {__file__}:" in str(caught.value.where)

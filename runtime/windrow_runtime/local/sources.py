@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
+from windrow.paths import PathGuard
 from windrow.plan import SourceNode, Step
 from windrow.sources import (
     CollectionSource,
@@ -91,28 +92,40 @@ def _error_of(step: Step, record: MalformedRecord) -> WindrowError:
 
 def _list_files(step: Step, path: str) -> list[Path]:
     """The files of a path in the order in which Spark takes them: by time of modification, then by name."""
-    if os.path.isdir(path):
-        found = list(_files_in(path))
-    elif os.path.isfile(path):
-        found = [Path(path)]
-    else:
-        found = [Path(name) for name in glob.glob(path) if os.path.isfile(name) and _is_data(Path(name).name)]
-        if not found and not glob.has_magic(path):
-            raise SourceError(
-                "the path does not exist", given=path, expected="a file or a folder", where=step.where
-            )
+    guard = PathGuard(path)
+    try:
+        found = _found(path, guard)
+    except WindrowError as error:
+        raise error.at(step.where) from None
+    if not found and not glob.has_magic(path) and not os.path.exists(path):
+        raise SourceError(
+            "the path does not exist", given=path, expected="a file or a folder", where=step.where
+        )
     return sorted(found, key=lambda file: (file.stat().st_mtime_ns // 1_000_000, str(file)))
 
 
-def _files_in(folder: str) -> Iterator[Path]:
+def _found(path: str, guard: PathGuard) -> list[Path]:
+    if os.path.isdir(path):
+        return list(_files_in(path, guard))
+    if os.path.isfile(path):
+        return [Path(path)]
+    named = [Path(name) for name in glob.glob(path) if os.path.isfile(name) and _is_data(Path(name).name)]
+    for file in named:
+        guard.check(str(file))
+    return named
+
+
+def _files_in(folder: str, guard: PathGuard) -> Iterator[Path]:
     """The files of a folder, and of sub-folders named ``name=value``, as Spark reads them."""
-    for entry in os.scandir(folder):
-        if not _is_data(entry.name):
-            continue
-        if entry.is_file():
-            yield Path(entry.path)
-        elif entry.is_dir() and "=" in entry.name:
-            yield from _files_in(entry.path)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not _is_data(entry.name):
+                continue
+            guard.check(entry.path)
+            if entry.is_file():
+                yield Path(entry.path)
+            elif entry.is_dir() and "=" in entry.name:
+                yield from _files_in(entry.path, guard)
 
 
 def _is_data(name: str) -> bool:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
+from windrow.kafka import TopicSource
+from windrow.paths import PathGuard
 from windrow.plan import SourceNode, Step
 from windrow.sources import (
     CollectionSource,
@@ -31,22 +34,16 @@ from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.classes import pickle_any
+from windrow_runtime.spark.decoded import Decoded
+from windrow_runtime.spark.kafka import kafka_frame, kafka_reader
 from windrow_runtime.spark.paths import as_spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Decoded", "Reader", "Scan", "is_bounded", "scan_source"]
+__all__ = ["Reader", "Scan", "is_bounded", "scan_source"]
 
 # Any in this module: elements of every type, and pyarrow has no types.
-
-
-@dataclass(slots=True)
-class Decoded:
-    """What an Arrow batch holds: elements, and records that do not fit their type."""
-
-    values: Sequence[Any]
-    malformed: list[MalformedRecord] = field(default_factory=list)
 
 
 class Reader(Protocol):
@@ -74,7 +71,7 @@ def is_bounded(source: Source[Any]) -> bool:
     """Whether a source comes to an end by itself."""
     if isinstance(source, DataFrameSource):
         return not source.dataframe.isStreaming
-    return not isinstance(source, RateSource)
+    return not isinstance(source, (RateSource, TopicSource))
 
 
 def scan_source(spark: SparkSession, step: Step, checkpoint: Checkpoint) -> Scan:
@@ -96,10 +93,12 @@ def scan_source(spark: SparkSession, step: Step, checkpoint: Checkpoint) -> Scan
         return Scan(frame, _RowReader(record_type(source.element_type), source.describe()))
     if isinstance(source, DataFrameSource):
         return _scan_dataframe(spark, step, source, checkpoint)
+    if isinstance(source, TopicSource):
+        return Scan(kafka_frame(spark, step), kafka_reader(step))
     raise UnsupportedOperationError(
         "Spark cannot read this source",
         given=source.describe(),
-        expected="a collection, files, a DataFrame or the rate source",
+        expected="a collection, files, a DataFrame, Kafka or the rate source",
         where=step.where,
     )
 
@@ -156,21 +155,45 @@ def _scan_files(spark: SparkSession, step: Step, source: FileSource[Any]) -> Sca
         stream = stream.option("maxFilesPerTrigger", source.files_per_batch)
     path = _existing(step, source.path)
     if isinstance(source, JsonFileSource):
-        frame = stream.text(path).selectExpr("value", "_metadata.file_name as file")
-        return Scan(frame, _JsonReader(kind, source.path))
+        frame = stream.text(path).selectExpr("value", _FILE)
+        return Scan(frame, _FileReader(_JsonReader(kind, source.path), path, step.where))
     if isinstance(source, CsvFileSource):
         # A quoted value may hold a line break, and the header is in the first line: so files are read whole.
-        frame = stream.text(path, wholetext=True).selectExpr("value", "_metadata.file_name as file")
-        return Scan(frame, _CsvReader(kind, source.path, source.delimiter, step.where))
+        frame = stream.text(path, wholetext=True).selectExpr("value", _FILE)
+        csv_reader = _CsvReader(kind, source.path, source.delimiter, step.where)
+        return Scan(frame, _FileReader(csv_reader, path, step.where))
     if isinstance(source, ParquetFileSource):
         _check_parquet(spark, step, kind, path)
-        return Scan(stream.schema(spark_schema(kind)).parquet(path), _RowReader(kind, source.path))
+        frame = stream.schema(spark_schema(kind)).parquet(path).selectExpr("*", _FILE)
+        return Scan(frame, _FileReader(_RowReader(kind, source.path), path, step.where))
     raise UnsupportedOperationError(
         "Spark cannot read this format",
         given=source.describe(),
         expected="json, csv or parquet",
         where=step.where,
     )
+
+
+_FILE = "_metadata.file_path as __file"
+
+
+@dataclass(frozen=True)
+class _FileReader:
+    """Refuses rows of files that a link leads to. Spark lists the files, and follows links to anywhere."""
+
+    reader: Reader
+    path: str
+    where: str
+
+    def decode(self, batch: Any) -> Decoded:
+        guard = PathGuard(self.path)
+        for url in batch.column("__file").unique().to_pylist():
+            if url.startswith("file:"):
+                try:
+                    guard.check(url2pathname(urlsplit(url).path))
+                except WindrowError as error:
+                    raise error.at(self.where) from None
+        return self.reader.decode(batch)
 
 
 def _existing(step: Step, path: str) -> str:
@@ -213,7 +236,7 @@ class _JsonReader:
         for index in bad:
             found = values[index]
             if found.raw.strip():  # an empty line is no record
-                malformed.append(_malformed(found, f"{self.path}, {batch.column(1)[index].as_py()}"))
+                malformed.append(_malformed(found, f"{self.path}, {_name(batch.column(1)[index].as_py())}"))
         kept = [value for value in values if not isinstance(value, codec_malformed.MalformedRecord)]
         return Decoded(kept, malformed)
 
@@ -228,7 +251,8 @@ class _CsvReader:
     def decode(self, batch: Any) -> Decoded:
         decoded = Decoded([], [])
         values: list[Any] = []
-        for text, file in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+        for text, url in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            file = _name(url)
             rows = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter)
             header = next(rows, None)
             if header is None:
@@ -256,10 +280,16 @@ class _RowReader:
 
     def decode(self, batch: Any) -> Decoded:
         found: list[codec_malformed.MalformedRecord] = []
-        values = decode_batch(batch, self.kind, found.append)
+        names = [column.column for column in self.kind.columns]
+        columns = batch.select([name for name in names if name in batch.schema.names])
+        values = decode_batch(columns, self.kind, found.append)
         return Decoded(
             values, [_malformed(bad, f"{self.origin}, row {bad.row} of an Arrow batch") for bad in found]
         )
+
+
+def _name(url: str) -> str:
+    return url2pathname(urlsplit(url).path).rpartition("/")[2]
 
 
 def _malformed(found: codec_malformed.MalformedRecord, origin: str) -> MalformedRecord:

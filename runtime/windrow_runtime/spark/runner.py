@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from windrow import DataStream
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError
+from windrow.kafka import KafkaSink
 from windrow.plan import Pipeline, SinkNode, SourceNode, Step
 from windrow.sinks import (
     CollectSink,
@@ -24,7 +26,9 @@ from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.clock_keeper import ClockKeeper
+from windrow_runtime.spark.columns_sink import ColumnsSink, checkpoint_inside, pipeline_of
 from windrow_runtime.spark.failures import find_failure
+from windrow_runtime.spark.kafka import check_connector
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.lowering import Lowered, lower
 from windrow_runtime.spark.readers import is_bounded
@@ -32,13 +36,13 @@ from windrow_runtime.spark.session import configure, local_session
 from windrow_runtime.spark.writers import BatchWriter, unpacked
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = ["RunningPipeline", "SparkRunner"]
 
 _POLL_SECONDS = 0.1
-_KNOWN_SINKS = (CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink)
+_KNOWN_SINKS = (CollectSink, ConsoleSink, FunctionSink, JsonFileSink, KafkaSink, ParquetFileSink, WriterSink)
 
 
 class SparkRunner:
@@ -82,6 +86,11 @@ class SparkRunner:
         self._checkpoint = checkpoint
         self._clock = clock
         self._groups_per_partition = key_groups_per_partition
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        return self._spark
 
     def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:
         """Run over what the sources have now, then stop.
@@ -149,6 +158,32 @@ class SparkRunner:
         query = self._prepare(pipeline, Checkpoint.at(self._checkpoint), drain=False)
         return RunningPipeline(query, query.start(interval_seconds))
 
+    def to_dataframe(self, stream: DataStream[Any], *, name: str = "dataframe") -> DataFrame:
+        """A stream's elements as a streaming DataFrame, for Spark's own writers and SQL.
+
+        The columns come from the elements' type. Give Spark the runner's checkpoint as ``checkpointLocation``, so that
+        what Spark keeps and what windrow keeps (in its sub-folder ``windrow``) stay together; one folder is for one
+        query. The query is yours: nobody ends the stream, so windows that are open at its end stay in the checkpoint,
+        and counters are not kept.
+
+        Args:
+            stream: The stream.
+            name: Names the plan in errors.
+
+        Raises:
+            InvalidArgumentError: If the runner has no checkpoint, or ``stream`` is not a stream.
+            PlanError: If the plan has faults, such as a type of elements that is not known.
+            SourceError: If a source cannot be read.
+            UnsupportedOperationError: For a step or source that does not run on Spark.
+            IncompatibleStateError: If the checkpoint belongs to another plan.
+        """
+        pipeline = pipeline_of(stream, name)
+        lowered = self._lower(pipeline, checkpoint_inside(self._checkpoint))
+        if lowered.clock is not None:
+            for step in lowered.topology.sinks:
+                _check_sink_of_own_clock(step)
+        return unpacked(lowered, lowered.frame, *lowered.sinks)
+
     @contextmanager
     def _folder(self) -> Iterator[Checkpoint]:
         if self._checkpoint is not None:
@@ -158,16 +193,13 @@ class SparkRunner:
             yield Checkpoint(Path(folder))
 
     def _prepare(self, pipeline: Pipeline, checkpoint: Checkpoint, *, drain: bool) -> _Query:
-        configure(self._spark)
         topology = Topology(pipeline.steps)
         for step in topology.sinks:
             _check_sink(step)
+            if isinstance(step.node, SinkNode) and isinstance(step.node.sink, KafkaSink):
+                check_connector(self._spark, step)
         checkpoint.check_open(drain=drain)
-        if self._partitions is not None:
-            self._spark.conf.set("spark.sql.shuffle.partitions", str(self._partitions))
-        partitions = int(str(self._spark.conf.get("spark.sql.shuffle.partitions", "200")))
-        groups = checkpoint.groups_for(topology, KeyGroups.balanced(partitions, self._groups_per_partition))
-        lowered = lower(self._spark, pipeline, checkpoint, groups, own_clock=self._clock is not None)
+        lowered = self._lower(pipeline, checkpoint)
         keeper = None
         if lowered.clock is not None:
             for step in topology.sinks:
@@ -175,6 +207,15 @@ class SparkRunner:
             keeper = ClockKeeper(lowered.clock, topology, self._clock)
             keeper.begin()
         return _Query(pipeline, checkpoint, lowered, keeper)
+
+    def _lower(self, pipeline: Pipeline, checkpoint: Checkpoint) -> Lowered:
+        configure(self._spark)
+        topology = Topology(pipeline.steps)
+        if self._partitions is not None:
+            self._spark.conf.set("spark.sql.shuffle.partitions", str(self._partitions))
+        partitions = int(str(self._spark.conf.get("spark.sql.shuffle.partitions", "200")))
+        groups = checkpoint.groups_for(topology, KeyGroups.balanced(partitions, self._groups_per_partition))
+        return lower(self._spark, pipeline, checkpoint, groups, own_clock=self._clock is not None)
 
 
 class _Query:
@@ -365,7 +406,7 @@ class RunningPipeline:
 
 def _check_sink_of_own_clock(step: Step) -> None:
     assert isinstance(step.node, SinkNode)
-    if isinstance(step.node.sink, WriterSink):
+    if isinstance(step.node.sink, (WriterSink, ColumnsSink)):
         raise UnsupportedOperationError(
             "Spark writes to this sink by itself, and the plan's watermark has to be computed after each batch",
             given=step.node.sink.describe(),
@@ -385,6 +426,6 @@ def _check_sink(step: Step) -> None:
     raise UnsupportedOperationError(
         "Spark cannot write to this sink",
         given=sink.describe(),
-        expected="memory, the console, files, a function or a DataStreamWriter",
+        expected="memory, the console, files, Kafka, a function or a DataStreamWriter",
         where=step.where,
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from windrow.errors import UserFunctionError, WindrowError
+from windrow.kafka import KafkaSink
 from windrow.plan import SinkNode, Step
 from windrow.sinks import CollectSink, ConsoleSink, FileSink, FunctionSink, JsonFileSink, Sink
 from windrow_runtime.codecs.arrow import encode_batch
@@ -19,6 +20,7 @@ from windrow_runtime.codecs.spark_schema import spark_schema
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
 from windrow_runtime.spark.failures import failures_marked
+from windrow_runtime.spark.kafka import kafka_rows, write_kafka
 from windrow_runtime.spark.paths import as_spark_path
 from windrow_runtime.spark.payload import unpack_elements
 from windrow_runtime.spark.rows import COUNTERS, END, FIRST_SINK, REPORTS
@@ -102,8 +104,11 @@ class BatchWriter:
     def __init__(self, lowered: Lowered, keeper: ClockKeeper | None = None) -> None:
         self._lowered = lowered
         self._keeper = keeper
-        self._files = {
-            number: step for number, step in lowered.sinks.items() if isinstance(_sink(step), FileSink)
+        # What workers write; the other sinks are written by the driver.
+        self._on_workers = {
+            number: step
+            for number, step in lowered.sinks.items()
+            if isinstance(_sink(step), (FileSink, KafkaSink))
         }
         self._collected: defaultdict[int, dict[int, list[Any]]] = defaultdict(dict)
         self._counted: dict[int, Counter[tuple[str, str]]] = {}
@@ -111,15 +116,19 @@ class BatchWriter:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch."""
-        if not self._files:
+        if not self._on_workers:
             self._write_driver_sinks(frame, batch)
             return
         # Several actions read the batch: it is kept, so that the stateful steps run once.
         kept = frame.persist()
         try:
             present = self._write_driver_sinks(kept, batch)
-            for number, step in self._files.items():
-                self._write_files(kept, batch, number, step, number in present)
+            for number, step in self._on_workers.items():
+                if isinstance(_sink(step), FileSink):
+                    self._write_files(kept, batch, number, step, number in present)
+                elif number in present:
+                    payloads = kept.where(f"sink = {number}").select("payload")
+                    write_kafka(kafka_rows(payloads, step, self._lowered.classes), step)
         finally:
             kept.unpersist()
 
@@ -127,13 +136,15 @@ class BatchWriter:
         """Writes the sinks of the driver, and the counters.
 
         Returns:
-            The numbers of the file sinks that have rows in the batch.
+            The numbers of the sinks of the workers that have rows in the batch.
         """
         from pyspark.sql import functions as f
 
-        # The payloads of files stay on the workers.
+        # The payloads of files and topics stay on the workers.
         on_driver = (
-            f.expr(f"sink NOT IN ({', '.join(map(str, self._files))})") if self._files else f.lit(True)
+            f.expr(f"sink NOT IN ({', '.join(map(str, self._on_workers))})")
+            if self._on_workers
+            else f.lit(True)
         )
         rows = frame.select("sink", "number", f.when(on_driver, f.col("payload")).alias("payload")).collect()
         taken: defaultdict[int, list[Any]] = defaultdict(list)
@@ -143,7 +154,7 @@ class BatchWriter:
         ended = False
         for row in sorted(rows, key=_place):
             sink: int = row["sink"]
-            if sink in self._files:
+            if sink in self._on_workers:
                 present.add(sink)
             elif sink == COUNTERS:
                 for step, name, count in unpack_elements(row["payload"]).values:
@@ -159,7 +170,7 @@ class BatchWriter:
         if counted:
             self._counted[batch] = counted
         for number, step in self._lowered.sinks.items():
-            if number not in self._files:
+            if number not in self._on_workers:
                 self._write_values(step, batch, number, taken[number])
         if self._keeper is not None:
             self._keeper.end_batch(batch, reports, ended=ended)

@@ -1,0 +1,68 @@
+"""The end of a plan whose elements are handed to Spark as columns."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from windrow import DataStream, DataStreamSink, Pipeline
+from windrow.errors import IncompatibleStateError, InvalidArgumentError
+from windrow.sinks import Sink
+from windrow_runtime.spark.checkpoint import Checkpoint
+
+__all__ = ["ColumnsSink", "checkpoint_inside", "pipeline_of"]
+
+_FOLDER = "windrow"
+
+
+class ColumnsSink(Sink[Any]):  # elements of every type
+    """Stands where the user's own query goes on."""
+
+    @property
+    def needs_schema(self) -> bool:
+        """True."""
+        return True
+
+    def describe(self) -> str:
+        return "DataFrame"
+
+
+def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:  # Any: as above
+    """A plan that ends in the columns of a stream's elements.
+
+    Raises:
+        InvalidArgumentError: If it is not a stream.
+        PlanError: If the plan has faults, such as a type of elements that is not known.
+    """
+    if not isinstance(stream, DataStream):
+        raise InvalidArgumentError(
+            "a DataFrame is made of a stream", given=type(stream), expected="a DataStream"
+        )
+    end = stream.sink_to(ColumnsSink()).node
+    # The line at which the stream was made: the one above is ours.
+    return Pipeline(name, DataStreamSink(replace(end, location=end.input.location)))
+
+
+def checkpoint_inside(folder: str | os.PathLike[str] | None) -> Checkpoint:
+    """What windrow keeps inside the checkpoint folder of a query that is the user's own.
+
+    Raises:
+        InvalidArgumentError: If there is no folder, or it is not in a mounted file system.
+        IncompatibleStateError: If a runner wrote a checkpoint of its own there.
+    """
+    if folder is None:
+        raise InvalidArgumentError(
+            "a streaming DataFrame needs a checkpoint",
+            expected="SparkRunner(checkpoint=folder)",
+            hint='give Spark the same folder: df.writeStream.option("checkpointLocation", folder)',
+        )
+    text = os.fspath(folder)
+    if Path(text.removeprefix("file://"), "windrow.json").exists():
+        raise IncompatibleStateError(
+            "the checkpoint belongs to a run of a pipeline",
+            given=text,
+            expected="a folder of its own for each query",
+        )
+    return Checkpoint.at(f"{text}/{_FOLDER}")

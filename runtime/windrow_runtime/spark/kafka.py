@@ -1,0 +1,302 @@
+"""Kafka through Spark's connector: what is asked of Spark, and how rows become elements and elements rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timezone
+from typing import TYPE_CHECKING, Any
+
+from windrow.errors import (
+    InvalidArgumentError,
+    SourceError,
+    UnsupportedOperationError,
+    UserFunctionError,
+    WindrowError,
+)
+from windrow.kafka import KafkaFormat, KafkaRecord, KafkaSink, TopicSource
+from windrow.plan import SinkNode, SourceNode, Step
+from windrow.redaction import redact, secrets_in
+from windrow.sources import MalformedRecord
+from windrow_runtime.codecs import malformed as codec_malformed
+from windrow_runtime.codecs.json_decoder import JsonDecoder
+from windrow_runtime.codecs.json_encoder import JsonEncoder
+from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.spark.classes import UserClass, register_classes
+from windrow_runtime.spark.decoded import Decoded
+from windrow_runtime.spark.failures import failures_marked
+from windrow_runtime.spark.payload import unpack_elements
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["KafkaReader", "check_connector", "kafka_frame", "kafka_reader", "kafka_rows", "write_kafka"]
+
+# Any in this module: elements of every type, and pyarrow has no types.
+
+_WRITTEN = "topic string, key binary, value binary"
+_NOT_THERE = "KAFKA_DATA_SOURCE_NOT_ENABLED"
+
+
+# Reading
+
+
+def kafka_frame(spark: SparkSession, step: Step) -> DataFrame:
+    """The streaming DataFrame of a Kafka source, with the columns that :class:`KafkaReader` takes.
+
+    Raises:
+        UnsupportedOperationError: If the session lacks Spark's connector.
+        SourceError: If Spark refuses the options.
+    """
+    source = _source(step)
+    with _told(spark, step.where, source.options, source.describe()):
+        frame = spark.readStream.format("kafka").options(**source.options).load()
+    return frame.select(*_columns(source))
+
+
+def kafka_reader(step: Step) -> KafkaReader:
+    """What makes elements of the rows of a Kafka source."""
+    source = _source(step)
+    kind = record_type(source.value_type) if source.value_format == "json" else None
+    return KafkaReader(kind, source.value_format, source.whole_records)
+
+
+def _source(step: Step) -> TopicSource[Any]:
+    assert isinstance(step.node, SourceNode)
+    source = step.node.source
+    assert isinstance(source, TopicSource)
+    return source
+
+
+def _columns(source: TopicSource[Any]) -> list[str]:
+    place = ["value", "topic", "partition", "offset"]
+    return [*place, "key", "timestamp", "headers"] if source.whole_records else place
+
+
+@dataclass(frozen=True)
+class KafkaReader:
+    """Makes elements from the rows of Spark's Kafka source, in a worker.
+
+    Attributes:
+        kind: The type of the values, for JSON.
+        format: How the values are written.
+        whole_records: Whether the elements are :class:`~windrow.kafka.KafkaRecord`.
+    """
+
+    kind: RecordType | None
+    format: KafkaFormat
+    whole_records: bool
+
+    def decode(self, batch: Any) -> Decoded:
+        """The elements of an Arrow batch."""
+        decode = self._decoder()
+        rows = batch.to_pylist()
+        values: list[Any] = []
+        malformed: list[MalformedRecord] = []
+        for row in rows:
+            value = decode(row["value"])
+            if isinstance(value, codec_malformed.MalformedRecord):
+                reason = value.reason if value.field is None else f"{value.field}: {value.reason}"
+                origin = f"{row['topic']}, partition {row['partition']}, offset {row['offset']}"
+                malformed.append(MalformedRecord(codec_malformed.shorten(value.raw), reason, origin))
+            else:
+                values.append(self._record(row, value) if self.whole_records else value)
+        return Decoded(values, malformed)
+
+    def _decoder(self) -> Callable[[bytes | None], Any]:
+        if self.kind is not None:
+            decode = JsonDecoder(self.kind).try_decode
+            # A record without a value reads as null, which fits a type that is Optional.
+            return lambda raw: decode(b"null" if raw is None else raw)
+        return _decode_text if self.format == "text" else _decode_bytes
+
+    def _record(self, row: Mapping[str, Any], value: Any) -> KafkaRecord[Any]:
+        return KafkaRecord(
+            key=row["key"],
+            value=value,
+            topic=row["topic"],
+            partition=row["partition"],
+            offset=row["offset"],
+            timestamp=row["timestamp"].astimezone(timezone.utc),
+            headers=tuple((header["key"], header["value"]) for header in row["headers"] or ()),
+        )
+
+
+def _decode_text(raw: bytes | None) -> str | codec_malformed.MalformedRecord:
+    if raw is None:
+        return _no_value()
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        return codec_malformed.MalformedRecord(repr(raw), f"is not UTF-8: {error.reason}", None)
+
+
+def _decode_bytes(raw: bytes | None) -> bytes | codec_malformed.MalformedRecord:
+    return _no_value() if raw is None else raw
+
+
+def _no_value() -> codec_malformed.MalformedRecord:
+    return codec_malformed.MalformedRecord("null", "the record has no value", None)
+
+
+# Writing
+
+
+def check_connector(spark: SparkSession, step: Step) -> None:
+    """Refuse a Kafka sink where the session lacks Spark's connector, before anything runs.
+
+    Raises:
+        UnsupportedOperationError: With the package that brings it.
+    """
+    sink = _sink(step)
+    with _told(spark, step.where, sink.options, sink.describe()):
+        # Nothing is read: the connector is looked up, and the rest waits for an action.
+        spark.read.format("kafka").options(**sink.options, subscribe="windrow").load()
+
+
+def write_kafka(rows: DataFrame, step: Step) -> None:
+    """Write the rows that :func:`kafka_rows` made."""
+    sink = _sink(step)
+    with _told(rows.sparkSession, step.where, sink.options, sink.describe()):
+        rows.write.format("kafka").options(**sink.options).save()
+
+
+def kafka_rows(payloads: DataFrame, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
+    """The rows that Spark's Kafka sink takes, from a column of packed elements."""
+    sink = _sink(step)
+    kind = record_type(step.node.element_type) if sink.value_format == "json" else None
+    to_rows = _ToRows(kind, sink.value_format, sink.topic, sink.key, step.where, classes)
+    return payloads.mapInArrow(to_rows, _WRITTEN)
+
+
+def _sink(step: Step) -> KafkaSink[Any]:
+    assert isinstance(step.node, SinkNode)
+    assert isinstance(step.node.sink, KafkaSink)
+    return step.node.sink
+
+
+@dataclass(frozen=True)
+class _ToRows:
+    """Makes rows for Kafka of packed elements, in a worker."""
+
+    kind: RecordType | None
+    format: KafkaFormat
+    topic: str | Callable[[Any], str]
+    key: Callable[[Any], str | bytes | None] | None
+    where: str
+    classes: tuple[UserClass, ...]
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        register_classes(self.classes)
+        encode = self._encoder()
+        with failures_marked():
+            for batch in batches:
+                for payload in batch.column(0).to_pylist():
+                    values = unpack_elements(payload).values
+                    topics = [self._topic_of(value) for value in values]
+                    keys = [self._key_of(value) for value in values]
+                    columns = [
+                        pa.array(topics, pa.string()),
+                        pa.array(keys, pa.binary()),
+                        pa.array(list(map(encode, values)), pa.binary()),
+                    ]
+                    yield pa.record_batch(columns, names=["topic", "key", "value"])
+
+    def _encoder(self) -> Callable[[Any], bytes]:
+        if self.kind is None:
+            return self._raw
+        encode = JsonEncoder(self.kind).encode
+
+        def to_json(value: Any) -> bytes:
+            try:
+                return encode(value).encode()
+            except WindrowError as error:
+                field, error.where = error.where, None
+                raise error.at(f"{self.where}, {field}") from error.__cause__
+
+        return to_json
+
+    def _raw(self, value: Any) -> bytes:
+        if self.format == "text" and isinstance(value, str):
+            return value.encode()
+        if self.format == "bytes" and isinstance(value, bytes):
+            return value
+        raise InvalidArgumentError(
+            f"the format {self.format!r} of a Kafka sink writes values of one type",
+            given=value,
+            expected="str" if self.format == "text" else "bytes",
+            where=self.where,
+            hint='value_format="json" for every other type',
+        )
+
+    def _topic_of(self, value: Any) -> str:
+        if isinstance(self.topic, str):
+            return self.topic
+        topic: object = self._called(self.topic, value, "topic")
+        if not isinstance(topic, str) or not topic:
+            raise InvalidArgumentError(
+                "the topic of a record is a name", given=topic, expected="a str", where=self.where
+            )
+        return topic
+
+    def _key_of(self, value: Any) -> bytes | None:
+        if self.key is None:
+            return None
+        key: object = self._called(self.key, value, "key")
+        if isinstance(key, str):
+            return key.encode()
+        if key is None or isinstance(key, bytes):
+            return key
+        raise InvalidArgumentError(
+            "the key of a record is text or bytes",
+            given=key,
+            expected="str, bytes or None",
+            where=self.where,
+            hint="key=lambda element: str(element.number)",
+        )
+
+    def _called(self, function: Callable[[Any], Any], value: Any, what: str) -> Any:
+        try:
+            return function(value)
+        except Exception as error:
+            raise UserFunctionError(
+                f"the {what} function of the sink raised {type(error).__name__}: {error}",
+                given=f"element {value!r}",
+                where=self.where,
+            ) from error
+
+
+# Both
+
+
+@contextmanager
+def _told(spark: SparkSession, where: str, options: Mapping[str, str], given: str) -> Iterator[None]:
+    """Turns what Spark says of the connector and of its options into our errors, without secrets."""
+    from pyspark.errors import AnalysisException, IllegalArgumentException
+
+    try:
+        yield
+    except (AnalysisException, IllegalArgumentException) as error:
+        if _NOT_THERE in str(error):
+            raise UnsupportedOperationError(
+                "Spark's connector for Kafka is not there",
+                given=given,
+                expected="a session that was started with the connector",
+                where=where,
+                hint=f"spark-submit --packages {_package(spark.version)}; "
+                "in a program, .config('spark.jars.packages', ...) where the session is built",
+            ) from None
+        # Not chained: Spark's text may hold what an option says.
+        raise SourceError(
+            "Spark refuses the options for Kafka",
+            given=given,
+            where=where,
+            hint=f"Spark says: {redact(str(error), secrets_in(options)).splitlines()[0]}",
+        ) from None
+
+
+def _package(version: str) -> str:
+    return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"

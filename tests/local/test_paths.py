@@ -1,0 +1,57 @@
+"""Links in the folders of file sources, on the interpreter; tests/spark does the same on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from windrow import Pipeline, from_source
+from windrow.errors import InvalidArgumentError, SourceError
+from windrow.sinks import CollectSink
+from windrow.sources import JsonFileSource
+from windrow_runtime.local import LocalRunner
+
+
+def read(path: Path | str) -> list[int]:
+    sink = CollectSink[int]()
+    stream = from_source(JsonFileSource(path, int))
+    return sorted(LocalRunner().run(Pipeline("links", stream.sink_to(sink))).collected(sink))
+
+
+@pytest.fixture
+def incoming(tmp_path: Path) -> Path:
+    """A folder with one file, beside a folder with another."""
+    for folder, number in (("incoming", 1), ("elsewhere", 2)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.json").write_text(f"{number}\n")
+    return tmp_path / "incoming"
+
+
+def test_links_that_stay_inside(incoming: Path, tmp_path: Path) -> None:
+    (incoming / "again.json").symlink_to(incoming / "a.json")
+    (tmp_path / "alias").symlink_to(incoming)
+    for path in (incoming, tmp_path / "alias", f"{incoming}/*.json"):
+        assert read(path) == [1, 1]
+    (tmp_path / "one.json").symlink_to(incoming / "a.json")
+    assert read(tmp_path / "one.json") == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [("b.json", "elsewhere/a.json"), ("p=1", "elsewhere"), ("p=1", "incoming"), ("p=1", "..")],
+)
+def test_links_that_lead_out_or_back(incoming: Path, tmp_path: Path, name: str, target: str) -> None:
+    (incoming / name).symlink_to(tmp_path / target)
+    with pytest.raises(SourceError, match=r"a link leads (out|back)(.|\n)*test_paths.py:\d+"):
+        read(incoming)
+
+
+def test_patterns(incoming: Path, tmp_path: Path) -> None:
+    (incoming / "day").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(SourceError, match="a link leads out"):
+        read(f"{incoming}/*/a.json")
+    assert read(f"{incoming}/../*/a.json") == [1, 2]  # up in front of the wildcard: that is asked for
+    for path in ("in*/../../secret/*", "in*/..", "{..,in}/*.json", "in/{a,../..}/x"):
+        with pytest.raises(InvalidArgumentError, match="may not go up behind a wildcard"):
+            JsonFileSource(path, int)

@@ -1,0 +1,119 @@
+"""Spark's own sources, writers and SQL around our steps."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from typing_extensions import assert_type
+
+from tests.spark.comparison import millis
+from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_dataframe
+from windrow.errors import IncompatibleStateError, InvalidArgumentError, PlanError
+from windrow.sinks import CollectSink
+from windrow.sources import MalformedRecord
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Reading(NamedTuple):
+    sensor: str
+    at: datetime
+    celsius: float
+
+
+class Count(NamedTuple):
+    sensor: str
+    start: int
+    readings: int
+
+
+def counts(stream: DataStream[Reading]) -> DataStream[Count]:
+    windows = (
+        stream.assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda reading: reading.at
+        )
+        .key_by(lambda reading: reading.sensor)
+        .window(TumblingEventTimeWindows.of(millis(5000)))
+    )
+    return windows.apply(lambda key, window, found: [Count(key, window.start, len(found))]).returns(Count)
+
+
+def write(folder: Path, name: str, *seconds: int) -> None:
+    folder.mkdir(exist_ok=True)
+    lines = [f'{{"sensor": "roof", "second": {second}, "celsius": 1.5}}\n' for second in seconds]
+    (folder / name).write_text("".join(lines))
+
+
+def read(spark: SparkSession, folder: Path) -> DataFrame:
+    frame = spark.readStream.schema("sensor string, second bigint, celsius double").json(str(folder))
+    return frame.selectExpr("sensor", "timestamp_seconds(second) AS at", "celsius")
+
+
+def append(frame: DataFrame, checkpoint: Path, out: Path) -> None:
+    writer = frame.writeStream.format("parquet").option("path", str(out)).outputMode("append")
+    writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+
+
+def test_sql_in_front_and_behind_and_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    """Windows of 5 s: 0..5 closes with 6, 5..10 with 11; what is open waits in the checkpoint.
+
+    file  one    two
+    s     1 2 6  7 11
+    """
+    incoming, out, checkpoint = tmp_path / "in", tmp_path / "out", tmp_path / "checkpoint"
+
+    def run() -> list[Any]:  # Any: rows of Spark
+        stream = from_dataframe(read(spark, incoming), Reading)
+        assert_type(stream, DataStream[Reading])
+        frame = SparkRunner(spark, checkpoint=checkpoint).to_dataframe(counts(stream), name="counts")
+        assert frame.isStreaming
+        assert frame.schema.simpleString() == "struct<sensor:string,start:bigint,readings:bigint>"
+        frame.createOrReplaceTempView("counts")
+        append(spark.sql("SELECT upper(sensor) AS sensor, start, readings FROM counts"), checkpoint, out)
+        return sorted(map(tuple, spark.read.parquet(str(out)).collect()))
+
+    write(incoming, "1.json", 1, 2, 6)
+    assert run() == [("ROOF", 0, 2)]
+    write(incoming, "2.json", 7, 11)
+    assert run() == [("ROOF", 0, 2), ("ROOF", 5000, 2)]
+
+
+def test_what_cannot_be_a_dataframe(spark: SparkSession, tmp_path: Path) -> None:
+    at = datetime(2024, 1, 1, tzinfo=timezone.utc)
+    stream = from_collection([Reading("roof", at, 1.5)])
+    with pytest.raises(InvalidArgumentError, match="needs a checkpoint"):
+        SparkRunner(spark).to_dataframe(stream)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    with pytest.raises(
+        PlanError, match=r"returns(.|\n)*test_dataframes.py:\d+|test_dataframes.py:\d+(.|\n)*returns"
+    ):
+        runner.to_dataframe(stream.map(lambda reading: reading.celsius))
+    wrong: Any = [1]  # what mypy refuses
+    with pytest.raises(InvalidArgumentError, match="is made of a stream"):
+        runner.to_dataframe(wrong)
+    with pytest.raises(InvalidArgumentError, match="reads a Spark DataFrame"):
+        from_dataframe(wrong, Reading)
+    runner.run(Pipeline("other", counts(stream).sink_to(CollectSink[Count]())), drain=False)
+    with pytest.raises(IncompatibleStateError, match="belongs to a run"):
+        runner.to_dataframe(stream)
+
+
+def test_rows_that_do_not_fit(spark: SparkSession) -> None:
+    tag = OutputTag("bad", MalformedRecord)
+    at = datetime(2024, 1, 1, tzinfo=timezone.utc)
+    frame = spark.createDataFrame(
+        [("a", at, 1.0), (None, at, 2.0)], "sensor string, at timestamp, celsius double"
+    )
+    stream = from_dataframe(frame, Reading, on_malformed=tag, name="rows")
+    good, bad = CollectSink[Reading](), CollectSink[MalformedRecord]()
+    result = SparkRunner(spark).run(
+        Pipeline("rows", stream.sink_to(good), stream.get_side_output(tag).sink_to(bad))
+    )
+    assert result.collected(good) == [Reading("a", at, 1.0)]
+    assert "Reading.sensor" in result.collected(bad)[0].reason
