@@ -25,6 +25,7 @@ __all__ = [
     "MalformedRecordError",
     "MissingTimestampError",
     "PlanError",
+    "SinkError",
     "SourceError",
     "UnsupportedOperationError",
     "UserFunctionError",
@@ -146,6 +147,10 @@ class MalformedRecordError(WindrowError):
 
 class SourceError(WindrowError):
     """A source cannot be read: an unknown path, a missing column."""
+
+
+class SinkError(WindrowError):
+    """A sink cannot be written: a database that is not reachable, a table with other columns."""
 
 
 class UserFunctionError(WindrowError):

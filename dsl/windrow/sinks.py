@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any, Generic, TypeVar
 
+from windrow.database_url import DatabaseUrl
 from windrow.errors import InvalidArgumentError
 
 __all__ = [
     "CollectSink",
     "ConsoleSink",
+    "DatabaseSink",
+    "DeltaSink",
     "FileSink",
     "FunctionSink",
     "JsonFileSink",
@@ -120,6 +123,118 @@ class FunctionSink(Sink[T_contra]):
 
     def describe(self) -> str:
         return f"function {getattr(self.function, '__qualname__', repr(self.function))}"
+
+
+class DatabaseSink(Sink[T_contra]):
+    """A table of a PostgreSQL or SQLite database, with a column for each field. Each batch is one transaction.
+
+    With a key, a row is inserted or replaces the row of its key; of several rows with one key in a batch the last one
+    stays. Without a key, all rows are inserted.
+
+    Each batch is written once. The transaction that writes the rows also notes the number of the batch in a table
+    ``windrow_batches`` beside the sink's, under the identity of the checkpoint, and a batch that was noted before is
+    left out. A run without a checkpoint has an identity of its own. The elements of a batch pass through the driver.
+
+    Needs ``pip install 'windrow[database]'``. The table is made, or its columns are checked, before the first batch.
+
+    Args:
+        url: The address: ``sqlite:///file.db``, or ``postgresql://user:password@host:port/database``. A password, and
+            the values of parameters that may hold one, are never shown.
+        table: The name of the table.
+        key: The field, or the fields, that tell rows apart. They cannot be Optional, nor of a type with parts or with
+            fractions. A table that exists needs a primary key or a unique index of the same columns.
+        schema: The schema of the table; by default the one that the database uses by itself.
+        create: Whether to make the table if it is missing.
+
+    Raises:
+        InvalidArgumentError: For the address of another kind of database, an empty name, or a key that names a field
+            twice.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        table: str,
+        *,
+        key: str | Sequence[str] = (),
+        schema: str | None = None,
+        create: bool = True,
+    ) -> None:
+        self.url = DatabaseUrl.parse(url)
+        self.table = _name(table, "the table of a database sink")
+        self.schema = None if schema is None else _name(schema, "the schema of a database sink")
+        self.key = _names(key, "the key of a database sink")
+        self.create = create
+
+    @property
+    def needs_schema(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def qualified_table(self) -> str:
+        """The table with its schema."""
+        return self.table if self.schema is None else f"{self.schema}.{self.table}"
+
+    def describe(self) -> str:
+        keyed = f" by {', '.join(self.key)}" if self.key else ""
+        return f"database {self.url}, table {self.qualified_table}{keyed}"
+
+
+class DeltaSink(Sink[T_contra]):
+    """A Delta Lake table, with a column for each field. The rows of each batch are appended by one commit.
+
+    Each batch is written once. The commit holds the number of the batch as an application transaction, under the
+    identity of the checkpoint, and a batch that the table has already is left out. A run without a checkpoint has an
+    identity of its own. The elements of a batch pass through the driver.
+
+    Needs ``pip install 'windrow[delta]'``. The table is made, or its columns are checked, before the first batch.
+
+    Args:
+        path: The folder of the table, or its address in an object store.
+        partition_by: The field, or the fields, by whose values the files are laid out.
+        storage_options: What the object store needs, by the names of the ``deltalake`` package. Never shown.
+
+    Raises:
+        InvalidArgumentError: If ``partition_by`` has an empty name, or names a field twice.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        partition_by: str | Sequence[str] = (),
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.path = fspath(path)
+        self.partition_by = _names(partition_by, "partition_by of a Delta sink")
+        self.storage_options = dict(storage_options or {})
+
+    @property
+    def needs_schema(self) -> bool:
+        """True."""
+        return True
+
+    def describe(self) -> str:
+        partitioned = f" by {', '.join(self.partition_by)}" if self.partition_by else ""
+        return f"delta {self.path}{partitioned}"
+
+
+def _name(given: str, what: str) -> str:
+    if not isinstance(given, str) or not given:
+        raise InvalidArgumentError(f"{what} needs a name", given=given, expected="a non-empty string")
+    return given
+
+
+def _names(given: str | Sequence[str], what: str) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if len(set(names)) != len(names) or not all(isinstance(name, str) and name for name in names):
+        raise InvalidArgumentError(
+            f"{what} is made of the names of fields",
+            given=given,
+            expected="the name of a field, or several different ones",
+        )
+    return names
 
 
 class WriterSink(Sink[T_contra]):

@@ -15,9 +15,9 @@ from windrow_runtime.codecs.record_type import INT_MAX, INT_MIN, Kind, RecordSha
 from windrow_runtime.codecs.records import record_columns, short_repr
 from windrow_runtime.codecs.text_forms import FORMATTERS
 
-__all__ = ["JsonEncoder"]
+__all__ = ["JsonEncoder", "Writer", "checked_writer", "json_writer", "misfit"]
 
-_Writer = Callable[[object], object]
+Writer = Callable[[object], object]
 
 
 class JsonEncoder:
@@ -29,7 +29,7 @@ class JsonEncoder:
 
     def __init__(self, record_type: RecordType) -> None:
         self._name = record_type.name
-        self._write = _writer(record_type.root, record_type.name)
+        self._write = json_writer(record_type.root, record_type.name)
         self._dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
     def encode(self, value: object) -> str:
@@ -41,17 +41,32 @@ class JsonEncoder:
         try:
             return self._dump(self._write(value))
         except UnfitError as error:
-            raise InvalidArgumentError(
-                f"a value does not fit its type: {error.reason}",
-                given=short_repr(value),
-                expected=error.expected,
-                where=error.path,
-                hint="return what the type says, or state the type with .returns(Type)",
-            ) from error
+            raise misfit(value, error) from error
 
 
-def _writer(value: ValueType, path: str) -> _Writer:
-    write = _valid_writer(value, path)
+def misfit(value: object, error: UnfitError) -> InvalidArgumentError:
+    """What to raise for an element of which a part is not of its type."""
+    return InvalidArgumentError(
+        f"a value does not fit its type: {error.reason}",
+        given=short_repr(value),
+        expected=error.expected,
+        where=error.path,
+        hint="return what the type says, or state the type with .returns(Type)",
+    )
+
+
+def json_writer(value: ValueType, path: str) -> Writer:
+    """What makes of a value what ``json`` takes.
+
+    Args:
+        value: The type of the values.
+        path: What errors call the value.
+    """
+    return checked_writer(value, path, _valid_writer(value, path))
+
+
+def checked_writer(value: ValueType, path: str, write: Writer) -> Writer:
+    """A writer that refuses values of another class with an ``UnfitError``, and lets ``None`` through where it may."""
 
     def checked(given: object) -> object:
         if given is None:
@@ -65,7 +80,7 @@ def _writer(value: ValueType, path: str) -> _Writer:
     return checked
 
 
-def _valid_writer(value: ValueType, path: str) -> _Writer:
+def _valid_writer(value: ValueType, path: str) -> Writer:
     """A writer of values that are of the right class and not ``None``."""
     kind = value.kind
     if kind is Kind.RECORD:
@@ -89,7 +104,7 @@ def _valid_writer(value: ValueType, path: str) -> _Writer:
     return _str_writer(value, path) if kind is Kind.STR else lambda given: given
 
 
-def _int_writer(value: ValueType, path: str) -> _Writer:
+def _int_writer(value: ValueType, path: str) -> Writer:
     def write(given: object) -> object:
         # numpy's integers are let in as well.
         number = operator.index(given) if isinstance(given, SupportsIndex) else INT_MAX + 1
@@ -107,7 +122,7 @@ def _write_float(given: object) -> object:
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
-def _str_writer(value: ValueType, path: str) -> _Writer:
+def _str_writer(value: ValueType, path: str) -> Writer:
     def write(given: object) -> object:
         text = str.__str__(given) if isinstance(given, str) else ""
         if not text.isascii():
@@ -120,7 +135,7 @@ def _str_writer(value: ValueType, path: str) -> _Writer:
     return write
 
 
-def _text_writer(value: ValueType, path: str) -> _Writer:
+def _text_writer(value: ValueType, path: str) -> Writer:
     text_of = FORMATTERS[value.kind]
 
     def write(given: object) -> object:
@@ -132,13 +147,13 @@ def _text_writer(value: ValueType, path: str) -> _Writer:
     return write
 
 
-def _list_writer(value: ValueType, path: str) -> _Writer:
-    write_element = _writer(value.arguments[0], f"{path}[]")
+def _list_writer(value: ValueType, path: str) -> Writer:
+    write_element = json_writer(value.arguments[0], f"{path}[]")
     return lambda given: [write_element(element) for element in given] if isinstance(given, Iterable) else []
 
 
-def _tuple_writer(value: ValueType, path: str) -> _Writer:
-    parts = [_writer(part, f"{path}[{i}]") for i, part in enumerate(value.arguments)]
+def _tuple_writer(value: ValueType, path: str) -> Writer:
+    parts = [json_writer(part, f"{path}[{i}]") for i, part in enumerate(value.arguments)]
 
     def write(given: object) -> object:
         if not isinstance(given, tuple) or len(given) != len(parts):
@@ -148,9 +163,9 @@ def _tuple_writer(value: ValueType, path: str) -> _Writer:
     return write
 
 
-def _dict_writer(value: ValueType, path: str) -> _Writer:
-    write_key = _writer(value.arguments[0], f"{path}{{key}}")
-    write_item = _writer(value.arguments[1], f"{path}{{}}")
+def _dict_writer(value: ValueType, path: str) -> Writer:
+    write_key = json_writer(value.arguments[0], f"{path}{{key}}")
+    write_item = json_writer(value.arguments[1], f"{path}{{}}")
 
     def write(given: object) -> object:
         if not isinstance(given, dict):
@@ -160,18 +175,18 @@ def _dict_writer(value: ValueType, path: str) -> _Writer:
     return write
 
 
-def _record_writer(value: ValueType, path: str) -> _Writer:
+def _record_writer(value: ValueType, path: str) -> Writer:
     if value.shape is RecordShape.TYPED_DICT:
         return _typed_dict_writer(value, path)
     writers = [
-        (field.name, field.column, _writer(field.type, f"{path}.{field.name}")) for field in value.fields
+        (field.name, field.column, json_writer(field.type, f"{path}.{field.name}")) for field in value.fields
     ]
     return lambda given: {column: write_field(getattr(given, name)) for name, column, write_field in writers}
 
 
-def _typed_dict_writer(value: ValueType, path: str) -> _Writer:
+def _typed_dict_writer(value: ValueType, path: str) -> Writer:
     writers = {
-        field.name: (field.column, _writer(field.type, f"{path}.{field.name}")) for field in value.fields
+        field.name: (field.column, json_writer(field.type, f"{path}.{field.name}")) for field in value.fields
     }
 
     def write(given: object) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from typing import Any
@@ -15,6 +16,7 @@ from windrow_runtime.local.sinks import check_sink, write_batch
 from windrow_runtime.local.sources import SourceBatch, malformed_tag, read_batches
 from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.outputs import Output, open_outputs
 
 __all__ = ["LocalRunner"]
 
@@ -49,12 +51,15 @@ class LocalRunner:
             SourceError: If a source cannot be read.
             MalformedRecordError: For a record that does not fit, unless its source drops or routes such records.
             UserFunctionError: If a function of the pipeline raised.
+            SinkError: If a database or a Delta table cannot be written, or does not fit the elements.
             UnsupportedOperationError: For a source or a sink that only Spark has.
         """
         topology = Topology(pipeline.steps)
         for sink in topology.sinks:
             check_sink(sink)
-        run = _Run(topology, self._clock, fast=self._fast)
+        # Nothing of a run is kept, so each one is a query of its own.
+        outputs = open_outputs(topology.sinks, uuid.uuid4().hex)
+        run = _Run(topology, self._clock, outputs, fast=self._fast)
         run.execution.open()
         try:
             run.batches(drain=drain)
@@ -75,10 +80,13 @@ def _wall_clock() -> int:
 class _Run:
     """One run of a pipeline."""
 
-    def __init__(self, topology: Topology, clock: Callable[[], int], *, fast: bool) -> None:
+    def __init__(
+        self, topology: Topology, clock: Callable[[], int], outputs: dict[str, Output], *, fast: bool
+    ) -> None:
         self.execution = Execution(topology, fast=fast)
         self._topology = topology
         self._clock = clock
+        self._outputs = outputs
         self._batch = 0
         # Any: elements of every sink.
         self.collected: dict[int, list[Any]] = {
@@ -125,6 +133,9 @@ class _Run:
                 continue
             if isinstance(step.node.sink, CollectSink):
                 self.collected[id(step.node.sink)].extend(chunk.values)
+            elif step.id in self._outputs:
+                if chunk.values:
+                    self._outputs[step.id].write(self._batch, chunk.values)
             else:
                 write_batch(step, self._batch, chunk.values)
         self._batch += 1

@@ -11,6 +11,7 @@ from windrow.plan import SinkNode, Step
 from windrow.sinks import CollectSink, ConsoleSink, FileSink, FunctionSink, JsonFileSink, ParquetFileSink
 from windrow_runtime.codecs.json_encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.outputs import has_output
 
 __all__ = ["check_sink", "write_batch"]
 
@@ -25,11 +26,12 @@ def check_sink(step: Step) -> None:
     """
     assert isinstance(step.node, SinkNode)
     sink = step.node.sink
-    if not isinstance(sink, (CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink)):
+    known = (CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink)
+    if not isinstance(sink, known) and not has_output(sink):
         raise UnsupportedOperationError(
             "the interpreter cannot write to this sink",
             given=sink.describe(),
-            expected="memory, the console, files or a function",
+            expected="memory, the console, files, a database, a Delta table or a function",
             where=step.where,
             hint="run the pipeline with SparkRunner",
         )
@@ -38,7 +40,10 @@ def check_sink(step: Step) -> None:
 
 
 def write_batch(step: Step, batch: int, values: list[Any]) -> None:
-    """Write what a sink took in one batch; what a :class:`CollectSink` takes stays where it is."""
+    """Write what a sink took in one batch.
+
+    What a :class:`CollectSink` takes stays where it is, and what has an output is written by it.
+    """
     assert isinstance(step.node, SinkNode)
     sink = step.node.sink
     if isinstance(sink, ConsoleSink):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -112,6 +113,18 @@ class Checkpoint:
         """Say that everything is done that was left to do at the end of the stream."""
         _put(self.path, _DRAINED)
 
+    def query_id(self) -> str:
+        """What tells the query from those of other checkpoints; the same in every run. Call :meth:`groups_for` before.
+
+        A checkpoint that an earlier version wrote without one is given one.
+        """
+        file = self.path / "windrow.json"
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        if "id" not in stored:
+            stored["id"] = uuid.uuid4().hex
+            _replace(file, stored)
+        return str(stored["id"])
+
     def groups_for(self, topology: Topology, groups: KeyGroups) -> KeyGroups:
         """The key groups of the query: those of the first run, or ``groups`` if this is the first.
 
@@ -123,13 +136,12 @@ class Checkpoint:
         if not file.exists():
             written = {
                 "version": _VERSION,
+                "id": uuid.uuid4().hex,
                 "partitions": groups.partitions,
                 "groups": groups.count // groups.partitions,
                 "steps": shape,
             }
-            aside = self.path / "_windrow.json"
-            aside.write_text(json.dumps(written, indent=1), encoding="utf-8")
-            aside.rename(file)
+            _replace(file, written)
             return groups
         stored = json.loads(file.read_text(encoding="utf-8"))
         if stored.get("version") != _VERSION:
@@ -148,6 +160,12 @@ class Checkpoint:
                 hint="give a changed plan a checkpoint of its own",
             )
         return KeyGroups.balanced(stored["partitions"], stored["groups"])
+
+
+def _replace(file: Path, content: Mapping[str, object]) -> None:
+    aside = file.with_name(f"_{file.name}")
+    aside.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    aside.replace(file)
 
 
 def _put(folder: Path, name: str) -> None:

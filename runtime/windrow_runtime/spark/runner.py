@@ -24,6 +24,7 @@ from windrow.sinks import (
 )
 from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.outputs import Output, has_output, open_outputs
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.clock_keeper import ClockKeeper
 from windrow_runtime.spark.columns_sink import ColumnsSink, checkpoint_inside, pipeline_of
@@ -108,6 +109,7 @@ class SparkRunner:
             MalformedRecordError: For a record that does not fit, unless its source drops or routes such records.
             UserFunctionError: If a function of the pipeline raised.
             UnsupportedOperationError: For a step, source or sink that does not run on Spark.
+            SinkError: If a database or a Delta table cannot be written, or does not fit the elements.
             IncompatibleStateError: If the checkpoint belongs to another plan.
         """
         for step in Topology(pipeline.steps).sources:
@@ -147,6 +149,7 @@ class SparkRunner:
             InvalidArgumentError: If the runner has no checkpoint.
             SourceError: If a source cannot be read.
             UnsupportedOperationError: For a step, source or sink that does not run on Spark.
+            SinkError: If a database or a Delta table cannot be reached, or does not fit the elements.
             IncompatibleStateError: If the checkpoint belongs to another plan, or was drained.
         """
         if self._checkpoint is None:
@@ -200,13 +203,15 @@ class SparkRunner:
                 check_connector(self._spark, step)
         checkpoint.check_open(drain=drain)
         lowered = self._lower(pipeline, checkpoint)
+        # Before the keeper, which begins a batch: what is refused here has begun nothing.
+        outputs = open_outputs(topology.sinks, checkpoint.query_id())
         keeper = None
         if lowered.clock is not None:
             for step in topology.sinks:
                 _check_sink_of_own_clock(step)
             keeper = ClockKeeper(lowered.clock, topology, self._clock)
             keeper.begin()
-        return _Query(pipeline, checkpoint, lowered, keeper)
+        return _Query(pipeline, checkpoint, lowered, outputs, keeper)
 
     def _lower(self, pipeline: Pipeline, checkpoint: Checkpoint) -> Lowered:
         configure(self._spark)
@@ -222,14 +227,19 @@ class _Query:
     """A pipeline, lowered, that can be run."""
 
     def __init__(
-        self, pipeline: Pipeline, checkpoint: Checkpoint, lowered: Lowered, keeper: ClockKeeper | None
+        self,
+        pipeline: Pipeline,
+        checkpoint: Checkpoint,
+        lowered: Lowered,
+        outputs: dict[str, Output],
+        keeper: ClockKeeper | None,
     ) -> None:
         self.pipeline = pipeline
         self.topology = lowered.topology
         self.by_clock = lowered.by_clock
         self._checkpoint = checkpoint
         self._lowered = lowered
-        self._batches = BatchWriter(lowered, keeper)
+        self._batches = BatchWriter(lowered, outputs, keeper)
         self._failure: WindrowError | None = None
 
     # Any: a user's WriterSink may give any configured DataStreamWriter.
@@ -419,13 +429,13 @@ def _check_sink_of_own_clock(step: Step) -> None:
 def _check_sink(step: Step) -> None:
     assert isinstance(step.node, SinkNode)
     sink = step.node.sink
-    if isinstance(sink, _KNOWN_SINKS):
+    if isinstance(sink, _KNOWN_SINKS) or has_output(sink):
         if isinstance(sink, FileSink) and "://" not in sink.path:
             os.makedirs(sink.path, exist_ok=True)
         return
     raise UnsupportedOperationError(
         "Spark cannot write to this sink",
         given=sink.describe(),
-        expected="memory, the console, files, Kafka, a function or a DataStreamWriter",
+        expected="memory, the console, files, Kafka, a database, a Delta table, a function or a DataStreamWriter",
         where=step.where,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from windrow_runtime.codecs.arrow import encode_batch
 from windrow_runtime.codecs.json_encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
+from windrow_runtime.outputs import Output
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
 from windrow_runtime.spark.failures import failures_marked
@@ -98,11 +99,15 @@ class BatchWriter:
 
     Args:
         lowered: The query.
+        outputs: What writes for sinks that have an output, by the ids of their steps.
         keeper: Tells the time of the next batch, where windrow keeps it.
     """
 
-    def __init__(self, lowered: Lowered, keeper: ClockKeeper | None = None) -> None:
+    def __init__(
+        self, lowered: Lowered, outputs: Mapping[str, Output], keeper: ClockKeeper | None = None
+    ) -> None:
         self._lowered = lowered
+        self._outputs = outputs
         self._keeper = keeper
         # What workers write; the other sinks are written by the driver.
         self._on_workers = {
@@ -178,7 +183,11 @@ class BatchWriter:
 
     def _write_values(self, step: Step, batch: int, number: int, values: list[Any]) -> None:
         sink = _sink(step)
-        if isinstance(sink, CollectSink):
+        output = self._outputs.get(step.id)
+        if output is not None:
+            if values:
+                output.write(batch, values)
+        elif isinstance(sink, CollectSink):
             self._collected[number][batch] = values
         elif isinstance(sink, ConsoleSink):
             for value in values:

@@ -1,0 +1,169 @@
+"""Elements as rows of a database: what a driver takes for each kind of value."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import SupportsFloat
+
+from windrow_runtime.codecs.arrow_encoding import admits
+from windrow_runtime.codecs.json_encoder import Writer, checked_writer, json_writer, misfit
+from windrow_runtime.codecs.malformed import UnfitError
+from windrow_runtime.codecs.record_type import Kind, RecordType, ValueType
+from windrow_runtime.codecs.records import record_columns, short_repr
+
+__all__ = ["NESTED", "Row", "RowEncoder"]
+
+Row = tuple[object, ...]
+
+# Kinds of values with parts. They become JSON texts.
+NESTED = frozenset(
+    [Kind.LIST, Kind.TUPLE, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET, Kind.DICT, Kind.RECORD]
+)
+_dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class RowEncoder:
+    """Makes rows of elements.
+
+    Args:
+        kind: The type of the elements.
+        backend: ``postgresql`` or ``sqlite``.
+    """
+
+    def __init__(self, kind: RecordType, backend: str) -> None:
+        self._kind = kind
+        dot = "" if kind.single else f"{kind.name}."
+        self._writers = [
+            _cell_writer(field.column_type, f"{dot}{field.name}" if dot else kind.name, backend)
+            for field in kind.columns
+        ]
+
+    def encode(self, values: Sequence[object]) -> list[Row]:
+        """The rows of elements, with a cell for each column of the record type.
+
+        Raises:
+            InvalidArgumentError: An element, or a part of it, is not of its type, or has no form in the database.
+        """
+        rows: list[Row] = []
+        for value in values:
+            try:
+                cells = self._cells(value)
+                rows.append(tuple(write(cell) for write, cell in zip(self._writers, cells, strict=True)))
+            except UnfitError as error:
+                raise misfit(value, error) from error
+        return rows
+
+    def _cells(self, value: object) -> Sequence[object]:
+        root, name = self._kind.root, self._kind.name
+        if self._kind.single:
+            return (value,)
+        if type(value) is not root.python_type and not admits(root, type(value)):
+            raise UnfitError(name, f"{short_repr(value)} is a {type(value).__name__}", str(root))
+        if root.kind is Kind.RECORD:
+            return [column[0] for column in record_columns([value], root, name)]
+        if not isinstance(value, tuple) or len(value) != len(root.arguments):
+            raise UnfitError(name, f"{short_repr(value)} is no tuple of {len(root.arguments)}", str(root))
+        return value
+
+
+def _cell_writer(value: ValueType, path: str, backend: str) -> Writer:
+    if value.kind in NESTED:
+        return _json_text(json_writer(value, path))
+    own = _OWN.get((value.kind, backend))
+    if own is None:
+        return json_writer(value, path)
+
+    def fitting(given: object) -> object:
+        try:
+            return own(given)
+        except (ValueError, OverflowError) as error:
+            raise UnfitError(path, f"{short_repr(given)}: {error}", str(value)) from None
+
+    return checked_writer(value, path, fitting)
+
+
+def _json_text(write: Writer) -> Writer:
+    def text(given: object) -> object:
+        written = write(given)
+        return None if given is None else _dump(written)
+
+    return text
+
+
+# Each of these is given only values of its kind; the tests say so to the type checker, and raise ValueError otherwise.
+
+
+def _float(given: object) -> float:
+    if not isinstance(given, SupportsFloat):
+        raise ValueError("not a number")
+    return float(given)
+
+
+def _number(given: object) -> float:
+    number = _float(given)
+    if math.isnan(number):
+        # It would be stored as NULL.
+        raise ValueError("SQLite has no NaN; map it to None before the sink")
+    return number
+
+
+def _decimal(given: object) -> Decimal:
+    if not isinstance(given, Decimal) or not given.is_finite():
+        raise ValueError("not a finite number")
+    return given
+
+
+def _moment(given: object) -> datetime:
+    if not isinstance(given, datetime) or given.utcoffset() is None:
+        raise ValueError("the datetime has no time zone, so it names no moment")
+    return given.astimezone(timezone.utc)
+
+
+def _moment_text(given: object) -> str:
+    # All of one length, so that texts sort as the moments do.
+    return _moment(given).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _date(given: object) -> date:
+    if not isinstance(given, date):
+        raise ValueError("not a date")
+    return given
+
+
+def _length(given: object) -> timedelta:
+    if not isinstance(given, timedelta):
+        raise ValueError("not a timedelta")
+    return given
+
+
+def _bytes(given: object) -> bytes:
+    if not isinstance(given, bytes):
+        raise ValueError("not bytes")
+    return given
+
+
+def _as_is(given: object) -> object:
+    return given
+
+
+_OWN: dict[tuple[Kind, str], Callable[[object], object]] = {
+    (Kind.FLOAT, "postgresql"): _float,
+    (Kind.FLOAT, "sqlite"): _number,
+    (Kind.BYTES, "postgresql"): _bytes,
+    (Kind.BYTES, "sqlite"): _bytes,
+    (Kind.DECIMAL, "postgresql"): _decimal,
+    (Kind.DECIMAL, "sqlite"): lambda given: str(_decimal(given)),
+    (Kind.UUID, "postgresql"): _as_is,
+    (Kind.UUID, "sqlite"): str,
+    (Kind.DATETIME, "postgresql"): _moment,
+    (Kind.DATETIME, "sqlite"): _moment_text,
+    (Kind.DATE, "postgresql"): _date,
+    (Kind.DATE, "sqlite"): lambda given: _date(given).isoformat(),
+    (Kind.TIMEDELTA, "postgresql"): _length,
+    (Kind.TIMEDELTA, "sqlite"): lambda given: _length(given) // _MICROSECOND,
+}

@@ -1,0 +1,174 @@
+"""Batches as transactions of a PostgreSQL or SQLite database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from windrow.errors import SinkError, WindrowError
+from windrow.plan import Step
+from windrow.sinks import DatabaseSink
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.outputs.cells import Row, RowEncoder
+from windrow_runtime.outputs.output import Identity, Output, failure, fields_named
+from windrow_runtime.outputs.tables import (
+    batches_table,
+    check_key,
+    check_table,
+    create_statement,
+    table_for,
+)
+
+__all__ = ["DatabaseOutput"]
+
+_ROWS_AT_ONCE = 5_000  # what is sent in one go; the transaction is that of the whole batch
+_LOCK_SECONDS = 30.0  # how long SQLite waits for another writer; its own default of 5 is short beside a batch
+
+
+class DatabaseOutput(Output):
+    """Writes the batches of one sink.
+
+    The transaction of a batch begins with its number: one row for each sink holds the number of the last batch, and
+    is only ever raised. The row stays locked to the end of the transaction, so that of two processes with one
+    checkpoint the second finds the batch written.
+
+    Args:
+        step: The sink, with the type of its elements.
+        sink: The same.
+        identity: Whose batches they are.
+    """
+
+    # Any: elements of every type.
+    def __init__(self, step: Step, sink: DatabaseSink[Any], identity: Identity) -> None:
+        kind = record_type(step.node.element_type)
+        key = fields_named(sink.key, kind, "the key of the table", step.where)
+        check_key(key, kind, step.where)
+        backend = sink.url.backend
+        self._sink = sink
+        self._where = step.where
+        self._identity = identity
+        self._kind = kind
+        self._encoder = RowEncoder(kind, backend)
+        names = [field.column for field in kind.columns]
+        self._key_places = [names.index(field.column) for field in key]
+        self._names = names
+        self._table = table_for(sink.table, sink.schema, kind, key, backend)
+        self._batches = batches_table(sink.schema)
+        with self._failures("the database cannot be used"):
+            self._engine = _engine(sink)
+        self._claim = self._claim_statement()
+        self._upsert = self._upsert_statement()
+
+    def open(self) -> None:
+        """Make the tables, or check them."""
+        with self._failures("the database cannot be made ready"):
+            with self._engine.connect() as connection:
+                found = sa.inspect(connection)
+                missing = [
+                    table
+                    for table in (self._table, self._batches)
+                    if not found.has_table(table.name, schema=table.schema)
+                ]
+                if self._table not in missing:
+                    check_table(found, self._table, self._kind, self._where, self._sink.describe())
+            if missing and not self._sink.create:
+                raise SinkError(
+                    f"there is no table {' and no table '.join(table.name for table in missing)}",
+                    given=self._sink.describe(),
+                    expected="; ".join(create_statement(table, self._engine) for table in missing),
+                    where=self._where,
+                    hint="make it, or let the sink make it: create=True",
+                )
+            with self._engine.begin() as connection:
+                for table in missing:
+                    connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
+
+    def write(self, batch: int, values: Sequence[object]) -> None:
+        """Write a batch in one transaction, unless it was written before."""
+        try:
+            rows = self._encoder.encode(values)
+        except WindrowError as error:
+            field, error.where = error.where, None
+            raise error.at(f"{self._where}, {field}") from error.__cause__
+        if self._key_places:
+            rows = self._last_of_each_key(rows)
+        with (
+            self._failures("the database refused a batch", batch, len(values)),
+            self._engine.begin() as connection,
+        ):
+            # SQLAlchemy keeps the count of an INSERT only where it is asked to.
+            counting = {"preserve_rowcount": True}
+            claimed = connection.execute(self._claim, {"this": batch}, execution_options=counting)
+            if claimed.rowcount == 0:
+                return
+            for start in range(0, len(rows), _ROWS_AT_ONCE):
+                part = rows[start : start + _ROWS_AT_ONCE]
+                connection.execute(self._upsert, [dict(zip(self._names, row, strict=True)) for row in part])
+
+    def _last_of_each_key(self, rows: list[Row]) -> list[Row]:
+        # PostgreSQL touches a row once in a statement.
+        return list({tuple(row[place] for place in self._key_places): row for row in rows}.values())
+
+    def _claim_statement(self) -> sa.Executable:
+        batches = self._batches
+        this = sa.bindparam("this", type_=sa.BigInteger)
+        now = sa.func.current_timestamp()
+        insert = self._insert(batches).values(
+            query_id=self._identity.query, sink=self._identity.sink, batch=this, written_at=now
+        )
+        return insert.on_conflict_do_update(
+            index_elements=["query_id", "sink"],
+            set_={"batch": insert.excluded.batch, "written_at": now},
+            where=batches.c.batch < insert.excluded.batch,
+        )
+
+    def _upsert_statement(self) -> sa.Executable:
+        insert = self._insert(self._table)
+        key = [self._names[place] for place in self._key_places]
+        if not key:
+            return insert
+        others = {name: insert.excluded[name] for name in self._names if name not in key}
+        if not others:
+            return insert.on_conflict_do_nothing(index_elements=key)
+        return insert.on_conflict_do_update(index_elements=key, set_=others)
+
+    def _insert(self, table: sa.Table) -> postgresql.Insert | sqlite.Insert:
+        return postgresql.insert(table) if self._sink.url.backend == "postgresql" else sqlite.insert(table)
+
+    @contextmanager
+    def _failures(self, message: str, batch: int | None = None, count: int = 0) -> Iterator[None]:
+        try:
+            yield
+        except (WindrowError, ModuleNotFoundError):
+            raise
+        except Exception as error:  # drivers raise what they like, and some of it names the password
+            given = self._sink.describe()
+            hint = "check the address, the user and what the user may do there"
+            if batch is not None:
+                given = f"batch {batch} of {count} elements for {given}"
+                hint = "nothing of the batch was written; run again from the checkpoint to write it"
+            made = failure(message, error, self._sink.url.scrub, given=given, where=self._where, hint=hint)
+            raise made from made.__cause__
+
+
+# Any: elements of every type.
+def _engine(sink: DatabaseSink[Any]) -> sa.Engine:
+    url = sa.make_url(sink.url.text)
+    url = url.set(drivername="postgresql+psycopg" if sink.url.backend == "postgresql" else "sqlite+pysqlite")
+    arguments: dict[str, object] = {}
+    if sink.url.backend == "sqlite" and "timeout" not in url.query:
+        arguments["timeout"] = _LOCK_SECONDS
+    return sa.create_engine(
+        url,
+        # A connection for each batch: none to keep alive between batches, or to close at the end.
+        poolclass=sa.pool.NullPool,
+        connect_args=arguments,
+        # Values of rows stay out of errors.
+        hide_parameters=True,
+        # The encoder makes the texts.
+        json_serializer=str,
+    )

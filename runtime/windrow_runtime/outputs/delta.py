@@ -1,0 +1,160 @@
+"""Batches as commits of a Delta Lake table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+
+from windrow.errors import InvalidArgumentError, SinkError, WindrowError
+from windrow.plan import Step
+from windrow.sinks import DeltaSink
+from windrow_runtime.codecs.arrow import arrow_schema, encode_batch
+from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
+from windrow_runtime.outputs.cells import NESTED
+from windrow_runtime.outputs.output import Identity, Output, failure, fields_named
+
+__all__ = ["DeltaOutput"]
+
+_SECRET_LENGTH = 4  # shorter options are names and switches
+_BACKTRACE = re.compile(r"\s*\n\s+0: .*", re.DOTALL)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class DeltaOutput(Output):
+    """Appends the batches of one sink.
+
+    Args:
+        step: The sink, with the type of its elements.
+        sink: The same.
+        identity: Whose batches they are.
+    """
+
+    # Any: elements of every type, and pyarrow has no types.
+    _delta: DeltaTable
+
+    def __init__(self, step: Step, sink: DeltaSink[Any], identity: Identity) -> None:
+        kind = record_type(step.node.element_type)
+        _check_kinds(kind, step.where)
+        partition_by = fields_named(sink.partition_by, kind, "partition_by", step.where)
+        for field in partition_by:
+            if field.type.kind in NESTED:
+                raise InvalidArgumentError(
+                    "a field with parts cannot lay out the files of a table",
+                    given=f"{field.name}: {field.type}",
+                    expected="a field of one plain value",
+                    where=step.where,
+                )
+        self._sink = sink
+        self._where = step.where
+        self._kind = kind
+        self._partition_by = [field.column for field in partition_by]
+        self._app = f"windrow {identity.query} {identity.sink}"
+        self._schema = arrow_schema(kind)
+
+    def open(self) -> None:
+        """Make the table, or check its columns."""
+        options = self._sink.storage_options or None
+        with self._failures("the Delta table cannot be made ready"):
+            # Of two processes that make the table, the second takes that of the first.
+            self._delta = DeltaTable.create(
+                self._sink.path,
+                self._schema,
+                mode="ignore",
+                partition_by=self._partition_by,
+                storage_options=options,
+            )
+            self._check_table()
+
+    def write(self, batch: int, values: Sequence[object]) -> None:
+        """Append a batch in one commit, unless the table has it."""
+        try:
+            rows = encode_batch(values, self._kind)
+        except WindrowError as error:
+            field, error.where = error.where, None
+            raise error.at(f"{self._where}, {field}") from error.__cause__
+        with self._failures("the Delta table refused a batch", batch, len(values)):
+            self._delta.update_incremental()
+            last = self._delta.transaction_version(self._app)
+            if last is not None and batch <= last:
+                return
+            # A commit of the same application in between makes this one fail.
+            noted = CommitProperties(app_transactions=[Transaction(self._app, batch)])
+            write_deltalake(self._delta, self._with_all_columns(rows), mode="append", commit_properties=noted)
+
+    # Any: a record batch.
+    def _with_all_columns(self, rows: Any) -> Any:
+        """The rows with nulls in the columns that only the table has."""
+        schema = pa.schema(self._delta.schema().to_arrow())
+        columns = {name: rows.column(name) for name in rows.schema.names}
+        return pa.record_batch(
+            [
+                columns[field.name] if field.name in columns else pa.nulls(rows.num_rows, field.type)
+                for field in schema
+            ],
+            names=schema.names,
+        )
+
+    def _check_table(self) -> None:
+        present = {field.name: field for field in self._delta.schema().fields}
+        faults: list[str] = []
+        for field in Schema.from_arrow(self._schema).fields:
+            column = present.pop(field.name, None)
+            if column is None:
+                faults.append(f"{field.name}: no such column; expected {field.type}")
+            elif column.type != field.type:
+                faults.append(f"{field.name}: the column is {column.type}; expected {field.type}")
+        faults += [
+            f"{column.name}: the column is not nullable, and {self._kind.name} has no such field"
+            for column in present.values()
+            if not column.nullable
+        ]
+        partitions = self._delta.metadata().partition_columns
+        if partitions != self._partition_by:
+            faults.append(f"the table is partitioned by {partitions}, the sink by {self._partition_by}")
+        if faults:
+            raise SinkError(
+                f"the Delta table does not fit {self._kind.name}\n"
+                + "\n".join(f"  - {fault}" for fault in faults),
+                given=self._sink.describe(),
+                where=self._where,
+                hint="change the table or the record type, or write to a new table",
+            )
+
+    @contextmanager
+    def _failures(self, message: str, batch: int | None = None, count: int = 0) -> Iterator[None]:
+        try:
+            yield
+        except WindrowError:
+            raise
+        except Exception as error:  # besides its own errors the library raises plain ones
+            given = self._sink.describe()
+            hint = "check the path, and the storage_options of an object store"
+            if batch is not None:
+                given = f"batch {batch} of {count} elements for {given}"
+                hint = "nothing of the batch was written; run again from the checkpoint to write it"
+            made = failure(message, error, self._clean, given=given, where=self._where, hint=hint)
+            raise made from made.__cause__
+
+    def _clean(self, text: str) -> str:
+        text = _COLOUR.sub("", _BACKTRACE.sub("", text))
+        for secret in sorted(self._sink.storage_options.values(), key=len, reverse=True):
+            if len(secret) >= _SECRET_LENGTH:
+                text = text.replace(secret, "***")
+        return text
+
+
+def _check_kinds(kind: RecordType, where: str) -> None:
+    for field in kind.columns:
+        if field.type.contains(Kind.TIMEDELTA, Kind.NONE):
+            raise InvalidArgumentError(
+                "Delta Lake has no type for this field",
+                given=f"{field.name}: {field.type}",
+                expected="a field without a timedelta or a plain None",
+                where=f"{where}, {kind.name}.{field.name}",
+                hint="write a length of time as a number of milliseconds",
+            )

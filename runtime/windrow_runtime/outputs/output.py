@@ -1,0 +1,96 @@
+"""What every output is: opened once, and then given each batch with its number."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from windrow.errors import InvalidArgumentError, SinkError
+from windrow_runtime.codecs.malformed import shorten
+from windrow_runtime.codecs.record_type import Field, RecordType
+
+__all__ = ["Identity", "Output", "failure", "fields_named"]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose batches they are. A batch is known by its number and by this.
+
+    Attributes:
+        query: The query; it stays the same when a run goes on from a checkpoint, and differs between checkpoints.
+        sink: The sink among those of the query.
+    """
+
+    query: str
+    sink: str
+
+
+class Output(ABC):
+    """Where the elements of one sink go, batch by batch."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Make ready what is written to, before the first batch.
+
+        Raises:
+            SinkError: If it cannot be reached, or does not fit the elements.
+            InvalidArgumentError: If the elements have no form there.
+        """
+
+    @abstractmethod
+    def write(self, batch: int, values: Sequence[object]) -> None:
+        """Write a batch, whole or not at all. One with a number that was written before is left out.
+
+        Args:
+            batch: The number of the batch, higher than those of the batches before it.
+            values: Its elements, at least one.
+
+        Raises:
+            SinkError: If it cannot be written.
+            InvalidArgumentError: If an element is not of its type.
+        """
+
+
+def failure(message: str, error: Exception, clean: Callable[[str], str], **parts: str | None) -> SinkError:
+    """What to raise for an error of a library, free of secrets. The caller raises it, from its own cause.
+
+    Args:
+        message: What failed.
+        error: What the library raised.
+        clean: Takes secrets out of a text.
+        parts: The other parts of the error.
+    """
+    said = " ".join(clean(str(getattr(error, "orig", None) or error)).split())
+    made = SinkError(f"{message}: {shorten(said) or type(error).__name__}", **parts)
+    # A traceback shows the cause as well.
+    made.__cause__ = None if _changes(clean, error) else error
+    return made
+
+
+def _changes(clean: Callable[[str], str], error: BaseException) -> bool:
+    """Whether there is anything to clean in what a traceback of the error shows."""
+    link: BaseException | None = error
+    while link is not None:
+        if any(clean(text) != text for text in (str(link), repr(link))):
+            return True
+        link = link.__cause__ or link.__context__
+    return False
+
+
+def fields_named(names: Sequence[str], kind: RecordType, what: str, where: str) -> list[Field]:
+    """The fields with these names.
+
+    Raises:
+        InvalidArgumentError: If there is no such field.
+    """
+    by_name = {field.name: field for field in kind.columns}
+    unknown = [name for name in names if name not in by_name]
+    if unknown:
+        raise InvalidArgumentError(
+            f"{what} names a field that {kind.name} does not have",
+            given=", ".join(unknown),
+            expected=f"fields of {kind.name}: {', '.join(by_name)}",
+            where=where,
+        )
+    return [by_name[name] for name in names]

@@ -1,0 +1,402 @@
+"""Batches in tables of SQLite and PostgreSQL: once each, whole or not at all, with every kind of value."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+from uuid import UUID
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+from typing_extensions import NotRequired, TypedDict
+
+from tests.outputs.outputs import output_of, outputs_of
+from tests.outputs.postgres import PASSWORD
+from windrow import Pipeline, from_collection, from_source
+from windrow.errors import InvalidArgumentError, SinkError, UnsupportedOperationError
+from windrow.sinks import DatabaseSink
+from windrow.sources import CollectionSource
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.outputs import database as database_module
+
+HERE = Path(__file__).name
+_SCHEMAS = itertools.count()
+
+# Any in this module: rows as the driver gives them.
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of one test."""
+
+    url: str
+    schema: str | None
+
+    def sink(self, table: str, *key: str, create: bool = True) -> DatabaseSink[Any]:
+        return DatabaseSink(self.url, table, key=key, schema=self.schema, create=create)
+
+    def run(self, statement: str) -> list[tuple[Any, ...]]:
+        engine = sa.create_engine(
+            self.url.replace("postgresql:", "postgresql+psycopg:"), poolclass=sa.pool.NullPool
+        )
+        with engine.begin() as connection:
+            if self.schema is not None:
+                connection.execute(sa.text(f"SET search_path TO {self.schema}"))
+            done = connection.execute(sa.text(statement))
+            return [tuple(row) for row in done] if done.returns_rows else []
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Database:
+    return Database(f"sqlite:///{tmp_path}/test.db", None)
+
+
+@pytest.fixture
+def postgresql(postgres: Path) -> Database:
+    database = Database(
+        f"postgresql://windrow:{quote(PASSWORD, safe='')}@/postgres?host={postgres}", f"test{next(_SCHEMAS)}"
+    )
+    Database(database.url, None).run(f"CREATE SCHEMA {database.schema}")
+    return database
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> Database:
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, Database)
+    return found
+
+
+class Total(NamedTuple):
+    key: str
+    value: int
+
+
+#  batch        0              1              1 again, with other elements    2
+#  written      a=1 b=2 a=3    a=4 c=5        nothing                         b=6
+def test_the_last_value_of_each_key_stays_and_a_batch_is_written_once(database: Database) -> None:
+    output = output_of(Total, database.sink("totals", "key"))
+    output.write(0, [Total("a", 1), Total("b", 2), Total("a", 3)])
+    assert database.run("SELECT * FROM totals ORDER BY key") == [("a", 3), ("b", 2)]
+    output.write(1, [Total("a", 4), Total("c", 5)])
+    output.write(1, [Total("a", 40), Total("d", 50)])
+    # As in a process that starts again.
+    again = output_of(Total, database.sink("totals", "key"))
+    again.write(1, [Total("a", 400)])
+    again.write(2, [Total("b", 6)])
+    assert database.run("SELECT * FROM totals ORDER BY key") == [("a", 4), ("b", 6), ("c", 5)]
+    # A run with another checkpoint has batches of its own.
+    output_of(Total, database.sink("totals", "key"), query="other").write(0, [Total("a", 7)])
+    assert database.run("SELECT value FROM totals WHERE key = 'a'") == [(7,)]
+    assert database.run("SELECT query_id, sink, batch FROM windrow_batches ORDER BY query_id") == [
+        ("other", again_name(database), 0),
+        ("query", again_name(database), 2),
+    ]
+
+
+def again_name(database: Database) -> str:
+    return "totals" if database.schema is None else f"{database.schema}.totals"
+
+
+def test_without_a_key_every_row_of_a_batch_is_added_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "_ROWS_AT_ONCE", 2)
+    first, second = outputs_of(Total, database.sink("totals"), database.sink("totals"))
+    batch = [Total("a", 1), Total("a", 1), Total("b", 2), Total("a", 3), Total("b", 4)]
+    for output in (first, second, first, second):
+        output.write(3, batch)
+    assert sorted(database.run("SELECT * FROM totals")) == sorted(2 * batch)
+
+
+def test_a_table_of_keys_alone(database: Database) -> None:
+    output = output_of(int, database.sink("seen", "value"))
+    output.write(0, [1, 2, 1])
+    output.write(1, [2, 3])
+    assert database.run("SELECT value FROM seen ORDER BY value") == [(1,), (2,), (3,)]
+
+
+def test_a_batch_that_fails_leaves_nothing_and_is_written_later(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "_ROWS_AT_ONCE", 1)
+    database.run("CREATE TABLE totals (key TEXT PRIMARY KEY, value BIGINT CHECK (value < 10))")
+    output = output_of(Total, database.sink("totals", "key"))
+    with pytest.raises(SinkError, match="the database refused a batch") as caught:
+        output.write(0, [Total("a", 1), Total("b", 1234567)])
+    assert str(caught.value.given).startswith("batch 0 of 2 elements for database ")
+    assert "outputs.2.sink, " in str(caught.value.where)
+    assert "1234567" not in str(caught.value).partition("DETAIL")[0]
+    assert database.run("SELECT * FROM totals") == database.run("SELECT * FROM windrow_batches") == []
+    output.write(0, [Total("a", 1), Total("b", 9)])
+    assert database.run("SELECT * FROM totals ORDER BY key") == [("a", 1), ("b", 9)]
+
+
+def test_of_two_processes_with_one_checkpoint_one_writes_the_batch(database: Database) -> None:
+    outputs = [output_of(Total, database.sink("totals")) for _ in range(4)]
+    together = threading.Barrier(len(outputs))
+
+    def write(place: int) -> None:
+        for batch in range(3):
+            together.wait()
+            outputs[place].write(batch, [Total("a", batch), Total("b", place)])
+
+    threads = [threading.Thread(target=write, args=(place,)) for place in range(len(outputs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(database.run("SELECT value FROM totals WHERE key = 'a'")) == [(0,), (1,), (2,)]
+    assert len(database.run("SELECT value FROM totals")) == 6
+
+
+class Level(Enum):
+    LOW = "low"
+    HIGH = "high"
+
+
+class Position(NamedTuple):
+    x: float
+    y: float | None
+
+
+class Report(msgspec.Struct, frozen=True, rename={"at": "When At"}):
+    at: datetime
+    ident: UUID
+    level: Level
+    raw: bytes
+    day: date
+    on: bool
+    length: timedelta
+    price: Decimal
+    mean: float
+    position: Position
+    tags: list[str]
+    weights: dict[str, int] | None
+    maybe: int | None
+
+
+REPORTS = [
+    Report(
+        at=datetime(1969, 12, 31, 23, 59, 59, 900_000, tzinfo=timezone(timedelta(hours=1))),
+        ident=UUID(int=7),
+        level=Level.HIGH,
+        raw=b"\x00\xff",
+        day=date(2024, 2, 29),
+        on=True,
+        length=timedelta(days=-1, microseconds=1),
+        price=Decimal("12345678901234567890.123456789012345678"),
+        mean=float("-inf"),
+        position=Position(0.1, None),
+        tags=["é", 'q"'],
+        weights={"w": 2**53 + 1},
+        maybe=-(2**63),
+    ),
+    Report(
+        at=datetime(2024, 1, 1, tzinfo=timezone.utc),
+        ident=UUID(int=8),
+        level=Level.LOW,
+        raw=b"",
+        day=date(1, 1, 1),
+        on=False,
+        length=timedelta(0),
+        price=Decimal(0),
+        mean=0.1,
+        position=Position(1.0, 2.0),
+        tags=[],
+        weights=None,
+        maybe=None,
+    ),
+]
+KEY = ("at", "ident", "level", "raw", "day", "on", "length")
+
+
+def test_every_kind_of_value_in_sqlite(sqlite: Database) -> None:
+    output = output_of(Report, sqlite.sink("reports", *KEY))
+    output.write(0, REPORTS)
+    output.write(1, REPORTS[:1])
+    assert sqlite.run('SELECT * FROM reports ORDER BY "When At"') == [
+        (
+            "1969-12-31T22:59:59.900000Z", "00000000-0000-0000-0000-000000000007", "high", b"\x00\xff", "2024-02-29",
+            1, -86_399_999_999, "12345678901234567890.123456789012345678", float("-inf"), '{"x":0.1,"y":null}',
+            '["é","q\\""]', '{"w":9007199254740993}', -(2**63),
+        ),
+        (
+            "2024-01-01T00:00:00.000000Z", "00000000-0000-0000-0000-000000000008", "low", b"", "0001-01-01", 0, 0,
+            "0", 0.1, '{"x":1.0,"y":2.0}', "[]", None, None,
+        ),
+    ]  # fmt: skip
+    (moment,) = sqlite.run("SELECT julianday(\"When At\") - julianday(day) FROM reports WHERE level = 'low'")
+    assert moment == ((date(2024, 1, 1) - date(1, 1, 1)).days,)
+
+
+def test_every_kind_of_value_in_postgresql(postgresql: Database) -> None:
+    output = output_of(Report, postgresql.sink("reports", *KEY))
+    output.write(0, REPORTS)
+    output.write(1, REPORTS[:1])
+    first, second = postgresql.run('SELECT * FROM reports ORDER BY "When At"')
+    expected = [
+        (
+            report.at, report.ident, report.level.value, report.raw, report.day, report.on, report.length,
+            report.price, report.mean, {"x": report.position.x, "y": report.position.y}, report.tags, report.weights,
+            report.maybe,
+        )
+        for report in REPORTS
+    ]  # fmt: skip
+    assert [first, second] == expected
+    assert postgresql.run("SELECT pg_typeof(weights)::text, pg_typeof(price)::text FROM reports LIMIT 1") == [
+        ("jsonb", "numeric")
+    ]
+
+
+class Sparse(TypedDict):
+    key: str
+    note: NotRequired[str]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "rows"),
+    [
+        (Sparse, [{"key": "a"}, {"key": "b", "note": "n"}], [("a", None), ("b", "n")]),
+        (tuple[int, str], [(1, "a")], [(1, "a")]),
+        (str, ["a"], [("a",)]),
+        (Position | None, [None, Position(1.0, None)], [(None,), ('{"x":1.0,"y":null}',)]),
+    ],
+    ids=["TypedDict", "tuple", "str", "Optional"],
+)
+def test_what_is_no_plain_record(
+    sqlite: Database, kind: type[Any], values: Sequence[Any], rows: list[tuple[Any, ...]]
+) -> None:
+    output_of(kind, sqlite.sink("things")).write(0, values)
+    assert sqlite.run("SELECT * FROM things") == rows
+
+
+class Measure(NamedTuple):
+    key: str
+    mean: float | None
+    tags: list[str]
+    at: datetime
+
+
+NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)
+VALUE: Any = 1
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "field"),
+    [
+        (Measure("a", float("nan"), [], NOW), "SQLite has no NaN", "Measure.mean"),
+        (Measure(VALUE, None, [], NOW), "1 is a int", "Measure.key"),
+        (Measure("a", None, [VALUE], NOW), "1 is a int", "Measure.tags[]"),
+        (Measure("a", None, [], NOW.replace(tzinfo=None)), "has no time zone", "Measure.at"),
+        (Total("a", 1), "is a Total", "Measure"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named(sqlite: Database, value: Any, reason: str, field: str) -> None:
+    output = output_of(Measure, sqlite.sink("measures"))
+    with pytest.raises(InvalidArgumentError, match=reason) as caught:
+        output.write(0, [Measure("a", None, [], NOW), value])
+    assert str(caught.value.where).startswith("outputs.2.sink, ")
+    assert str(caught.value.where).endswith(f", {field}")
+    assert sqlite.run("SELECT * FROM measures") == []
+
+
+@pytest.mark.parametrize(
+    ("key", "message", "given"),
+    [
+        ("mean", "cannot be a key", "mean: float | None"),
+        ("tags", "cannot be a key", "tags: list[str]"),
+        ("kay", "names a field that Measure does not have", "kay"),
+    ],
+)
+def test_what_cannot_be_a_key(sqlite: Database, key: str, message: str, given: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message) as caught:
+        output_of(Measure, sqlite.sink("measures", key))
+    assert caught.value.given == given
+    assert "outputs.2.sink, " in str(caught.value.where)
+
+
+def test_a_table_that_fits_is_taken_as_it_is(database: Database) -> None:
+    database.run("CREATE TABLE totals (id INTEGER DEFAULT 7, value INTEGER, key VARCHAR(9) NOT NULL UNIQUE)")
+    output_of(Total, database.sink("totals", "key")).write(0, [Total("a", 1), Total("a", 2)])
+    assert database.run("SELECT * FROM totals") == [(7, 2, "a")]
+
+
+def test_a_table_that_does_not_fit_is_refused_with_all_that_is_wrong(database: Database) -> None:
+    database.run("CREATE TABLE measures (key TEXT, mean FLOAT NOT NULL, at TIMESTAMP, id INTEGER NOT NULL)")
+    with pytest.raises(SinkError, match="the table does not fit Measure") as caught:
+        output_of(Measure, database.sink("measures", "key"))
+    faults = caught.value.message.splitlines()[1:]
+    expected = [
+        "  - mean: the column is NOT NULL, and the field may be None",
+        f"  - tags: no such column; expected {'TEXT' if database.schema is None else 'JSONB'}",
+        "  - id: the column is NOT NULL without a default, and Measure has no such field",
+        "  - the table has no primary key or unique index of exactly: key",
+    ]
+    if database.schema is not None:
+        expected.insert(2, "  - at: the column is TIMESTAMP; expected DATETIME")
+    assert faults == expected
+    assert "CREATE TABLE" in str(caught.value.expected)
+    assert "outputs.2.sink, " in str(caught.value.where)
+
+
+def test_a_sink_that_makes_no_tables_says_what_is_missing(database: Database) -> None:
+    with pytest.raises(SinkError, match="there is no table totals and no table windrow_batches") as caught:
+        output_of(Total, database.sink("totals", "key", create=False))
+    for statement in str(caught.value.expected).split("; "):
+        database.run(statement)
+    output_of(Total, database.sink("totals", "key", create=False)).write(0, [Total("a", 1)])
+    assert database.run("SELECT * FROM totals") == [("a", 1)]
+
+
+def test_no_error_shows_a_password(postgresql: Database) -> None:
+    wrong = postgresql.url.replace("windrow:", "windrow:no") + "&sslpassword=s3cret"
+    pipeline = Pipeline("secret", from_collection([Total("a", 1)]).sink_to(DatabaseSink(wrong, "totals")))
+    with pytest.raises(SinkError, match="password authentication failed") as caught:
+        LocalRunner().run(pipeline)
+    text = "".join(traceback.format_exception(caught.value))
+    assert not [secret for secret in (PASSWORD, quote(PASSWORD, safe=""), "s3cret") if secret in text]
+    assert "windrow:***@/postgres?host=" in str(caught.value.given)
+    assert f"{HERE}:" in str(caught.value.where)
+
+
+def test_an_error_of_the_driver_that_shows_a_secret_is_not_the_cause(postgres: Path) -> None:
+    # The driver repeats a parameter that it does not understand.
+    url = f"postgresql://windrow@/postgres?host={postgres}&channel_binding=s3cret"
+    with pytest.raises(SinkError, match=r"channel_binding.*\*\*\*") as caught:
+        output_of(Total, DatabaseSink[Total](url, "totals"))
+    assert caught.value.__cause__ is None
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_library_that_is_missing_is_named(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "windrow_runtime.outputs.database")
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    with pytest.raises(UnsupportedOperationError, match="a library is missing") as caught:
+        output_of(Total, sqlite.sink("totals"))
+    assert caught.value.hint == "pip install 'windrow[database]'"
+
+
+def test_the_interpreter_writes_batch_by_batch(sqlite: Database) -> None:
+    stream = from_source(CollectionSource([Total("a", 1), Total("a", 2), Total("b", 3)], batch_size=2))
+    pipeline = Pipeline(
+        "both", stream.sink_to(sqlite.sink("latest", "key")), stream.sink_to(sqlite.sink("every"))
+    )
+    LocalRunner().run(pipeline)
+    LocalRunner().run(pipeline)
+    assert sqlite.run("SELECT * FROM latest ORDER BY key") == [("a", 2), ("b", 3)]
+    # Each run is a query of its own.
+    assert sqlite.run("SELECT * FROM every") == 2 * [("a", 1), ("a", 2), ("b", 3)]
+    batches = sqlite.run("SELECT sink, batch FROM windrow_batches ORDER BY sink")
+    assert batches == 2 * [("every", 1)] + 2 * [("latest", 1)]

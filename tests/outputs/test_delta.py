@@ -1,0 +1,175 @@
+"""Batches as commits of Delta tables: once each, and read back as they were."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from tests.outputs.outputs import output_of, outputs_of
+from windrow import Pipeline, from_source
+from windrow.errors import InvalidArgumentError, SinkError, UnsupportedOperationError
+from windrow.sinks import DeltaSink
+from windrow.sources import CollectionSource
+from windrow_runtime.local import LocalRunner
+
+
+class Total(NamedTuple):
+    key: str
+    value: int
+
+
+class Position(NamedTuple):
+    x: float
+    y: float | None
+
+
+@dataclass(frozen=True)
+class Report:
+    key: str
+    at: datetime
+    day: date
+    price: Decimal
+    raw: bytes
+    tags: list[Position]
+    weights: dict[str, int]
+    maybe: Position | None = None
+
+
+REPORTS = [
+    Report("a", datetime(1969, 12, 31, 23, tzinfo=timezone.utc), date(2024, 2, 29), Decimal("1.5"), b"\xff",
+           [Position(0.1, None)], {"w": 1}, Position(1.0, 2.0)),
+    Report("b", datetime(2024, 1, 1, tzinfo=timezone.utc), date(1, 1, 1), Decimal(0), b"", [], {}),
+]  # fmt: skip
+
+
+def rows(path: Path) -> list[tuple[object, ...]]:
+    """What a table holds, in the order of its columns."""
+    table: pa.Table = DeltaTable(path).to_pyarrow_table()
+    return sorted(zip(*table.to_pydict().values(), strict=True), key=repr)
+
+
+#  batch        0          1      1 again   2      2 again, another process   0 of another query
+#  version 0    1          2      -         3      -                          4
+def test_a_batch_is_one_commit_and_is_written_once(tmp_path: Path) -> None:
+    path = tmp_path / "totals"
+    output = output_of(Total, DeltaSink[Total](path))
+    output.write(0, [Total("a", 1), Total("a", 1)])
+    output.write(1, [Total("b", 2)])
+    output.write(1, [Total("b", 20)])
+    other = output_of(Total, DeltaSink[Total](path))
+    other.write(2, [Total("c", 3)])
+    output.write(2, [Total("c", 30)])
+    assert rows(path) == [("a", 1), ("a", 1), ("b", 2), ("c", 3)]
+    assert DeltaTable(path).version() == 3
+    output_of(Total, DeltaSink[Total](path), query="other").write(0, [Total("d", 4)])
+    assert rows(path)[-1] == ("d", 4)
+
+
+def test_two_sinks_of_a_query_have_batches_of_their_own(tmp_path: Path) -> None:
+    outputs = outputs_of(Total, DeltaSink[Total](tmp_path), DeltaSink[Total](tmp_path))
+    for output in outputs * 2:
+        output.write(0, [Total("a", 1)])
+    assert rows(tmp_path) == 2 * [("a", 1)]
+
+
+def test_values_come_back_as_they_were(tmp_path: Path) -> None:
+    output_of(Report, DeltaSink[Report](tmp_path, partition_by=["key", "day"])).write(0, REPORTS)
+    assert rows(tmp_path) == [
+        ("a", REPORTS[0].at, REPORTS[0].day, Decimal("1.5"), b"\xff", [{"x": 0.1, "y": None}], [("w", 1)],
+         {"x": 1.0, "y": 2.0}),
+        ("b", REPORTS[1].at, REPORTS[1].day, Decimal(0), b"", [], [], None),
+    ]  # fmt: skip
+    assert [path.name for path in sorted(tmp_path.glob("key=*/day=*"))] == [
+        "day=2024-02-29",
+        "day=0001-01-01",
+    ]
+
+
+def test_the_interpreter_writes_batch_by_batch(tmp_path: Path) -> None:
+    totals = [Total("a", 1), Total("b", 2), Total("c", 3)]
+    stream = from_source(CollectionSource(totals, batch_size=2))
+    LocalRunner().run(Pipeline("delta", stream.sink_to(DeltaSink(tmp_path))))
+    assert rows(tmp_path) == totals
+    assert DeltaTable(tmp_path).version() == 2
+
+
+def test_a_table_with_more_columns_takes_nulls_there(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"value": [1], "note": ["n"], "key": ["a"]}))
+    output_of(Total, DeltaSink[Total](tmp_path)).write(0, [Total("b", 2)])
+    assert rows(tmp_path) == [(1, "n", "a"), (2, None, "b")]
+
+
+def test_a_table_that_does_not_fit_is_refused_with_all_that_is_wrong(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("value", pa.string()), pa.field("id", pa.int64(), nullable=False)])
+    DeltaTable.create(tmp_path, schema)
+    with pytest.raises(SinkError, match="the Delta table does not fit Total") as caught:
+        output_of(Total, DeltaSink[Total](tmp_path, partition_by="key"))
+    assert caught.value.message.splitlines()[1:] == [
+        '  - key: no such column; expected PrimitiveType("string")',
+        '  - value: the column is PrimitiveType("string"); expected PrimitiveType("long")',
+        "  - id: the column is not nullable, and Total has no such field",
+        "  - the table is partitioned by [], the sink by ['key']",
+    ]
+    assert str(caught.value.where).startswith("outputs.2.sink, ")
+
+
+@dataclass
+class Lasting:
+    key: str
+    tags: list[str]
+    length: list[timedelta]
+
+
+def test_what_delta_has_no_form_for(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="Delta Lake has no type") as caught:
+        output_of(Lasting, DeltaSink[Lasting](tmp_path))
+    assert str(caught.value.where).endswith(", Lasting.length")
+    with pytest.raises(InvalidArgumentError, match="a field with parts") as parts:
+        output_of(Report, DeltaSink[Report](tmp_path, partition_by="tags"))
+    assert parts.value.given == "tags: list[Position]"
+    with pytest.raises(InvalidArgumentError, match="partition_by names a field that Total does not have"):
+        output_of(Total, DeltaSink[Total](tmp_path, partition_by="kay"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_value_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    output = output_of(Total, DeltaSink[Total](tmp_path))
+    with pytest.raises(InvalidArgumentError, match="None in a field that is not Optional") as caught:
+        output.write(0, [Total("a", 1), Total("b", None)])  # type: ignore[arg-type]  # what is refused
+    assert str(caught.value.where).endswith(", Total.value")
+    assert rows(tmp_path) == []
+
+
+def test_an_error_of_the_library_comes_without_its_secrets(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    options = {"token": f"{tmp_path}/file", "region": "eu"}
+    with pytest.raises(SinkError, match=r"the Delta table cannot be made ready: .*\*\*\*") as caught:
+        output_of(Total, DeltaSink[Total](tmp_path / "file", storage_options=options))
+    assert caught.value.__cause__ is None
+    assert len(caught.value.message.splitlines()) == 1
+    assert "0: " not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_table_that_is_gone_fails_the_batch(tmp_path: Path) -> None:
+    output = output_of(Total, DeltaSink[Total](tmp_path / "t"))
+    (tmp_path / "t").rename(tmp_path / "gone")
+    with pytest.raises(SinkError, match="the Delta table refused a batch") as caught:
+        output.write(0, [Total("a", 1)])
+    assert caught.value.given == f"batch 0 of 1 elements for delta {tmp_path / 't'}"
+
+
+def test_a_library_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "windrow_runtime.outputs.delta", raising=False)
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(UnsupportedOperationError, match="a library is missing") as caught:
+        output_of(Total, DeltaSink[Total](tmp_path))
+    assert caught.value.hint == "pip install 'windrow[delta]'"
