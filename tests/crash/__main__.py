@@ -6,10 +6,12 @@ import argparse
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 from tests.crash.pipeline import Total, build, write_input
@@ -92,8 +94,8 @@ def attempt(folder: Path, patience: float | None) -> int:
             return child.wait()
 
 
-def totals(output: Path) -> Counter[Total]:
-    """Everything that was written."""
+def totals(output: Path) -> Counter[tuple[str, Total]]:
+    """Everything that was written, with where that was."""
     sessions, seconds = CollectSink[Total](), CollectSink[Total]()
     result = LocalRunner().run(
         Pipeline(
@@ -102,7 +104,12 @@ def totals(output: Path) -> Counter[Total]:
             from_source(ParquetFileSource(output / "seconds", Total)).sink_to(seconds),
         )
     )
-    return Counter(result.collected(sessions) + result.collected(seconds))
+    found = Counter(("file", total) for sink in (sessions, seconds) for total in result.collected(sink))
+    with closing(sqlite3.connect(output / "totals.db")) as connection:
+        for table in ("sessions", "latest"):
+            rows = connection.execute(f"SELECT kind, key, value FROM {table}")
+            found.update((table, Total(*row)) for row in rows)
+    return found
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The pipeline that is killed: sessions, lateness, timers, and two sinks of files."""
+"""The pipeline that is killed: sessions, lateness, timers, two sinks of files, and a database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from windrow import Pipeline, WatermarkStrategy, from_source
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
-from windrow.sinks import JsonFileSink, ParquetFileSink
+from windrow.sinks import DatabaseSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource
 from windrow.state import ReducingStateDescriptor
 from windrow.windows import EventTimeSessionWindows
@@ -85,8 +85,14 @@ def build(folder: Path, output: Path) -> Pipeline:
         .apply(lambda key, window, events: [Total(f"{window}", key, sum(event.value for event in events))])
         .returns(Total)
     )
+    seconds = keyed.process(SumEverySecond())
+    output.mkdir(parents=True, exist_ok=True)
+    url = f"sqlite:///{output}/totals.db"
     return Pipeline(
         "crash",
         sessions.sink_to(JsonFileSink(output / "sessions")),
-        keyed.process(SumEverySecond()).sink_to(ParquetFileSink(output / "seconds")),
+        seconds.sink_to(ParquetFileSink(output / "seconds")),
+        # Without a key, so that a row that is doubled shows.
+        sessions.sink_to(DatabaseSink(url, "sessions")),
+        seconds.sink_to(DatabaseSink(url, "latest", key=("key", "kind"))),
     )
