@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import sys
 import threading
 import traceback
@@ -360,13 +361,18 @@ def test_a_sink_that_makes_no_tables_says_what_is_missing(database: Database) ->
     assert database.run("SELECT * FROM totals") == [("a", 1)]
 
 
-def test_no_error_shows_a_password(postgresql: Database) -> None:
+def test_no_error_and_no_log_shows_a_password(postgresql: Database, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("", "sqlalchemy", "psycopg"):
+        caplog.set_level(logging.DEBUG, name)
+    output_of(Total, postgresql.sink("totals")).write(0, [Total("zebra", 1)])
     wrong = postgresql.url.replace("windrow:", "windrow:no") + "&sslpassword=s3cret"
     pipeline = Pipeline("secret", from_collection([Total("a", 1)]).sink_to(DatabaseSink(wrong, "totals")))
     with pytest.raises(SinkError, match="password authentication failed") as caught:
         LocalRunner().run(pipeline)
-    text = "".join(traceback.format_exception(caught.value))
-    assert not [secret for secret in (PASSWORD, quote(PASSWORD, safe=""), "s3cret") if secret in text]
+    text = "".join(traceback.format_exception(caught.value)) + caplog.text
+    secrets = [PASSWORD, quote(PASSWORD, safe=""), "s3cret", "zebra"]
+    assert not [secret for secret in secrets if secret in text]
+    assert "INSERT INTO" in caplog.text
     assert "windrow:***@/postgres?host=" in str(caught.value.given)
     assert f"{HERE}:" in str(caught.value.where)
 

@@ -81,6 +81,13 @@ def test_two_sinks_of_a_query_have_batches_of_their_own(tmp_path: Path) -> None:
     assert rows(tmp_path) == 2 * [("a", 1)]
 
 
+def test_a_table_is_one_however_its_path_is_spelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for spelling in ("totals", "./totals/", tmp_path / "totals"):
+        output_of(Total, DeltaSink[Total](spelling)).write(0, [Total("a", 1)])
+    assert rows(tmp_path / "totals") == [("a", 1)]
+
+
 def test_values_come_back_as_they_were(tmp_path: Path) -> None:
     output_of(Report, DeltaSink[Report](tmp_path, partition_by=["key", "day"])).write(0, REPORTS)
     assert rows(tmp_path) == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,7 +39,8 @@ def _table(sink: DatabaseSink[Any]) -> str:
 
 
 def _path(sink: DeltaSink[Any]) -> str:
-    return sink.path
+    # However it is spelled, it is one table.
+    return sink.path.rstrip("/") if "://" in sink.path else os.path.realpath(sink.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,8 @@ def open_outputs(sinks: Sequence[Step], query: str) -> dict[str, Output]:
             continue
         target = entry.target(sink)
         targets[target] += 1
-        # Of several sinks with one target, each has batches of its own.
+        # Of several sinks with one target, each has batches of its own. The address of a database does not tell targets
+        # apart: of two spellings of one address, the second sink would find all batches written.
         name = target if targets[target] == 1 else f"{target}#{targets[target]}"
         try:
             output = entry.create(step, sink, Identity(query, name))
