@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from windrow.errors import InvalidArgumentError
+from windrow.redaction import REDACTED, redact
 
 __all__ = ["DatabaseUrl"]
 
@@ -19,7 +20,6 @@ _BACKENDS = {
 _SHOWN_PARAMETERS = frozenset(
     ["application_name", "connect_timeout", "host", "mode", "port", "sslmode", "timeout", "uri"]
 )
-_MASK = "***"
 _EXPECTED = "sqlite:///file.db, or postgresql://user:password@host:port/database"
 
 
@@ -62,9 +62,7 @@ class DatabaseUrl:
     def scrub(self, text: str) -> str:
         """A text, such as an error of the driver, without the secrets of the address."""
         # A long one first: it may hold a short one.
-        for secret in sorted(self.secrets, key=len, reverse=True):
-            text = text.replace(secret, _MASK)
-        return text
+        return redact(text, sorted(self.secrets, key=len, reverse=True))
 
     def __str__(self) -> str:
         return self.masked
@@ -101,14 +99,16 @@ def _parse_server(scheme: str, rest: str) -> tuple[str, tuple[str, ...]]:
     shown, secrets = _mask_query(parts.query)
     if parts.password is not None:
         secrets += _spellings(parts.password)
-    where = f"{parts.hostname or ''}{'' if port is None else f':{port}'}{parts.path}"
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    where = f"{host}{'' if port is None else f':{port}'}{parts.path}"
     return f"{scheme}://{_user(parts)}{where}{shown}", secrets
 
 
 def _user(parts: SplitResult) -> str:
     if parts.username is None:
         return ""
-    return f"{parts.username}@" if parts.password is None else f"{parts.username}:{_MASK}@"
+    return f"{parts.username}@" if parts.password is None else f"{parts.username}:{REDACTED}@"
 
 
 def _unreadable(scheme: str, given: str) -> InvalidArgumentError:
@@ -127,7 +127,7 @@ def _mask_query(query: str) -> tuple[str, tuple[str, ...]]:
         if name in _SHOWN_PARAMETERS:
             shown.append(f"{name}={value}")
         else:
-            shown.append(f"{name}={_MASK}")
+            shown.append(f"{name}={REDACTED}")
             secrets += _spellings(value)
     return f"?{'&'.join(shown)}" if shown else "", secrets
 

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from windrow.database_url import DatabaseUrl
 from windrow.errors import InvalidArgumentError
+from windrow.redaction import redact
 
 __all__ = [
     "CollectSink",
@@ -217,7 +218,7 @@ class DeltaSink(Sink[T_contra]):
 
     def describe(self) -> str:
         partitioned = f" by {', '.join(self.partition_by)}" if self.partition_by else ""
-        return f"delta {self.path}{partitioned}"
+        return f"delta {redact(self.path)}{partitioned}"
 
 
 def _name(given: str, what: str) -> str:

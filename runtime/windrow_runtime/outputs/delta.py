@@ -12,6 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 
 from windrow.errors import InvalidArgumentError, SinkError, WindrowError
 from windrow.plan import Step
+from windrow.redaction import redact
 from windrow.sinks import DeltaSink
 from windrow_runtime.codecs.arrow import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
@@ -142,10 +143,8 @@ class DeltaOutput(Output):
 
     def _clean(self, text: str) -> str:
         text = _COLOUR.sub("", _BACKTRACE.sub("", text))
-        for secret in sorted(self._sink.storage_options.values(), key=len, reverse=True):
-            if len(secret) >= _SECRET_LENGTH:
-                text = text.replace(secret, "***")
-        return text
+        secrets = sorted(self._sink.storage_options.values(), key=len, reverse=True)
+        return redact(text, (secret for secret in secrets if len(secret) >= _SECRET_LENGTH))
 
 
 def _check_kinds(kind: RecordType, where: str) -> None:
