@@ -17,6 +17,7 @@ from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TumblingEventTimeWindows, TumblingProcessingTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -177,6 +178,16 @@ def test_a_restart_knows_every_watermark(spark: SparkSession, tmp_path: Path) ->
         result = SparkRunner(spark, checkpoint=tmp_path).run(outputs.pipeline("restart"), drain=False)
         fired.append({seen[1].end for seen in result.collected(outputs.sinks["union windows"])})
     assert fired == [{200, 400, 600, 800}, {1000, 1200, 1400}]
+
+
+def test_the_last_batch_that_was_planned_is_known(tmp_path: Path) -> None:
+    checkpoint = Checkpoint.at(tmp_path)
+    assert checkpoint.last_planned() == -1
+    offsets = tmp_path / "spark" / "offsets"
+    offsets.mkdir(parents=True)
+    for name in ("9", "12", ".12.crc"):
+        (offsets / name).touch()
+    assert checkpoint.last_planned() == 12
 
 
 def test_a_checkpoint_without_its_clock_is_refused(spark: SparkSession, tmp_path: Path) -> None:

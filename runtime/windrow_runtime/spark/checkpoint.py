@@ -72,7 +72,7 @@ class Checkpoint:
 
     def last_planned(self) -> int:
         """The number of the last batch that Spark has planned; -1: none. It may still have to be run."""
-        offsets = Path(self.spark_folder) / "offsets"
+        offsets = self.path / "spark" / "offsets"
         numbers = [int(file.name) for file in offsets.glob("*") if file.name.isdigit()]
         return max(numbers, default=-1)
 
