@@ -9,6 +9,7 @@ from typing import Any
 from windrow.functions import RuntimeContext
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.operators.state import KeyState
 from windrow_runtime.spark.clock_keeper import Report
 from windrow_runtime.spark.packer import ToSink, ToStep
 
@@ -40,23 +41,16 @@ class ListOfTens(KeyedOperator):
                 self.runtime.metrics.counter("late").inc()
                 self.output.side_output("late", (self.current_watermark, value), timestamp)
                 continue
-            windows = self._windows().setdefault(key, {})
-            if last not in windows:
+            held = self.state.keys.setdefault(key, KeyState()).state
+            if str(last) not in held:
                 self.state.event_timers.register(key, last, last)
-            windows.setdefault(last, []).append((self.current_watermark, value))
+            held.setdefault(str(last), []).append((self.current_watermark, value))
 
     def on_event_timer(self, time: int, key: Hashable, namespace: Any) -> None:
-        windows = self._windows()[key]
-        self.output.collect((self.name, self.current_watermark, windows.pop(namespace)), namespace)
-        if not windows:
-            del self._windows()[key]
-
-    def _windows(self) -> dict[Hashable, dict[int, list[Any]]]:
-        keys: Any = (
-            self.state.keys
-        )  # it keeps lists by the end of the window, where windows keep their own objects
-        windows: dict[Hashable, dict[int, list[Any]]] = keys
-        return windows
+        held = self.state.keys[key].state
+        self.output.collect((self.name, self.current_watermark, held.pop(str(namespace))), namespace)
+        if not held:
+            del self.state.keys[key]
 
     def on_processing_timer(self, time: int, key: Hashable, namespace: Any) -> None:
         raise AssertionError("nobody sets one")

@@ -11,18 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windrow.errors import IncompatibleStateError, InvalidArgumentError
+from windrow.errors import InvalidArgumentError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.spark.classes import UserClass, class_name, find_class, register_classes
 from windrow_runtime.spark.columns import pack_timestamps, pack_values, unpack_timestamps, unpack_values
 from windrow_runtime.spark.event_clock import END_OF_STREAM, decode_watermark, encode_timer, encode_watermark
-from windrow_runtime.spark.group_state import GroupState, StepState
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.packer import Packer, ToSink, ToStep
 from windrow_runtime.spark.payload import Phase, phase_of, sequence_number, unpack_elements, unpack_keyed
 from windrow_runtime.spark.rows import FIRST_SINK, TO_STEPS, PackedRow
-
-FINGERPRINT = bytes(range(16))
 
 
 @dataclass(frozen=True)
@@ -165,34 +162,6 @@ def test_the_ends_of_time_have_their_places() -> None:
     assert decode_watermark(beyond) < MAX_TIMESTAMP - 1
     assert encode_timer(MAX_TIMESTAMP) == encode_timer(MAX_TIMESTAMP - 1) == END_OF_STREAM
     assert encode_timer(MIN_TIMESTAMP) == 1
-
-
-def test_group_state_comes_back() -> None:
-    steps = {
-        "a.1.window": StepState(b"x" * 1000, 1, 2, 5, 7),
-        "ä": StepState(b"", 0, 0, None),
-        "c": StepState(b"y", -1, 3, MAX_TIMESTAMP),
-    }
-    state = GroupState(-5, 11, 17, steps)
-    assert GroupState.load(state.dump(FINGERPRINT), FINGERPRINT) == state
-    assert GroupState.load(GroupState().dump(FINGERPRINT), FINGERPRINT) == GroupState()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda data: b"", "was not written by windrow"),
-        (lambda data: b"\x80\x05" + data[2:], "state was not written by windrow"),
-        (lambda data: data[:4] + b"\xff\x00" + data[6:], "unknown format version"),
-        (lambda data: data[:6] + b"other plan of 16" + data[22:], "belongs to another plan"),
-        (lambda data: data[:-1], "cut off"),
-        (lambda data: data + b"zz", "damaged"),
-    ],
-)
-def test_state_that_is_not_ours_is_refused(change: Any, message: str) -> None:
-    data = GroupState(1, 9, 2, {"step": StepState(b"data", 0, 0, 3)}).dump(FINGERPRINT)
-    with pytest.raises(IncompatibleStateError, match=message):
-        GroupState.load(change(data), FINGERPRINT)
 
 
 def test_rows_are_ordered_by_phase_then_origin_then_row() -> None:

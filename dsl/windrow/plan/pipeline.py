@@ -49,6 +49,10 @@ class Pipeline:
     Args:
         name: Names the pipeline in ids, in errors and in Spark's pages.
         sinks: What ``sink_to`` gave, at least one.
+        allow_pickled_state: Whether an engine may pickle state whose classes the plan does not name. Builtin types,
+            records, and classes named in annotations of the plan's functions are stored without; a class that is
+            known at run time alone is refused unless this is set. Whoever can write to the checkpoint of such a plan
+            can run code in it.
 
     Raises:
         PlanError: With every fault of the plan: an event-time window on a stream without timestamps, a trigger that
@@ -57,9 +61,10 @@ class Pipeline:
 
     name: str
     sinks: tuple[DataStreamSink, ...]
+    allow_pickled_state: bool
     steps: tuple[Step, ...] = field(repr=False)
 
-    def __init__(self, name: str, *sinks: DataStreamSink) -> None:
+    def __init__(self, name: str, *sinks: DataStreamSink, allow_pickled_state: bool = False) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidArgumentError("a pipeline needs a name", given=name, expected="a non-empty string")
         for sink in sinks:
@@ -74,6 +79,7 @@ class Pipeline:
         validate(name, steps)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "sinks", sinks)
+        object.__setattr__(self, "allow_pickled_state", allow_pickled_state)
         object.__setattr__(self, "steps", steps)
 
     def explain(self) -> str:

@@ -102,9 +102,7 @@ class ArrivalContents(Contents):
         return contents
 
     def merge(self, first: Any, second: Any) -> Any:
-        first.extend(second)
-        first.sort(key=_arrival)
-        return first
+        return sorted([*first, *second], key=_arrival)
 
     def elements(self, contents: Any) -> Sequence[Any]:
         return [value for _, _, value in contents]

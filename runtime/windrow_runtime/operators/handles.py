@@ -109,7 +109,7 @@ def merge_values(descriptor: MergingStateDescriptor, first: Any, second: Any) ->
     if isinstance(descriptor, AggregatingStateDescriptor):
         return descriptor.aggregate_function.merge(first, second)
     if isinstance(descriptor, ListStateDescriptor):
-        return first + second
+        return [*first, *second]
     raise InvalidArgumentError(
         "this kind of state cannot be merged",
         given=descriptor,

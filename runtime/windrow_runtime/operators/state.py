@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import pickle
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final
 
 from windrow.errors import IncompatibleStateError
@@ -114,15 +114,22 @@ class KeyState:
 
 
 class TimerQueue:
-    """Timers of one time domain: unique by key, namespace and time; taken in order of time, then of registration."""
+    """Timers of one time domain: unique by key, namespace and time; taken in order of time, then of registration.
+
+    Args:
+        timers: Key, namespace and time of those that are set from the beginning, each once.
+    """
 
     __slots__ = ("_active", "_heap", "_next")
 
-    def __init__(self) -> None:
+    def __init__(self, timers: Sequence[tuple[Hashable, Any, int]] = ()) -> None:
         # The heap may hold timers that were deleted, or deleted and set again; the number tells them apart.
-        self._active: dict[tuple[Hashable, Any, int], int] = {}
-        self._heap: list[tuple[int, int, Hashable, Any]] = []
-        self._next = 0
+        self._active: dict[tuple[Hashable, Any, int], int] = {timer: n for n, timer in enumerate(timers)}
+        self._heap: list[tuple[int, int, Hashable, Any]] = [
+            (time, n, key, namespace) for n, (key, namespace, time) in enumerate(timers)
+        ]
+        heapq.heapify(self._heap)
+        self._next = len(timers)
 
     def register(self, key: Hashable, namespace: Any, time: int) -> None:
         """Set a timer; once is enough."""
@@ -173,14 +180,7 @@ class TimerQueue:
         heapq.heapify(self._heap)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore_timers, (list(self._active),)
-
-
-def _restore_timers(timers: list[tuple[Hashable, Any, int]]) -> TimerQueue:
-    queue = TimerQueue()
-    for key, namespace, time in timers:
-        queue.register(key, namespace, time)
-    return queue
+        return TimerQueue, (list(self._active),)
 
 
 class OperatorState:

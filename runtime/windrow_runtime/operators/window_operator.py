@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from copy import copy
 from typing import Any
 
@@ -427,7 +427,7 @@ def _born(entry: WindowEntry) -> int:
     return entry.born
 
 
-def _without(entries: list[Any], evicted: set[int]) -> list[Any]:
+def _without(entries: Iterable[Any], evicted: set[int]) -> list[Any]:
     if not evicted:
-        return entries
+        return list(entries)
     return [entry for position, entry in enumerate(entries) if position not in evicted]

@@ -18,10 +18,25 @@ from typing import Any, get_type_hints
 
 from pyspark import cloudpickle
 
-__all__ = ["UserClass", "class_name", "find_class", "pickle_any", "register_classes"]
+from windrow.errors import IncompatibleStateError
+
+__all__ = [
+    "OWN_MODULES",
+    "UserClass",
+    "class_name",
+    "find_by_name",
+    "find_class",
+    "find_registered",
+    "pickle_any",
+    "register_classes",
+    "registered_name",
+]
 
 _PROTOCOL = 5
 _MAIN = "__main__"
+OWN_MODULES = ("windrow.", "windrow_runtime.operators.")
+"""Where windrow's own classes live that state may hold: windows, and the namespaces of timers."""
+
 _registered: dict[str, type[Any]] = {}  # Any: classes of the user's
 
 
@@ -78,6 +93,41 @@ def class_name(kind: type[Any]) -> bytes:
 def find_class(reference: bytes) -> type[Any]:
     """The class that :func:`class_name` named."""
     return _resolve(reference)
+
+
+def registered_name(kind: type[Any]) -> str | None:
+    """The name under which a class is registered; None where it is not."""
+    name = _full_name(kind)
+    return name if find_by_name(name) is kind else None
+
+
+def find_registered(name: str) -> type[Any]:
+    """The class that is registered under a name.
+
+    Raises:
+        IncompatibleStateError: If none is.
+    """
+    kind = find_by_name(name)
+    if kind is None:
+        raise IncompatibleStateError(
+            "stored state names a class that the plan does not know",
+            given=name,
+            expected="a class that the plan names in annotations",
+            hint="a class that was renamed or moved needs a new checkpoint",
+        )
+    return kind
+
+
+def find_by_name(name: str) -> type[Any] | None:
+    """The class of that name, where it is registered, or in a module that this process has imported already."""
+    kind = _registered.get(name)
+    if kind is not None:
+        return kind
+    module, _, qualified = name.partition(":")
+    found: Any = None if module == _MAIN else sys.modules.get(module)
+    for part in qualified.split("."):
+        found = getattr(found, part, None)
+    return found if isinstance(found, type) else None
 
 
 def pickle_any(value: object) -> bytes:

@@ -24,6 +24,8 @@ __all__ = [
     "PackedValues",
     "pack_timestamps",
     "pack_values",
+    "record_fields",
+    "splitter",
     "unpack_timestamps",
     "unpack_values",
 ]
@@ -48,7 +50,7 @@ def pack_values(values: list[Any]) -> PackedValues:
         return values
     if len(kinds) == 1:
         (kind,) = kinds
-        split = _splitter(kind)
+        split = splitter(kind)
         if split is not None:
             return (class_name(kind), len(values), tuple(map(pack_values, split(values))))
     return pickle_any(values)
@@ -81,10 +83,14 @@ def unpack_timestamps(packed: PackedTimestamps) -> Sequence[int | None]:
     return packed
 
 
+def splitter(kind: type[Any]) -> _Splitter | None:
+    """Takes values of a class apart into the arguments of its constructor; None where that does not tell all."""
+    return _splitter(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
+
+
 @lru_cache(maxsize=1024)
 def _splitter(kind: type[Any]) -> _Splitter | None:
-    """Takes values of a class apart into the arguments of its constructor; None where that does not tell all."""
-    names = _record_fields(kind)
+    names = record_fields(kind)
     if not names:
         return None
     getters = [attrgetter(name) for name in names]
@@ -92,8 +98,13 @@ def _splitter(kind: type[Any]) -> _Splitter | None:
     return lambda values: (list(map(get, values)) for get in getters)
 
 
-def _record_fields(kind: type[Any]) -> tuple[str, ...]:
+def record_fields(kind: type[Any]) -> tuple[str, ...]:
     """The fields of a record class, in the order of its constructor; empty if that does more than set them."""
+    return _record_fields(kind)  # type: ignore[arg-type]  # as above
+
+
+@lru_cache(maxsize=1024)
+def _record_fields(kind: type[Any]) -> tuple[str, ...]:
     names: tuple[str, ...]
     if issubclass(kind, tuple):
         # A class of typing.NamedTuple or collections.namedtuple itself; one derived from it may add anything.

@@ -1,7 +1,6 @@
-"""What is stored for one key group, as bytes.
+"""What is stored for one key group, beside its pages: a record, read and written in each batch that touches the group.
 
-The layout is fixed and holds nothing that has to be unpickled; what the steps store is theirs. All numbers are
-little-endian::
+The layout is fixed and holds nothing that has to be unpickled to be understood. All numbers are little-endian::
 
     magic        4 bytes    b"WDRW"
     version      u16
@@ -9,66 +8,62 @@ little-endian::
     watermark    i64        the watermark at the last call
     now          i64        the clock at the last call
     timer        i64        the Spark timer that is registered, in Spark's milliseconds; 0: none
-    then for each step: length of its id (u16), length of its state (u32), the watermark and the clock at its last call
-    (i64 each), its earliest timer in event time and in processing time (i64 each), id, state
+    steps        the rest, compressed
+
+For each step: length of its id (u16), slot (u16), watermark, clock and number of segments (i64 each), lengths of what
+it shares and of its inline page (u32 each), number of pages (u32); then the id, what it shares, the inline page, and
+for each page its size and its earliest timers in event time and in processing time (i64 each).
 """
 
 from __future__ import annotations
 
 import struct
+from array import array
 from dataclasses import dataclass, field
 from typing import Final
 
 from windrow.errors import IncompatibleStateError
 from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.spark.page_codec import compress, decompress
+from windrow_runtime.spark.step_pages import StepRecord
 
-__all__ = ["FINGERPRINT_BYTES", "FORMAT_VERSION", "GroupState", "StepState"]
+__all__ = ["FINGERPRINT_BYTES", "FORMAT_VERSION", "GroupState"]
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 FINGERPRINT_BYTES: Final = 16
 
 _MAGIC = b"WDRW"
 _HEADER = struct.Struct("<4sH16sqqq")
-_STEP = struct.Struct("<HIqqqq")
-
-
-@dataclass(slots=True)
-class StepState:
-    """The state of one step in one key group.
-
-    Attributes:
-        data: As the step's operator wrote it.
-        watermark: The watermark under which it was left.
-        now: The clock under which it was left.
-        earliest_timer: When its earliest event timer is due; None: it has none.
-        earliest_processing_timer: The same in processing time.
-    """
-
-    data: bytes
-    watermark: int
-    now: int
-    earliest_timer: int | None
-    earliest_processing_timer: int | None = None
+_STEP = struct.Struct("<HHqqqIII")
 
 
 @dataclass(slots=True)
 class GroupState:
-    """The state of one key group at one level of the query."""
+    """The record of one key group at one level of the query."""
 
     watermark: int = MIN_TIMESTAMP
     now: int = MIN_TIMESTAMP
     timer: int = 0
-    steps: dict[str, StepState] = field(default_factory=dict)
+    steps: dict[str, StepRecord] = field(default_factory=dict)
+
+    def record_of(self, step: str) -> StepRecord:
+        """What is known of a step; a new record where nothing is."""
+        if step not in self.steps:
+            taken = {record.slot for record in self.steps.values()}
+            self.steps[step] = StepRecord(min(set(range(len(taken) + 1)) - taken))
+        return self.steps[step]
 
     def dump(self, fingerprint: bytes) -> bytes:
         """As bytes."""
-        parts = [_HEADER.pack(_MAGIC, FORMAT_VERSION, fingerprint, self.watermark, self.now, self.timer)]
+        parts: list[bytes] = []
         for step_id, step in self.steps.items():
             name = step_id.encode()
-            timers = _stored(step.earliest_timer), _stored(step.earliest_processing_timer)
-            header = _STEP.pack(len(name), len(step.data), step.watermark, step.now, *timers)
-            parts += (header, name, step.data)
-        return b"".join(parts)
+            lengths = len(step.shared), len(step.inline), len(step.sizes)
+            header = (len(name), step.slot, step.watermark, step.now, step.segments, *lengths)
+            arrays = (entries.tobytes() for entries in (step.sizes, step.events, step.clocks))
+            parts += (_STEP.pack(*header), name, step.shared, step.inline, *arrays)
+        header_bytes = _HEADER.pack(_MAGIC, FORMAT_VERSION, fingerprint, self.watermark, self.now, self.timer)
+        return header_bytes + compress(b"".join(parts))
 
     @staticmethod
     def load(data: bytes, fingerprint: bytes) -> GroupState:
@@ -98,32 +93,30 @@ class GroupState:
                 expected=fingerprint.hex(),
                 hint="use a new checkpoint for a changed plan",
             )
-        state = GroupState(watermark, now, timer)
-        position = _HEADER.size
-        try:
-            while position < len(data):
-                name_length, length, watermark, now, *earliest = _STEP.unpack_from(data, position)
-                position += _STEP.size
-                name_end = position + name_length
-                end = name_end + length
-                if end > len(data):
-                    raise IncompatibleStateError(
-                        "stored state is cut off", given=len(data), expected=f"{end} bytes"
-                    )
-                step = StepState(data[name_end:end], watermark, now, *map(_restored, earliest))
-                state.steps[data[position:name_end].decode()] = step
-                position = end
-        except (struct.error, UnicodeDecodeError) as error:
+        return GroupState(watermark, now, timer, _load_steps(decompress(data[_HEADER.size :])))
+
+
+def _load_steps(body: bytes) -> dict[str, StepRecord]:
+    steps: dict[str, StepRecord] = {}
+    position = 0
+
+    def take(length: int) -> bytes:
+        nonlocal position
+        position += length
+        if position > len(body):
             raise IncompatibleStateError(
-                "stored state is damaged", given=data[position : position + 16].hex()
-            ) from error
-        return state
+                "stored state is cut off", given=len(body), expected=f"{position} bytes"
+            )
+        return body[position - length : position]
 
-
-def _stored(timer: int | None) -> int:
-    # The lowest number stands for "none"; a timer there is due just as well one millisecond later.
-    return MIN_TIMESTAMP if timer is None else max(timer, MIN_TIMESTAMP + 1)
-
-
-def _restored(timer: int) -> int | None:
-    return None if timer == MIN_TIMESTAMP else timer
+    try:
+        while position < len(body):
+            header = _STEP.unpack(take(_STEP.size))
+            name_length, slot, watermark, now, segments, shared, inline, pages = header
+            name = take(name_length).decode()
+            record = StepRecord(slot, watermark, now, segments, take(shared), take(inline))
+            record.sizes, record.events, record.clocks = (array("q", take(8 * pages)) for _ in range(3))
+            steps[name] = record
+    except UnicodeDecodeError as error:
+        raise IncompatibleStateError("stored state is damaged", given=str(error)) from error
+    return steps

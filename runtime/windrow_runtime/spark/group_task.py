@@ -1,6 +1,6 @@
 """Runs the keyed steps of a level on one key group after another, without a word of Spark's API.
 
-The order within a group and a batch is Flink's::
+The order within a group and a batch is Flink's, for each step::
 
     previous watermark   elements that timers upstream emitted
                          -> the watermark advances, timers fire
@@ -15,18 +15,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from windrow.errors import UnsupportedOperationError
+from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
-from windrow_runtime.operators.state import OperatorState
 from windrow_runtime.spark.batch_time import NO_TIME, BatchTime, BatchTimes
-from windrow_runtime.spark.classes import pickle_any
 from windrow_runtime.spark.event_clock import encode_timer
-from windrow_runtime.spark.group_state import GroupState, StepState
+from windrow_runtime.spark.group_state import GroupState
 from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.packer import Packer
+from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.payload import KeyedElements, Phase, pack_elements, sequence_number, unpack_keyed
 from windrow_runtime.spark.rows import COUNTERS, REPORTS, PackedRow
+from windrow_runtime.spark.state_codec import StateCodec
+from windrow_runtime.spark.step_pages import PageStore, Share, StepPages, StepRecord
 
 __all__ = ["GroupTask", "GroupUpdate"]
 
@@ -97,7 +98,6 @@ class _StepRunner:
         self._runtime = OperatorRuntimeContext(step.name or step.step_id, self._metrics)
         self._operator.open(self._runtime)
         self._collector = _Collector(step)
-        self._state: OperatorState | None = None
         self._time = NO_TIME
 
     def close(self) -> None:
@@ -110,41 +110,42 @@ class _StepRunner:
         """The time of the batch before and of this one, for the step."""
         return times.of(self.step.step_id, follows=self.step.follows)
 
-    def load(self, stored: StepState | None, key_group: int) -> None:
-        """Makes the operator ready for a group, under the time of its last call."""
+    def run(
+        self,
+        pages: StepPages,
+        key_group: int,
+        times: BatchTimes,
+        elements: tuple[Sequence[KeyedElements], Sequence[KeyedElements]],
+        packers: tuple[Packer, Packer],
+    ) -> Iterator[PackedRow]:
+        """Runs one batch of one group, page by page; gives the rows that are full."""
         self._runtime.key_group = key_group
-        self._state = OperatorState() if stored is None else OperatorState.load(stored.data)
-        self._time = time = NO_TIME if stored is None else BatchTime(stored.watermark, stored.now)
-        self._operator.bind(self._state, self._collector)
+        _, current = self.times(times)
+        for share in pages.shares(*elements, *current):
+            yield from self._run_share(share, pages, times, packers)
+        pages.record.watermark, pages.record.now = current
+        pages.end_batch()
+
+    def _run_share(
+        self, share: Share, pages: StepPages, times: BatchTimes, packers: tuple[Packer, Packer]
+    ) -> Iterator[PackedRow]:
+        previous, current = self.times(times)
+        early, late = packers
+        state = pages.load(share.pages)
+        self._operator.bind(state, self._collector)
+        self._time = BatchTime(pages.record.watermark, pages.record.now)
         # Not an advance: that would fire timers that were set behind this time, and wait for the next one.
-        self._operator.current_watermark = time.watermark
-        self._operator.current_processing_time = time.now
-
-    @property
-    def loaded(self) -> bool:
-        return self._state is not None
-
-    def advance(self, time: BatchTime, packer: Packer) -> None:
-        """Fires what is due, by the watermark first; what it emits goes to ``packer``."""
-        if time == self._time:
-            return
-        if time.watermark > self._time.watermark:
-            self._operator.advance_watermark(time.watermark)
-        if time.now > self._time.now:
-            self._operator.advance_processing_time(time.now)
-        self._time = time
-        self._collector.drain(packer)
-
-    def process(self, elements: KeyedElements, packer: Packer) -> None:
-        """Takes elements; what it emits goes to ``packer``."""
-        self._operator.process_batch(elements.keys, elements.values, elements.timestamps)
-        self._collector.drain(packer)
-
-    def unload(self) -> StepState | None:
-        """What to store for the step; None: nothing."""
-        state, self._state = self._state, None
-        if state is None or state.is_empty:
-            return None
+        self._operator.current_watermark, self._operator.current_processing_time = self._time
+        for chunk in share.before:
+            self._advance(previous)
+            self._process(chunk, early)
+            yield from early.full()
+        self._advance(current)
+        self._collector.drain(early)
+        yield from early.full()
+        for chunk in share.after:
+            self._process(chunk, late)
+            yield from late.full()
         if len(state.processing_timers) and not self.step.by_clock:
             raise UnsupportedOperationError(
                 "a timer in processing time was set, or state expires, and nothing in the plan says so",
@@ -153,12 +154,23 @@ class _StepRunner:
                 where=self.step.where,
                 hint="Spark has to run batches for the clock; set the attribute on the trigger or the process function",
             )
-        return StepState(
-            state.dump(pickle_any),
-            *self._time,
-            earliest_timer=state.earliest_event_timer(),
-            earliest_processing_timer=state.earliest_processing_timer(),
-        )
+        try:
+            pages.save(share.pages, state)
+        except WindrowError as error:
+            raise error.at(self.step.where) from error.__cause__
+
+    def _advance(self, time: BatchTime) -> None:
+        """Fires what is due, by the watermark first."""
+        if time.watermark > self._time.watermark:
+            self._operator.advance_watermark(time.watermark)
+        if time.now > self._time.now:
+            self._operator.advance_processing_time(time.now)
+        self._time = time
+
+    def _process(self, elements: KeyedElements, packer: Packer) -> None:
+        """Takes elements; what was emitted before and for them goes to ``packer``."""
+        self._operator.process_batch(elements.keys, elements.values, elements.timestamps)
+        self._collector.drain(packer)
 
     def take_reports(self) -> list[tuple[Any, ...]]:
         """What timestamp-assigning steps behind the step saw since the last time."""
@@ -190,6 +202,7 @@ class GroupTask:
         self._level = level
         self._origin_of = {label: number for number, label in enumerate(level.groups.labels)}
         self._runners = {step.number: _StepRunner(step) for step in level.steps}
+        self._codec = PageCodec(StateCodec(level.classes, allow_pickled=level.allow_pickled))
         self._packers = (
             Packer(level.groups, level.hash_key, Phase.BEFORE_WATERMARK),
             Packer(level.groups, level.hash_key, Phase.AFTER_WATERMARK),
@@ -204,6 +217,7 @@ class GroupTask:
         self,
         label: int,
         data: bytes | None,
+        store: PageStore,
         times: BatchTimes,
         spark_now: int,
         before: Sequence[bytes],
@@ -213,7 +227,8 @@ class GroupTask:
 
         Args:
             label: The group's label.
-            data: Its stored state, None if it has none.
+            data: Its stored record, None if it has none.
+            store: Its stored pages.
             times: The time of the previous batch and that of this one. Only elements ``before`` need the previous one.
             spark_now: Spark's clock, in milliseconds, by which Spark's timers go.
             before: Payloads with elements that precede the watermark.
@@ -223,56 +238,35 @@ class GroupTask:
             IncompatibleStateError: If the stored state cannot be read.
         """
         group = GroupState() if data is None else GroupState.load(data, self._level.fingerprint)
-        early, late = self._packers
         origin = self._origin_of[label]
         for packer in self._packers:
             packer.start(origin, self._level.groups.service_label_of(label))
-
-        for payload in before:
-            for elements in unpack_keyed(payload):
-                runner = self._runner(elements.step, group, origin)
-                runner.advance(runner.times(times)[0], early)
-                runner.process(elements, early)
-            yield from early.full()
+        early, late = (_by_step(payloads) for payloads in (before, after))
         for number, runner in self._runners.items():
-            current = runner.times(times)[1]
-            if runner.loaded or _is_due(group.steps.get(runner.step.step_id), current):
-                self._runner(number, group, origin).advance(current, early)
-        yield from early.flush()
-        for payload in after:
-            for elements in unpack_keyed(payload):
-                runner = self._runner(elements.step, group, origin)
-                runner.advance(runner.times(times)[1], early)
-                runner.process(elements, late)
-            yield from late.full()
-        yield from early.flush()
-        yield from late.flush()
-        yield from self._notes(group, origin, label)
+            elements = early.get(number, []), late.get(number, [])
+            step = runner.step.step_id
+            known = group.steps.get(step)
+            if not any(elements) and (known is None or not _is_due(known, runner.times(times)[1])):
+                continue
+            pages = StepPages(
+                group.record_of(step), self._codec, store, self._level.hash_key, self._level.groups.count
+            )
+            yield from runner.run(pages, origin, times, elements, self._packers)
+            if pages.record.is_empty:
+                del group.steps[step]
+        for packer in self._packers:
+            yield from packer.flush()
+        yield from self._notes(origin, label)
         yield self._update(group, times, spark_now)
 
-    def _notes(self, group: GroupState, origin: int, label: int) -> Iterator[PackedRow]:
-        """What was counted and reported; puts what is left of each step's state into the group's."""
-        counts: list[tuple[str, str, int]] = []
-        reports: list[tuple[Any, ...]] = []
-        for runner in self._runners.values():
-            if runner.loaded:
-                counts += runner.take_counts()
-                reports += runner.take_reports()
-                left = runner.unload()
-                if left is None:
-                    group.steps.pop(runner.step.step_id, None)
-                else:
-                    group.steps[runner.step.step_id] = left
+    def _notes(self, origin: int, label: int) -> Iterator[PackedRow]:
+        """What was counted and reported."""
+        counts = [count for runner in self._runners.values() for count in runner.take_counts()]
+        reports = [report for runner in self._runners.values() for report in runner.take_reports()]
         if reports:
             yield self._last_row(origin, label, REPORTS, reports)
         if counts:
             yield self._last_row(origin, label, COUNTERS, counts)
-
-    def _runner(self, step: int, group: GroupState, number: int) -> _StepRunner:
-        runner = self._runners[step]
-        if not runner.loaded:
-            runner.load(group.steps.get(runner.step.step_id), number)
-        return runner
 
     def _last_row(self, origin: int, label: int, sink: int, notes: list[Any]) -> PackedRow:
         payload = pack_elements(notes, [None] * len(notes))
@@ -298,12 +292,13 @@ class GroupTask:
             if step is None:
                 continue
             watermark = runner.times(times)[1].watermark
-            if step.earliest_timer is not None and watermark != MAX_TIMESTAMP:
+            earliest, clock = step.earliest_event_timer, step.earliest_processing_timer
+            if earliest is not None and watermark != MAX_TIMESTAMP:
                 # A timer that was set at or behind the watermark is due when the watermark advances next.
-                due = max(step.earliest_timer, watermark + 1)
+                due = max(earliest, watermark + 1)
                 events.append(due if runner.step.follows else MAX_TIMESTAMP)
-            if step.earliest_processing_timer is not None:
-                clocks.append(step.earliest_processing_timer)
+            if clock is not None:
+                clocks.append(clock)
         if not self._level.by_clock:
             return encode_timer(min(events)) if events else 0
         if events or (clocks and self._level.clock is not None):
@@ -315,8 +310,13 @@ class GroupTask:
 _FARTHEST = (1 << 62) // 1000  # a timer that far is never due; it has to fit what Spark computes with
 
 
-def _is_due(step: StepState | None, time: BatchTime) -> bool:
-    if step is None:
-        return False
-    event, clock = step.earliest_timer, step.earliest_processing_timer
-    return (event is not None and event <= time.watermark) or (clock is not None and clock <= time.now)
+def _by_step(payloads: Sequence[bytes]) -> dict[int, list[KeyedElements]]:
+    found: dict[int, list[KeyedElements]] = {}
+    for payload in payloads:
+        for elements in unpack_keyed(payload):
+            found.setdefault(elements.step, []).append(elements)
+    return found
+
+
+def _is_due(step: StepRecord, time: BatchTime) -> bool:
+    return bool(step.due(time.watermark, time.now))

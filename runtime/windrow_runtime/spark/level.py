@@ -93,6 +93,7 @@ class Level:
         steps: The keyed steps.
         by_clock: Whether Spark runs batches for the clock, and its timers are in processing time.
         classes: The user's classes that may occur in elements, see :mod:`windrow_runtime.spark.classes`.
+        allow_pickled: Whether the state may hold values of classes that the plan does not name.
         clock: Where the time of each batch is kept, if windrow keeps it; otherwise Spark does.
     """
 
@@ -104,4 +105,5 @@ class Level:
     steps: tuple[KeyedStep, ...]
     by_clock: bool = False
     classes: tuple[UserClass, ...] = ()
+    allow_pickled: bool = False
     clock: ClockFiles | None = None

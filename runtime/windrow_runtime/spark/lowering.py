@@ -82,8 +82,9 @@ def lower(
     """
     topology = Topology(pipeline.steps)
     keeps = bool(topology.keyed) and (own_clock or needs_keeper(topology))
+    clock = ClockFiles(checkpoint.clock_folder) if keeps else None
     return _Lowering(
-        spark, topology, checkpoint, groups, ClockFiles(checkpoint.clock_folder) if keeps else None
+        spark, topology, checkpoint, groups, clock, allow_pickled=pipeline.allow_pickled_state
     ).lower()
 
 
@@ -95,6 +96,8 @@ class _Lowering:
         checkpoint: Checkpoint,
         groups: KeyGroups,
         clock: ClockFiles | None,
+        *,
+        allow_pickled: bool,
     ) -> None:
         self._spark = spark
         self._topology = topology
@@ -107,6 +110,7 @@ class _Lowering:
             {step.id: number for number, step in enumerate(topology.sinks, start=FIRST_SINK)},
         )
         self._clock = clock
+        self._allow_pickled = allow_pickled
         # Spark runs no batch for a watermark that it does not know, unless it runs them all the time.
         self._by_clock = clock is not None or runs_by_clock(topology)
         self._depth = max(topology.levels.values(), default=0)
@@ -187,6 +191,7 @@ class _Lowering:
             steps=tuple(self._keyed_steps(number)),
             by_clock=self._by_clock,
             classes=self._classes,
+            allow_pickled=self._allow_pickled,
             clock=self._clock,
         )
 

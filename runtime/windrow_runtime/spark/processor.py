@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.spark.batch_time import NO_TIME, BatchTime, BatchTimes
@@ -23,11 +23,29 @@ from windrow_runtime.spark.rows import CLOCK, END, PackedRow
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
-    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues, ValueState
+    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, MapState, TimerValues, ValueState
 
 __all__ = ["KeyGroupProcessor"]
 
+_PAGE_SCHEMA = StructType([StructField("page", LongType())])
 _STATE_SCHEMA = StructType([StructField("data", BinaryType())])
+
+
+class _Pages:
+    """The pages of the group that Spark is at, in Spark's state store."""
+
+    def __init__(self, state: MapState) -> None:
+        self._state = state
+
+    def get(self, number: int) -> bytes | None:
+        found = self._state.getValue((number,))
+        return None if found is None else bytes(found[0])
+
+    def put(self, number: int, data: bytes) -> None:
+        self._state.updateValue((number,), (data,))
+
+    def remove(self, number: int) -> None:
+        self._state.removeKey((number,))
 
 
 class KeyGroupProcessor(StatefulProcessor):
@@ -48,6 +66,7 @@ class KeyGroupProcessor(StatefulProcessor):
         self._level = level
         self._handle: StatefulProcessorHandle | None = None
         self._state: ValueState | None = None
+        self._pages: _Pages | None = None
         self._task: GroupTask | None = None
         self._previous = NO_TIME
         self._time: BatchTime | None = None
@@ -58,6 +77,7 @@ class KeyGroupProcessor(StatefulProcessor):
         """Called by Spark on the driver too, before the first batch: so no operator is opened here."""
         self._handle = handle
         self._state = handle.getValueState("group", _STATE_SCHEMA)
+        self._pages = _Pages(handle.getMapState("pages", _PAGE_SCHEMA, _STATE_SCHEMA))
 
     def handleInputRows(  # noqa: N802  Spark's name
         self,
@@ -108,8 +128,11 @@ class KeyGroupProcessor(StatefulProcessor):
         if self._task is None:
             register_classes(self._level.classes)
             self._task = GroupTask(self._level)
+        assert self._pages is not None, "Spark calls init first"
         times = BatchTimes(self._previous, time, self._watermarks)
-        for output in self._task.run_group(label, self._load(), times, self._spark_now, before, after):
+        for output in self._task.run_group(
+            label, self._load(), self._pages, times, self._spark_now, before, after
+        ):
             if isinstance(output, GroupUpdate):
                 self._store(output)
             else:

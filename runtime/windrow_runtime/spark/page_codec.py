@@ -1,0 +1,242 @@
+"""Pages of keyed state as bytes.
+
+A page is written column by column: keys, the contents of windows, timers. Its bytes are compressed, because Spark moves
+state at some tens of megabytes a second, and a compressor does better than that.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cache
+from struct import Struct
+from typing import Any, Final
+
+from windrow.errors import IncompatibleStateError
+from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, TimerQueue, WindowEntry
+from windrow_runtime.operators.stored_list import SegmentReader, StoredList
+from windrow_runtime.spark.state_codec import Packed, StateCodec
+
+__all__ = ["PageCodec", "compress", "decompress"]
+
+# Any in this module: state is of the user's types.
+
+_LENGTH: Final = Struct("<I")
+_SMALL: Final = 256
+_TAIL_ELEMENTS: Final = 32
+_SEGMENT_BYTES: Final = 4096
+
+
+class PageCodec:
+    """Encodes and decodes pages.
+
+    Args:
+        codec: Encodes columns of values.
+    """
+
+    def __init__(self, codec: StateCodec) -> None:
+        self._codec = codec
+
+    def dump(self, state: OperatorState, write_segment: Callable[[bytes], int]) -> bytes:
+        """A page.
+
+        Args:
+            state: What it holds. Long lists in it become stored lists.
+            write_segment: Stores a segment of a long list, and gives its number.
+        """
+        pack = self._codec.pack
+        places: dict[Hashable, int] = {}
+        for key in (*state.keys, *(key for table in state.tables.values() for key in table)):
+            places.setdefault(key, len(places))
+        for timers in (state.event_timers, state.processing_timers):
+            for key, _, _ in timers:
+                places.setdefault(key, len(places))
+        columns = (
+            "page",
+            pack(list(places)),
+            self._pack_tables(state, places),
+            self._pack_keys(state, write_segment),
+            self._pack_timers(state.event_timers, places),
+            self._pack_timers(state.processing_timers, places),
+        )
+        return compress(self._codec.dumps(columns))
+
+    def _pack_tables(self, state: OperatorState, places: dict[Hashable, int]) -> Packed:
+        tables: list[Packed] = []
+        for start, table in state.tables.items():
+            # Most often every key of the page is in the window, in the same order.
+            members = array("I", map(places.__getitem__, table)).tobytes()
+            tables.append((start, members, self._codec.pack(list(table.values()))))
+        return (state.table_size, *tables)
+
+    def _pack_keys(self, state: OperatorState, write_segment: Callable[[bytes], int]) -> Packed:
+        if not state.keys:
+            return ()
+        pack = self._codec.pack
+        held = list(state.keys.values())
+        windows = [window for key_state in held for window in key_state.windows]
+        entries = [entry for key_state in held for entry in key_state.windows.values()]
+        for entry in entries:
+            entry.contents = self._store_tail(entry.contents, write_segment)
+        contents = [entry.contents for entry in entries]
+        present = [found is not NOTHING for found in contents]
+        for key_state in held:
+            for name, value in key_state.state.items():
+                key_state.state[name] = self._store_tail(value, write_segment)
+        return (
+            pack([key_state.arrivals for key_state in held]),
+            pack([key_state.live for key_state in held]),
+            pack([key_state.state for key_state in held]),
+            array("I", [len(key_state.windows) for key_state in held]).tobytes(),
+            pack(windows),
+            bytes(present),
+            pack([found for found in contents if found is not NOTHING]),
+            pack([entry.born for entry in entries]),
+            pack([entry.trigger_state or None for entry in entries]),
+            pack([entry.window_state or None for entry in entries]),
+        )
+
+    def _store_tail(self, value: Any, write_segment: Callable[[bytes], int]) -> Any:
+        """Moves the elements of a long list into a segment, so that the page stays small."""
+        kind = type(value)
+        if kind is list:
+            tail, segments = value, ()
+        elif kind is StoredList:
+            tail, segments = value.tail, value.segments
+        else:
+            return value
+        if len(tail) < _TAIL_ELEMENTS:
+            return value
+        data = self._codec.dumps(self._codec.pack(tail))
+        if len(data) < _SEGMENT_BYTES:
+            return value
+        number = write_segment(compress(data))
+        return StoredList(_NO_READER, (*segments, number), [])
+
+    def _pack_timers(self, timers: TimerQueue, places: dict[Hashable, int]) -> Packed:
+        if not len(timers):
+            return ()
+        keys, namespaces, times = zip(*timers, strict=True)
+        members = array("I", map(places.__getitem__, keys)).tobytes()
+        return (members, self._codec.pack(namespaces), self._codec.pack(times))
+
+    def load(self, data: bytes, reader: SegmentReader) -> OperatorState:
+        """A page that :meth:`dump` gave.
+
+        Args:
+            data: The page.
+            reader: Reads segments of long lists, when somebody asks for them.
+
+        Raises:
+            IncompatibleStateError: If the bytes are damaged, or name a class that the plan does not know.
+        """
+        columns = self._codec.loads(decompress(data))
+        try:
+            tag, keys, tables, held, events, clocks = columns
+            if tag != "page":
+                raise IncompatibleStateError("stored state is damaged", given=f"a page that begins {tag!r}")
+            unpacked = self._codec.unpack(keys, reader)
+            state = OperatorState()
+            state.table_size, *windows = tables
+            for start, members, contents in windows:
+                owners = map(unpacked.__getitem__, array("I", members))
+                state.tables[start] = dict(zip(owners, self._codec.unpack(contents, reader), strict=True))
+            if held:
+                state.keys = dict(zip(unpacked, self._load_keys(held, reader), strict=False))
+            state.event_timers = self._load_timers(events, unpacked)
+            state.processing_timers = self._load_timers(clocks, unpacked)
+        except (ValueError, TypeError, IndexError, RuntimeError) as error:
+            raise IncompatibleStateError(
+                "stored state is damaged", given=f"{type(error).__name__}: {error}"
+            ) from error
+        return state
+
+    def _load_keys(self, held: Packed, reader: SegmentReader) -> Iterable[KeyState]:
+        def unpack(column: Packed) -> list[Any]:
+            return self._codec.unpack(column, reader)
+
+        arrivals, lives, cells, counts, windows, present, contents, born, triggers, states = held
+        filled = iter(unpack(contents))
+        entries = map(
+            WindowEntry,
+            [next(filled) if there else NOTHING for there in present],
+            unpack(born),
+            unpack(triggers),
+            unpack(states),
+        )
+        pairs = zip(unpack(windows), entries, strict=True)
+        return [
+            KeyState(
+                {window: entry for _, (window, entry) in zip(range(count), pairs, strict=False)},
+                live,
+                arrived,
+                state,
+            )
+            for count, live, arrived, state in zip(
+                array("I", counts), unpack(lives), unpack(arrivals), unpack(cells), strict=True
+            )
+        ]
+
+    def _load_timers(self, packed: Packed, keys: Sequence[Hashable]) -> TimerQueue:
+        if not packed:
+            return TimerQueue()
+        members, namespaces, times = packed
+        owners = map(keys.__getitem__, array("I", members))
+        unpack = self._codec.unpack
+        return TimerQueue(list(zip(owners, unpack(namespaces), unpack(times), strict=True)))
+
+    def load_segment(self, data: bytes, reader: SegmentReader) -> list[Any]:
+        """The elements of a segment."""
+        return self._codec.unpack(self._codec.loads(decompress(data)), reader)
+
+    def dump_shared(self, shared: dict[str, Any]) -> bytes:
+        """What belongs to a step itself."""
+        return self._codec.dumps(self._codec.pack([shared])) if shared else b""
+
+    def load_shared(self, data: bytes) -> dict[str, Any]:
+        """What :meth:`dump_shared` was given."""
+        if not data:
+            return {}
+        (shared,) = self._codec.unpack(self._codec.loads(data))
+        return dict(shared)
+
+
+class _NoReader:
+    def read_segment(self, number: int) -> list[Any]:
+        raise AssertionError("a list that was put away is read through its page")
+
+
+_NO_READER: Final = _NoReader()
+
+
+@cache
+def _zstd() -> Any:  # pyarrow has no types
+    import pyarrow as pa
+
+    return pa.Codec("zstd", compression_level=1)
+
+
+def compress(data: bytes) -> bytes:
+    """The bytes, smaller where that is worth it. Undone by :func:`decompress`."""
+    if len(data) < _SMALL:
+        return _LENGTH.pack(0) + data
+    smaller: bytes = _zstd().compress(data, asbytes=True)
+    return _LENGTH.pack(len(data)) + smaller
+
+
+def decompress(data: bytes) -> bytes:
+    """The bytes that :func:`compress` was given.
+
+    Raises:
+        IncompatibleStateError: If the bytes are damaged.
+    """
+    if len(data) < _LENGTH.size:
+        raise IncompatibleStateError("stored state is cut off", given=f"{len(data)} bytes")
+    (length,) = _LENGTH.unpack_from(data)
+    if not length:
+        return data[_LENGTH.size :]
+    try:
+        plain: bytes = _zstd().decompress(data[_LENGTH.size :], length, asbytes=True)
+    except OSError as error:
+        raise IncompatibleStateError("stored state is damaged", given=str(error)) from error
+    return plain

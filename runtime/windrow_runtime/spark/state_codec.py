@@ -1,0 +1,383 @@
+"""State as bytes: values by their types, column by column; nothing that has to be trusted to be unpickled.
+
+Scalars, containers and records are taken apart into columns of builtins, which pickle carries without naming any
+class. What is left, such as a date, is pickled too, but only values of classes that are known: those of the plan, plain
+records, and value types of the standard library. Reading refuses every other name, so bytes that somebody else has
+written cannot run code. A plan may allow more; see ``Pipeline(..., allow_pickled_state=True)``.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta, timezone
+from enum import Enum
+from itertools import chain, compress
+from typing import Any, ClassVar, Final, TypeAlias
+
+from windrow.errors import IncompatibleStateError, UnsupportedOperationError
+from windrow_runtime.operators.stored_list import SegmentReader, StoredList
+from windrow_runtime.spark.classes import (
+    OWN_MODULES,
+    UserClass,
+    find_by_name,
+    find_registered,
+    pickle_any,
+    registered_name,
+)
+from windrow_runtime.spark.columns import record_fields, splitter
+
+__all__ = ["Packed", "StateCodec"]
+
+# Any throughout this module: state is of the user's types.
+
+Packed: TypeAlias = tuple[Any, ...]
+"""A column: how it is encoded, then what."""
+
+_DAMAGES: Final = (
+    pickle.UnpicklingError,
+    EOFError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    TypeError,
+    OverflowError,
+    MemoryError,
+)
+"""What pickle raises for bytes that are not a pickle."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_SCALARS: Final = frozenset({bool, int, float, str, bytes, type(None)})
+_STANDARD: Final = {
+    "collections": {"Counter", "OrderedDict", "deque", "defaultdict"},
+    "datetime": {"date", "datetime", "time", "timedelta", "timezone"},
+    "decimal": {"Decimal"},
+    "fractions": {"Fraction"},
+    "uuid": {"UUID", "SafeUUID"},
+    "zoneinfo": {"ZoneInfo", "ZoneInfo._unpickle"},
+    "builtins": {
+        "set",
+        "frozenset",
+        "bytearray",
+        "complex",
+        "range",
+        "int",
+        "float",
+        "str",
+        "list",
+        "dict",
+        "tuple",
+    },
+}
+
+
+class StateCodec:
+    """Encodes and decodes columns of state.
+
+    Args:
+        classes: The classes that the plan names. They must be registered in this process.
+        allow_pickled: Whether values of other classes may be pickled, and unpickled.
+    """
+
+    def __init__(self, classes: Iterable[UserClass] = (), *, allow_pickled: bool = False) -> None:
+        self._allow_pickled = allow_pickled
+        self._answers: dict[str, bool] = {}
+        self._names = {_full_name(known.kind) for known in classes}
+
+    # Out
+
+    def pack(self, values: Sequence[Any]) -> Packed:
+        """Values as a column. Undone by :meth:`unpack`.
+
+        Raises:
+            UnsupportedOperationError: For a value of a class that the plan does not name.
+        """
+        kinds = set(map(type, values))
+        if len(kinds) == 1:
+            (kind,) = kinds
+            pack = self._PACKERS.get(kind)
+            if pack is not None:
+                return pack(self, values)
+            if kind in _SCALARS:
+                return ("v", list(values))
+            return self._pack_class(kind, values)
+        if kinds <= _SCALARS:
+            return ("v", list(values))
+        if len(kinds) == 2 and type(None) in kinds:
+            present = [value is not None for value in values]
+            return ("o", bytes(present), self.pack(list(compress(values, present))))
+        return self._pack_objects(values)
+
+    def _pack_floats(self, values: Sequence[Any]) -> Packed:
+        return ("f", array("d", values).tobytes())
+
+    def _pack_ints(self, values: Sequence[Any]) -> Packed:
+        try:
+            return ("i", array("q", values).tobytes())
+        except OverflowError:
+            return ("v", list(values))
+
+    def _pack_tuples(self, values: Sequence[Any]) -> Packed:
+        lengths = set(map(len, values))
+        if len(lengths) == 1:
+            return ("t", len(values), tuple(map(self.pack, zip(*values, strict=True))))
+        return ("T", _lengths(values), self.pack(list(chain.from_iterable(values))))
+
+    def _pack_lists(self, values: Sequence[Any]) -> Packed:
+        return ("l", _lengths(values), self.pack(list(chain.from_iterable(values))))
+
+    def _pack_sets(self, values: Sequence[Any]) -> Packed:
+        return ("s", _lengths(values), self.pack(list(chain.from_iterable(values))))
+
+    def _pack_frozensets(self, values: Sequence[Any]) -> Packed:
+        return ("z", _lengths(values), self.pack(list(chain.from_iterable(values))))
+
+    def _pack_dicts(self, values: Sequence[Any]) -> Packed:
+        keys = self.pack(list(chain.from_iterable(values)))
+        return ("d", _lengths(values), keys, self.pack([held for value in values for held in value.values()]))
+
+    def _pack_stored(self, values: Sequence[Any]) -> Packed:
+        segments = self.pack([value.segments for value in values])
+        return ("S", segments, self.pack([value.tail for value in values]))
+
+    def _pack_datetimes(self, values: Sequence[Any]) -> Packed:
+        if {value.tzinfo for value in values} != {timezone.utc}:
+            return self._pack_objects(values)
+        return ("u", array("q", [(value - _EPOCH) // _MICROSECOND for value in values]).tobytes())
+
+    _PACKERS: ClassVar[dict[type[Any], Callable[[StateCodec, Sequence[Any]], Packed]]] = {
+        float: _pack_floats,
+        int: _pack_ints,
+        tuple: _pack_tuples,
+        list: _pack_lists,
+        set: _pack_sets,
+        frozenset: _pack_frozensets,
+        dict: _pack_dicts,
+        StoredList: _pack_stored,
+        datetime: _pack_datetimes,
+    }
+
+    def _pack_class(self, kind: type[Any], values: Sequence[Any]) -> Packed:
+        name = registered_name(kind) if self._is_known(_full_name(kind)) else None
+        if name is None:
+            return self._pack_objects(values)
+        if issubclass(kind, Enum):
+            return ("e", name, self.pack([value.value for value in values]))
+        split = splitter(kind)
+        if split is None:
+            return self._pack_objects(values)
+        return ("r", name, record_fields(kind), len(values), tuple(map(self.pack, split(list(values)))))
+
+    def _pack_objects(self, values: Sequence[Any]) -> Packed:
+        kinds = list(dict.fromkeys(map(type, values)))
+        if len(kinds) > 1:
+            # A column for each kind, and which kind each value is of.
+            places = {kind: place for place, kind in enumerate(kinds)}
+            chosen = array("H", [places[type(value)] for value in values]).tobytes()
+            return ("m", chosen, tuple(self.pack([v for v in values if type(v) is kind]) for kind in kinds))
+        buffer = io.BytesIO()
+        try:
+            _KnownPickler(buffer, self._check_known).dump(list(values))
+        except _UnknownClassError as error:
+            if self._allow_pickled:
+                return ("P", pickle_any(list(values)))
+            raise UnsupportedOperationError(
+                "the state holds a value of a class that the plan does not name",
+                given=str(error),
+                expected="values of builtin types, records, or classes named in annotations of the plan's functions",
+                hint="annotate the function, or say .returns(Type); for any other class: "
+                "Pipeline(..., allow_pickled_state=True)",
+            ) from None
+        return ("p", buffer.getvalue())
+
+    def _check_known(self, kind: Any) -> None:
+        module = getattr(kind, "__module__", "")
+        name = getattr(kind, "__qualname__", "")
+        if not self._is_known(f"{module}:{name}"):
+            raise _UnknownClassError(f"{module}.{name}")
+
+    def _is_known(self, full_name: str) -> bool:
+        known = self._answers.get(full_name)
+        if known is None:
+            known = self._answers[full_name] = self._find_out(full_name)
+        return known
+
+    def _find_out(self, full_name: str) -> bool:
+        module, _, name = full_name.partition(":")
+        if full_name in self._names or name in _STANDARD.get(module, ()) or module.startswith(OWN_MODULES):
+            return True
+        # Plain data that the plan's functions brought along: to make it runs no code but a generated constructor.
+        kind = find_by_name(full_name)
+        return kind is not None and (issubclass(kind, Enum) or bool(record_fields(kind)))
+
+    # In
+
+    def unpack(self, packed: Packed, reader: SegmentReader | None = None) -> list[Any]:
+        """The values of a column.
+
+        Args:
+            packed: The column.
+            reader: Reads the segments of stored lists.
+
+        Raises:
+            IncompatibleStateError: If the bytes name a class that the plan does not know, or are damaged.
+        """
+        tag = packed[0]
+        if tag == "v":
+            return list(packed[1])
+        if tag in "fi":
+            return array("d" if tag == "f" else "q", packed[1]).tolist()
+        if tag == "u":
+            return [_EPOCH + _MICROSECOND * moment for moment in array("q", packed[1])]
+        if tag == "t":
+            columns = [self.unpack(column, reader) for column in packed[2]]
+            return list(zip(*columns, strict=True)) if columns else [()] * packed[1]
+        if tag in _CUTTERS:
+            return list(map(_CUTTERS[tag], _cut(packed[1], self.unpack(packed[2], reader))))
+        if tag == "d":
+            keys = self.unpack(packed[2], reader)
+            pairs = list(zip(keys, self.unpack(packed[3], reader), strict=True))
+            return list(map(dict, _cut(packed[1], pairs)))
+        if tag == "o":
+            present = iter(self.unpack(packed[2], reader))
+            return [next(present) if filled else None for filled in packed[1]]
+        if tag == "r":
+            return self._unpack_records(packed, reader)
+        if tag == "e":
+            return list(map(find_registered(packed[1]), self.unpack(packed[2], reader)))
+        if tag == "S":
+            assert reader is not None, "stored lists are read with their reader"
+            pieces = zip(self.unpack(packed[1]), self.unpack(packed[2]), strict=True)
+            return [StoredList(reader, segments, tail) for segments, tail in pieces]
+        if tag == "m":
+            columns_of = [iter(self.unpack(column, reader)) for column in packed[2]]
+            return [next(columns_of[place]) for place in array("H", packed[1])]
+        return self._unpack_objects(tag, packed[1])
+
+    def _unpack_records(self, packed: Packed, reader: SegmentReader | None) -> list[Any]:
+        _, name, fields, count, columns = packed
+        if not self._is_known(name):
+            raise _refused(name)
+        kind = find_registered(name)
+        unpacked = [self.unpack(column, reader) for column in columns]
+        now = record_fields(kind)
+        if now == fields:
+            return list(map(kind, *unpacked)) if unpacked else [kind() for _ in range(count)]
+        # The class has changed: by name, and a new field must have a default.
+        kept = {field: column for field, column in zip(fields, unpacked, strict=True) if field in now}
+        names = tuple(kept)
+        if not kept:
+            return [kind() for _ in range(count)]
+        try:
+            return [kind(**dict(zip(names, row, strict=True))) for row in zip(*kept.values(), strict=True)]
+        except TypeError as error:
+            raise IncompatibleStateError(
+                f"stored values of {name} do not fit the class as it is now",
+                given=f"fields {', '.join(fields)}",
+                expected=f"fields {', '.join(now)}; a new one needs a default",
+                hint="give the new field a default, or use a new checkpoint",
+            ) from error
+
+    def _unpack_objects(self, tag: str, data: bytes) -> list[Any]:
+        if tag == "P":
+            if not self._allow_pickled:
+                raise _refused("values that were pickled as a whole")
+            return list(pickle.loads(data))
+        if tag != "p":
+            raise IncompatibleStateError("stored state is damaged", given=f"a column of kind {tag!r}")
+        return list(_KnownUnpickler(io.BytesIO(data), self._is_known).load())
+
+    # Whole values
+
+    def dumps(self, column: Packed) -> bytes:
+        """A column as bytes: builtins alone, so that no class is named."""
+        return pickle.dumps(column, 5)
+
+    def loads(self, data: bytes) -> Packed:
+        """The column that :meth:`dumps` was given.
+
+        Raises:
+            IncompatibleStateError: If the bytes are not a column, or name any class.
+        """
+        try:
+            column = _KnownUnpickler(io.BytesIO(data), _nothing).load()
+        except _DAMAGES as error:
+            raise IncompatibleStateError("stored state is damaged", given=data[:16].hex()) from error
+        if not isinstance(column, tuple) or not column:
+            raise IncompatibleStateError("stored state is damaged", given=type(column).__name__)
+        return column
+
+
+class _UnknownClassError(Exception):
+    """Names a class that the plan does not name."""
+
+
+class _KnownPickler(pickle.Pickler):
+    """Refuses instances of classes that are not known."""
+
+    def __init__(self, file: io.BytesIO, check: Callable[[Any], None]) -> None:
+        super().__init__(file, 5)
+        self._check = check
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Called for everything but builtins."""
+        self._check(obj if isinstance(obj, type) or callable(obj) else type(obj))
+        return NotImplemented
+
+    def persistent_id(self, obj: Any) -> Any:
+        """Gives classes of the plan by the name under which they are registered."""
+        return registered_name(obj) if isinstance(obj, type) else None
+
+
+class _KnownUnpickler(pickle.Unpickler):
+    """Refuses names that are not known."""
+
+    def __init__(self, file: io.BytesIO, is_known: Callable[[str], bool]) -> None:
+        super().__init__(file)
+        self._is_known = is_known
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Called for every name in the bytes."""
+        if not self._is_known(f"{module}:{name}"):
+            raise _refused(f"{module}.{name}")
+        return super().find_class(module, name)
+
+    def persistent_load(self, pid: Any) -> Any:
+        """Called for a class of the plan."""
+        if not isinstance(pid, str) or not self._is_known(pid):
+            raise _refused(str(pid))
+        return find_registered(pid)
+
+
+def _nothing(name: str) -> bool:
+    return False
+
+
+def _refused(name: str) -> IncompatibleStateError:
+    return IncompatibleStateError(
+        "stored state names a class that the plan does not know",
+        given=name,
+        expected="classes that the plan names",
+        hint="use the plan that wrote the checkpoint; if it did not write this, somebody else did",
+    )
+
+
+def _full_name(kind: type[Any]) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _lengths(values: Iterable[Any]) -> bytes:
+    return array("I", map(len, values)).tobytes()
+
+
+def _cut(lengths: bytes, flat: list[Any]) -> Iterable[list[Any]]:
+    position = 0
+    for length in array("I", lengths):
+        yield flat[position : position + length]
+        position += length
+
+
+_CUTTERS: Final[dict[str, Callable[[list[Any]], Any]]] = {"l": list, "T": tuple, "s": set, "z": frozenset}

@@ -1,0 +1,405 @@
+"""The state of one step in one key group, in pages of keys: a batch reads and writes those that it touches.
+
+Keys lie in pages by linear hashing: there are as many pages as the state's size asks for; one at a time is split when
+they grow, or joined to its other half when they shrink. A state that fits into one page lies in the group's own
+record instead, so that a small group costs one read and one write.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from windrow.errors import IncompatibleStateError
+from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.operators.partition import join_states, split_state
+from windrow_runtime.operators.state import OperatorState
+from windrow_runtime.operators.stored_list import StoredList
+from windrow_runtime.spark.page_codec import PageCodec
+from windrow_runtime.spark.payload import KeyedElements
+
+__all__ = ["PageStore", "Share", "StepPages", "StepRecord"]
+
+# Any in this module: state is of the user's types.
+
+_PAGE_BYTES: Final = 16 << 10
+_INLINE_BYTES: Final = 64 << 10
+_SHARE_BYTES: Final = 8 << 20
+_SPLITS_PER_BATCH: Final = 256
+_NO_TIMER: Final = MIN_TIMESTAMP
+
+
+class PageStore(Protocol):
+    """Where the pages of a group are stored, by number."""
+
+    def get(self, number: int) -> bytes | None:
+        """A page; None: there is none."""
+        ...
+
+    def put(self, number: int, data: bytes) -> None:
+        """Store a page."""
+        ...
+
+    def remove(self, number: int) -> None:
+        """Forget a page."""
+        ...
+
+
+def _quads(*values: int) -> array[int]:
+    return array("q", values)
+
+
+@dataclass(slots=True)
+class StepRecord:
+    """What the group's record tells of a step.
+
+    Attributes:
+        slot: Tells its pages from those of other steps.
+        watermark: The watermark under which it was left, in milliseconds.
+        now: The clock under which it was left, in milliseconds.
+        segments: How many segments of long lists it has stored so far, which numbers them.
+        shared: What belongs to the step itself.
+        inline: Its one page, where it has no more.
+        sizes: The size of each page in bytes; 0: it is empty, and not stored.
+        events: The earliest timer of each page in event time; the lowest number: none.
+        clocks: The same in processing time.
+    """
+
+    slot: int
+    watermark: int = MIN_TIMESTAMP
+    now: int = MIN_TIMESTAMP
+    segments: int = 0
+    shared: bytes = b""
+    inline: bytes = b""
+    sizes: array[int] = field(default_factory=lambda: _quads(0))
+    events: array[int] = field(default_factory=lambda: _quads(_NO_TIMER))
+    clocks: array[int] = field(default_factory=lambda: _quads(_NO_TIMER))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing would be lost without it."""
+        return not any(self.sizes) and not self.shared
+
+    @property
+    def earliest_event_timer(self) -> int | None:
+        """The time of the earliest timer in event time; None: there is none."""
+        return min((time for time in self.events if time != _NO_TIMER), default=None)
+
+    @property
+    def earliest_processing_timer(self) -> int | None:
+        """The same in processing time."""
+        return min((time for time in self.clocks if time != _NO_TIMER), default=None)
+
+    def due(self, watermark: int, now: int) -> set[int]:
+        """The pages that have a timer at or before these times."""
+        found = {page for page, time in enumerate(self.events) if _NO_TIMER != time <= watermark}
+        found.update(page for page, time in enumerate(self.clocks) if _NO_TIMER != time <= now)
+        return found
+
+
+@dataclass(slots=True)
+class Share:
+    """Pages that are worked on together, and what comes for their keys.
+
+    Attributes:
+        pages: Their numbers.
+        before: Elements that precede the watermark.
+        after: Elements that follow it.
+    """
+
+    pages: list[int]
+    before: Sequence[KeyedElements]
+    after: Sequence[KeyedElements]
+
+
+class StepPages:
+    """The state of one step in one key group, during a batch.
+
+    Args:
+        record: What the group's record tells of it; it is changed.
+        codec: Encodes pages.
+        store: Where they are.
+        hash_key: Hashes keys alike in every process.
+        groups: How many key groups there are: within one of them, only what a hash holds beside its number tells keys
+            apart.
+    """
+
+    def __init__(
+        self,
+        record: StepRecord,
+        codec: PageCodec,
+        store: PageStore,
+        hash_key: Callable[[Hashable], int],
+        groups: int,
+    ) -> None:
+        self.record = record
+        self._codec = codec
+        self._store = store
+        self._hash_key = hash_key
+        self._groups = groups
+        self._pages: dict[Hashable, int] = {}
+        self._read: dict[int, bytes] = {}
+        self._segments: dict[int, set[int]] = {}
+        self._shared = codec.load_shared(record.shared)
+
+    # Which page a key is in
+
+    def _page_of(self, key: Hashable) -> int:
+        page = self._pages.get(key)
+        if page is None:
+            page = self._pages[key] = self._place(key, len(self.record.sizes))
+        return page
+
+    def _place(self, key: Hashable, count: int) -> int:
+        if count == 1:
+            return 0
+        bits = self._hash_key(key) // self._groups
+        reach = 1 << (count - 1).bit_length()
+        page = bits & (reach - 1)
+        return page if page < count else page - (reach >> 1)
+
+    def shares(
+        self,
+        before: Sequence[KeyedElements],
+        after: Sequence[KeyedElements],
+        watermark: int,
+        now: int,
+    ) -> Iterator[Share]:
+        """What is to be worked on: pages with elements or with timers that are due.
+
+        So many pages at a time that their state fits into memory, however large the whole is.
+        """
+        record = self.record
+        if len(record.sizes) == 1:
+            if before or after or record.due(watermark, now):
+                yield Share([0], before, after)
+            return
+        touched = record.due(watermark, now)
+        for elements in (*before, *after):
+            touched.update(map(self._page_of, set(elements.keys)))
+        pages: list[int] = []
+        size = 0
+        parts: list[list[int]] = []
+        for page in sorted(touched):
+            if pages and size + record.sizes[page] > _SHARE_BYTES:
+                parts.append(pages)
+                pages, size = [], 0
+            pages.append(page)
+            size += record.sizes[page]
+        if not parts:
+            if pages:
+                yield Share(pages, before, after)
+            return
+        for part in (*parts, pages):
+            inside = frozenset(part)
+            yield Share(part, self._only(before, inside), self._only(after, inside))
+
+    def _only(self, chunks: Sequence[KeyedElements], pages: frozenset[int]) -> list[KeyedElements]:
+        found: list[KeyedElements] = []
+        for step, keys, values, timestamps in chunks:
+            chosen = [place for place, key in enumerate(keys) if self._page_of(key) in pages]
+            if chosen:
+                pick = [[column[place] for place in chosen] for column in (keys, values, timestamps)]
+                found.append(KeyedElements(step, *pick))
+        return found
+
+    # Reading and writing
+
+    def load(self, pages: Sequence[int]) -> OperatorState:
+        """The state of some pages."""
+        states: list[OperatorState] = []
+        for page in pages:
+            state = self._load_page(page)
+            for keys in (state.keys, *state.tables.values()):
+                self._pages.update(dict.fromkeys(keys, page))
+            states.append(state)
+        joined = join_states(states)
+        joined.shared = self._shared
+        return joined
+
+    def _load_page(self, page: int) -> OperatorState:
+        data = self._bytes_of(page)
+        self._read[page] = data
+        state = self._codec.load(data, self) if data else OperatorState()
+        self._segments[page] = set(_segments_in(state))
+        return state
+
+    def _bytes_of(self, page: int) -> bytes:
+        record = self.record
+        if not record.sizes[page]:
+            return b""
+        if len(record.sizes) == 1 and record.inline:
+            return record.inline
+        data = self._store.get(self._number(page))
+        if data is None:
+            raise IncompatibleStateError(
+                "a page of the stored state is missing",
+                given=f"page {page} of {len(record.sizes)}",
+                expected=f"{record.sizes[page]} bytes",
+                hint="restore the checkpoint folder as a whole, or begin a new one",
+            )
+        return data
+
+    def save(self, pages: Sequence[int], state: OperatorState) -> None:
+        """Store what is left of pages that were loaded."""
+        record = self.record
+        self._shared = state.shared
+        if len(record.sizes) == len(pages):
+            # All of it is at hand, so it can be laid out anew when it has grown or shrunk.
+            self._save_all(state)
+            return
+        parts = split_state(state, self._page_of)
+        for page in pages:
+            self._save_page(page, parts.get(page))
+
+    def _save_all(self, state: OperatorState) -> None:
+        record = self.record
+        count = len(record.sizes)
+        old_segments = set().union(*self._segments.values()) if self._segments else set()
+        whole = b"" if _holds_nothing(state) else self._codec.dump(state, self._write_segment)
+        # A page more or less would not pay; twice as much does.
+        wanted = max(1, -(-len(whole) // _PAGE_BYTES)) if len(whole) > _INLINE_BYTES else 1
+        if wanted == 1:
+            self._resize(1)
+            record.inline = whole
+            record.sizes[0] = len(whole)
+            record.events[0], record.clocks[0] = _timers_of(state)
+        else:
+            if not (wanted <= 2 * count and count <= 2 * wanted) or count == 1:
+                self._resize(wanted)
+            record.inline = b""
+            parts = split_state(state, self._page_of)
+            for page in range(len(record.sizes)):
+                self._segments[page] = set()
+                self._save_page(page, parts.get(page))
+        self._forget_segments(old_segments - set(_segments_in(state)))
+
+    def _resize(self, count: int) -> None:
+        """Change the number of pages; what they held is at hand."""
+        record = self.record
+        old = len(record.sizes)
+        if old == count:
+            return
+        if old > 1:
+            for page, size in enumerate(record.sizes):
+                if size:
+                    self._store.remove(self._number(page))
+        record.sizes = _quads(*[0] * count)
+        record.events = _quads(*[_NO_TIMER] * count)
+        record.clocks = _quads(*[_NO_TIMER] * count)
+        self._pages.clear()
+        self._read.clear()
+
+    def _save_page(self, page: int, state: OperatorState | None) -> None:
+        record = self.record
+        if state is None or _holds_nothing(state):
+            if record.sizes[page]:
+                self._store.remove(self._number(page))
+            record.sizes[page] = 0
+            record.events[page] = record.clocks[page] = _NO_TIMER
+            self._forget_segments(self._segments.get(page, set()))
+            return
+        data = self._codec.dump(state, self._write_segment)
+        if data != self._read.get(page):
+            self._store.put(self._number(page), data)
+        record.sizes[page] = len(data)
+        record.events[page], record.clocks[page] = _timers_of(state)
+        self._forget_segments(self._segments.get(page, set()) - set(_segments_in(state)))
+
+    def end_batch(self) -> None:
+        """Split or join pages until they are of the right size again, and fill in the record."""
+        record = self.record
+        record.shared = self._codec.dump_shared(self._shared)
+        if len(record.sizes) == 1:
+            return
+        for _ in range(_SPLITS_PER_BATCH):
+            count = len(record.sizes)
+            total = sum(record.sizes)
+            if total > 2 * _PAGE_BYTES * count:
+                self._split_one(count)
+            elif count > 2 and total < _PAGE_BYTES // 4 * count:
+                self._join_one(count)
+            else:
+                return
+
+    def _split_one(self, count: int) -> None:
+        """One page more: its keys are in one that is there."""
+        record = self.record
+        source = count - (1 << (count.bit_length() - 1))
+        state = self._load_page(source)
+        for entries in (record.sizes, record.events, record.clocks):
+            entries.append(0 if entries is record.sizes else _NO_TIMER)
+        self._pages.clear()
+        self._read.clear()
+        parts = split_state(state, self._page_of)
+        for page in (source, count):
+            self._segments[page] = set()
+            self._save_page(page, parts.get(page))
+
+    def _join_one(self, count: int) -> None:
+        """One page less: its keys go to its other half."""
+        record = self.record
+        last = count - 1
+        target = last - (1 << (last.bit_length() - 1))
+        state = join_states([self._load_page(target), self._load_page(last)])
+        if record.sizes[last]:
+            self._store.remove(self._number(last))
+        for entries in (record.sizes, record.events, record.clocks):
+            entries.pop()
+        self._pages.clear()
+        self._read.clear()
+        self._segments.pop(last)
+        self._segments[target] = set()
+        self._save_page(target, state)
+
+    # Segments of long lists
+
+    def read_segment(self, number: int) -> list[Any]:
+        """The elements of a segment of a long list."""
+        data = self._store.get(self._segment_number(number))
+        if data is None:
+            raise IncompatibleStateError(
+                "a part of a stored list is missing",
+                given=f"segment {number}",
+                hint="restore the checkpoint folder as a whole, or begin a new one",
+            )
+        return self._codec.load_segment(data, self)
+
+    def _write_segment(self, data: bytes) -> int:
+        self.record.segments += 1
+        number = self.record.segments
+        self._store.put(self._segment_number(number), data)
+        return number
+
+    def _forget_segments(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self._store.remove(self._segment_number(number))
+
+    def _number(self, page: int) -> int:
+        return self.record.slot << 32 | page
+
+    def _segment_number(self, number: int) -> int:
+        return -(self.record.slot << 48 | number)
+
+
+def _holds_nothing(state: OperatorState) -> bool:
+    return not (state.keys or state.tables or state.event_timers or state.processing_timers)
+
+
+def _timers_of(state: OperatorState) -> tuple[int, int]:
+    event, clock = state.earliest_event_timer(), state.earliest_processing_timer()
+    # A timer at the lowest number, which says that there is none, is due just as well one millisecond later.
+    return tuple(_NO_TIMER if time is None else max(time, _NO_TIMER + 1) for time in (event, clock))  # type: ignore[return-value]
+
+
+def _segments_in(state: OperatorState) -> Iterator[int]:
+    """The segments of long lists that a state refers to."""
+    for key_state in state.keys.values():
+        for entry in key_state.windows.values():
+            if type(entry.contents) is StoredList:
+                yield from entry.contents.segments
+        for value in key_state.state.values():
+            if type(value) is StoredList:
+                yield from value.segments

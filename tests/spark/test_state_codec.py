@@ -1,0 +1,248 @@
+"""State as bytes: what comes back, what is refused, and how a class may change."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import uuid
+from collections import Counter, OrderedDict
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windrow.errors import IncompatibleStateError, UnsupportedOperationError
+from windrow.windows import GlobalWindow, TimeWindow
+from windrow_runtime.operators.stored_list import StoredList
+from windrow_runtime.spark.classes import UserClass, register_classes
+from windrow_runtime.spark.group_state import GroupState
+from windrow_runtime.spark.page_codec import compress, decompress
+from windrow_runtime.spark.state_codec import StateCodec
+from windrow_runtime.spark.step_pages import StepRecord
+
+FINGERPRINT = bytes(range(16))
+
+
+class Point(NamedTuple):
+    x: int
+    y: float | None
+
+
+@dataclass
+class Sum:
+    total: float = 0.0
+    parts: tuple[int, ...] = ()
+
+
+class Color(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Sketch:
+    """Not a record: its constructor takes nothing of what it holds."""
+
+    def __init__(self) -> None:
+        self.counts = {1: 2}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sketch) and other.counts == self.counts
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+
+KNOWN = [UserClass(kind, {}) for kind in (Point, Sum, Color, Sketch)]
+register_classes(KNOWN)
+CODEC = StateCodec(KNOWN)
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
+values = st.recursive(
+    scalars
+    | st.datetimes(timezones=st.just(timezone.utc))
+    | st.datetimes()
+    | st.dates()
+    | st.timedeltas()
+    | st.decimals(allow_nan=False)
+    | st.uuids()
+    | st.sampled_from(Color)
+    | st.builds(Point, st.integers(), st.floats(allow_nan=False) | st.none())
+    | st.builds(Sum, st.floats(allow_nan=False), st.lists(st.integers()).map(tuple))
+    | st.builds(TimeWindow, st.integers(), st.integers())
+    | st.just(GlobalWindow()),
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.dictionaries(st.text(), inner)
+        | st.frozensets(scalars)
+        | st.sets(scalars)
+    ),
+    max_leaves=12,
+)
+
+
+def back(column: list[Any], codec: StateCodec = CODEC) -> list[Any]:
+    return codec.unpack(codec.loads(codec.dumps(codec.pack(column))))
+
+
+def types_of(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value), [types_of(part) for part in value]
+    if isinstance(value, dict):
+        return type(value), [(types_of(key), types_of(part)) for key, part in value.items()]
+    return type(value)
+
+
+@given(st.lists(values))
+def test_values_come_back_with_their_types(column: list[Any]) -> None:
+    found = back(column)
+    assert found == column
+    assert types_of(found) == types_of(column)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        [1, 2**80, True],
+        [Counter(a=2), Counter()],
+        [OrderedDict(b=1, a=2)],
+        [uuid.UUID(int=5), None],
+        [Decimal("1.50")],
+        [date(2026, 1, 1), datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=2)))],
+        [Sketch(), None, Sketch()],
+        [(), ()],
+        [[Sum(1.0, (1, 2))], []],
+        [{"a": [Color.RED]}, {"b": {1: Point(1, None)}}],
+    ],
+)
+def test_more_values_come_back(column: list[Any]) -> None:
+    assert back(column) == column
+    assert types_of(back(column)) == types_of(column)
+
+
+def test_a_stored_list_keeps_its_segments() -> None:
+    class Reader:
+        def read_segment(self, number: int) -> list[Any]:
+            return [number, -number]
+
+    stored = StoredList(Reader(), (4, 7), ["tail"])
+    (found,) = CODEC.unpack(CODEC.loads(CODEC.dumps(CODEC.pack([stored]))), Reader())
+    assert list(found) == [4, -4, 7, -7, "tail"]
+
+
+class Run:
+    """What an attacker would write: unpickling it runs a command."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("exit 3",)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ("p", pickle.dumps([Run()])),
+        ("P", pickle.dumps([Run()])),
+        ("p", pickle.dumps([Point(1, 2.0), os.system])),
+        ("p", pickle.dumps([getattr])),
+        ("r", "os:stat_result", ("st_mode",), 1, (("v", [1]),)),
+        ("e", "subprocess:Popen", ("v", ["true"])),
+        ("?", b""),
+    ],
+)
+def test_bytes_that_name_other_things_are_refused(column: Any) -> None:
+    with pytest.raises(IncompatibleStateError, match=r"names a class that the plan does not know|damaged"):
+        CODEC.unpack(CODEC.loads(pickle.dumps(column)))
+
+
+@pytest.mark.parametrize("data", [b"", b"junk", pickle.dumps(Run()), pickle.dumps([1]), pickle.dumps(Point)])
+def test_bytes_that_are_no_column_are_refused(data: bytes) -> None:
+    with pytest.raises(IncompatibleStateError, match=r"names a class|damaged"):
+        CODEC.loads(data)
+
+
+def test_a_class_that_the_plan_does_not_name_is_refused_when_it_is_stored() -> None:
+    @dataclass
+    class Unknown:
+        value: int
+
+    with pytest.raises(UnsupportedOperationError, match="the plan does not name") as caught:
+        CODEC.pack([Unknown(1)])
+    assert "Unknown" in str(caught.value.given)
+    assert "allow_pickled_state=True" in str(caught.value.hint)
+    allowing = StateCodec(KNOWN, allow_pickled=True)
+    assert back([Unknown(1), 5], allowing) == [Unknown(1), 5]
+    with pytest.raises(IncompatibleStateError, match="does not know"):
+        CODEC.unpack(allowing.pack([Unknown(1)]))
+
+
+def test_a_new_field_with_a_default_is_filled_in() -> None:
+    @dataclass
+    class Old:
+        a: int
+        b: str
+
+    @dataclass
+    class New:
+        a: int
+        extra: float = 1.5
+        b: str = ""
+
+    @dataclass
+    class Needs:
+        a: int
+        b: str
+        more: int
+
+    for kind in (Old, New, Needs):
+        kind.__qualname__ = "Evolving"
+    old = [UserClass(Old, {})]
+    register_classes(old)
+    packed = StateCodec(old).pack([Old(1, "x"), Old(2, "y")])
+    register_classes([UserClass(New, {})])
+    assert StateCodec([UserClass(New, {})]).unpack(packed) == [New(1, b="x"), New(2, b="y")]
+    register_classes([UserClass(Needs, {})])
+    with pytest.raises(IncompatibleStateError, match="do not fit the class as it is now"):
+        StateCodec([UserClass(Needs, {})]).unpack(packed)
+
+
+@given(st.binary(max_size=2000))
+def test_compressed_bytes_come_back(data: bytes) -> None:
+    assert decompress(compress(data)) == data
+
+
+def test_group_state_comes_back() -> None:
+    state = GroupState(-5, 11, 17)
+    for number, name in enumerate(["a.1.window", "ä"]):
+        record = state.record_of(name)
+        assert record.slot == number
+        record.inline = b"x" * 300 * number
+        record.shared = b"shared"
+        record.sizes.append(300)
+        record.events.append(-7)
+        record.clocks.append(9)
+    del state.steps["a.1.window"]
+    assert state.record_of("again").slot == 0
+    assert GroupState.load(state.dump(FINGERPRINT), FINGERPRINT) == state
+    assert GroupState.load(GroupState().dump(FINGERPRINT), FINGERPRINT) == GroupState()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: b"", "was not written by windrow"),
+        (lambda data: b"\x80\x05" + data[2:], "state was not written by windrow"),
+        (lambda data: data[:4] + b"\xff\x00" + data[6:], "unknown format version"),
+        (lambda data: data[:6] + b"other plan of 16" + data[22:], "belongs to another plan"),
+        (lambda data: data[:-1], r"damaged|cut off"),
+        (lambda data: data + b"zz", r"cut off|damaged"),
+    ],
+)
+@pytest.mark.parametrize("size", [3, 3000])
+def test_state_that_is_not_ours_is_refused(change: Any, message: str, size: int) -> None:
+    state = GroupState(1, 9, 2, {"step": StepRecord(0, 0, 0, 3, b"", bytes(size))})
+    with pytest.raises(IncompatibleStateError, match=message):
+        GroupState.load(change(state.dump(FINGERPRINT)), FINGERPRINT)

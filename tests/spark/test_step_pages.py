@@ -1,0 +1,232 @@
+"""Pages of state, without Spark: whatever a batch touches, the whole is what it would be in one piece."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import pytest
+
+from windrow.errors import IncompatibleStateError
+from windrow.windows import TimeWindow
+from windrow_runtime.codecs import stable_hash
+from windrow_runtime.operators.state import KeyState, OperatorState, WindowEntry
+from windrow_runtime.operators.stored_list import StoredList
+from windrow_runtime.spark.page_codec import PageCodec
+from windrow_runtime.spark.payload import KeyedElements
+from windrow_runtime.spark.state_codec import StateCodec
+from windrow_runtime.spark.step_pages import StepPages, StepRecord
+
+CODEC = PageCodec(StateCodec())
+NEVER = -(2**63)
+
+
+class Store:
+    """Pages in memory, with what was asked of it."""
+
+    def __init__(self) -> None:
+        self.pages: dict[int, bytes] = {}
+        self.read: list[int] = []
+        self.written: list[int] = []
+
+    def get(self, number: int) -> bytes | None:
+        self.read.append(number)
+        return self.pages.get(number)
+
+    def put(self, number: int, data: bytes) -> None:
+        self.written.append(number)
+        self.pages[number] = data
+
+    def remove(self, number: int) -> None:
+        del self.pages[number]  # what is not there is not removed
+
+    def start(self) -> None:
+        self.read, self.written = [], []
+
+
+class Group:
+    """One step's state, batch after batch."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+        self.record = StepRecord(3)
+
+    def batch(self, change: Any, keys: Sequence[Hashable], watermark: int = NEVER) -> set[Hashable]:
+        """Runs ``change(state, key)`` for each key; gives the keys whose state was at hand."""
+        self.store.start()
+        pages = StepPages(self.record, CODEC, self.store, stable_hash, 4)
+        elements = [KeyedElements(0, keys, keys, [None] * len(keys))] if keys else []
+        seen: set[Hashable] = set()
+        for share in pages.shares([], elements, watermark, NEVER):
+            state = pages.load(share.pages)
+            for chunk in share.after:
+                for key in chunk.keys:
+                    change(state, key)
+            while (due := state.event_timers.pop_due(watermark)) is not None:
+                change(state, due[1])
+            seen.update(state.keys)
+            for table in state.tables.values():
+                seen.update(table)
+            pages.save(share.pages, state)
+        pages.end_batch()
+        return seen
+
+    def whole(self) -> OperatorState:
+        pages = StepPages(self.record, CODEC, self.store, stable_hash, 4)
+        return pages.load(range(len(self.record.sizes)))
+
+
+def put_row(state: OperatorState, key: Hashable) -> None:
+    state.table_size = 10
+    state.tables.setdefault(0, {})[key] = f"row {key} {random.Random(str(key)).random()}"
+
+
+def remove_row(state: OperatorState, key: Hashable) -> None:
+    del state.tables[0][key]
+    if not state.tables[0]:
+        del state.tables[0]
+
+
+def put_list(state: OperatorState, key: Hashable) -> None:
+    """Adds 20 elements to the only window of a key."""
+    window = TimeWindow(0, 10)
+    held = state.keys.setdefault(key, KeyState())
+    entry = held.windows.setdefault(window, WindowEntry([]))
+    texts = random.Random(f"{key}{held.arrivals}")
+    entry.contents.extend((held.arrivals + n, None, str(texts.random()) * 5) for n in range(20))
+    held.arrivals += 20
+
+
+def test_a_small_state_needs_no_pages() -> None:
+    group = Group()
+    group.batch(put_row, list(range(100)))
+    group.batch(put_row, list(range(50, 120)))
+    assert group.store.pages == {}
+    assert list(group.record.sizes) == [len(group.record.inline)]
+    assert len(group.whole().tables[0]) == 120
+
+
+@pytest.mark.parametrize("per_batch", [100, 3_000, 20_000])
+def test_a_state_grows_and_shrinks_in_pages(per_batch: int) -> None:
+    group = Group()
+    numbers = list(range(20_000))
+    random.Random(1).shuffle(numbers)
+    for start in range(0, len(numbers), per_batch):
+        group.batch(put_row, numbers[start : start + per_batch])
+    count = len(group.record.sizes)
+    assert 10 < count < 100
+    assert group.whole().tables[0].keys() == set(numbers)
+    assert sorted(group.store.pages) == [3 << 32 | page for page in range(count)]
+    sizes = [len(group.store.pages[number]) for number in sorted(group.store.pages)]
+    assert list(group.record.sizes) == sizes
+    assert max(sizes) < 128 << 10
+
+    # A batch that touches three keys reads three pages at most, and writes no others.
+    seen = group.batch(put_row, [7, 8, "new"])
+    assert {7, 8, "new"} <= seen
+    assert len(group.store.read) <= 3
+    assert set(group.store.written) <= set(group.store.read)
+
+    # What is removed leaves nothing behind.
+    for start in range(0, len(numbers), per_batch):
+        group.batch(remove_row, numbers[start : start + per_batch])
+    group.batch(remove_row, ["new"])
+    assert group.store.pages == {}
+    assert group.record.is_empty
+    if per_batch == 100:
+        for _ in range(3):
+            group.batch(put_row, ["a"])
+            group.batch(remove_row, ["a"])
+        assert len(group.record.sizes) <= 2
+
+
+def test_pages_whose_timers_are_due_are_found() -> None:
+    group = Group()
+
+    def set_timer(state: OperatorState, key: Hashable) -> None:
+        assert isinstance(key, int)
+        state.keys.setdefault(key, KeyState(state={"text": str(random.Random(key).random()) * 5}))
+        state.event_timers.register(key, None, key)
+
+    def drop(state: OperatorState, key: Hashable) -> None:
+        del state.keys[key]
+
+    keys: list[Hashable] = list(range(-1000, 4000))
+    group.batch(set_timer, keys)
+    assert len(group.record.sizes) > 4
+    assert group.record.earliest_event_timer == -1000
+    assert group.record.earliest_processing_timer is None
+    group.batch(drop, [], watermark=-990)
+    assert 1 <= len(group.store.read) <= 11
+    assert set(group.whole().keys) == set(range(-989, 4000))
+    assert group.record.earliest_event_timer == -989
+    group.batch(drop, [], watermark=-989)
+    assert len(group.store.read) == 1
+    group.batch(drop, [], watermark=5000)
+    assert group.store.pages == {}
+    assert group.record.is_empty
+
+
+def test_a_long_list_is_not_written_again() -> None:
+    group = Group()
+    for _ in range(50):
+        group.batch(put_list, ["key"])
+    # Older elements lie in segments: a batch writes its own, and reads none.
+    segments = [number for number in group.store.pages if number < 0]
+    assert 3 < len(segments) < 40
+    contents = [number for number in segments if number in group.store.read]
+    assert contents == []
+    (entry,) = group.whole().keys["key"].windows.values()
+    assert type(entry.contents) is StoredList
+    assert [arrival for arrival, _, _ in entry.contents] == list(range(1000))
+
+    def clear(state: OperatorState, key: Hashable) -> None:
+        del state.keys[key]
+
+    group.batch(clear, ["key"])
+    assert group.store.pages == {}
+
+
+def test_lists_move_with_their_keys_when_pages_split() -> None:
+    group = Group()
+    keys: list[Hashable] = [f"key {number}" for number in range(700)]
+    for _ in range(5):
+        group.batch(put_list, keys)
+        group.batch(put_list, keys[:3])
+    assert len(group.record.sizes) > 1
+    whole = group.whole()
+    for place, key in enumerate(keys):
+        (entry,) = whole.keys[key].windows.values()
+        assert [arrival for arrival, _, _ in entry.contents] == list(range(200 if place < 3 else 100))
+
+    def clear(state: OperatorState, key: Hashable) -> None:
+        del state.keys[key]
+
+    group.batch(clear, keys)
+    assert group.store.pages == {}
+
+
+def test_any_batches_give_what_one_piece_gives() -> None:
+    chance = random.Random(7)
+    group = Group()
+    model: set[Hashable] = set()
+    for _ in range(120):
+        added: list[Hashable] = [chance.randrange(3000) for _ in range(chance.choice([1, 30, 600]))]
+        group.batch(put_row, added)
+        model.update(added)
+        removed = chance.sample(sorted(model, key=str), chance.randrange(len(model)))
+        group.batch(remove_row, removed)
+        model.difference_update(removed)
+        assert group.whole().tables.get(0, {}).keys() == model
+        stored = {page for page, size in enumerate(group.record.sizes) if size}
+        expected = set() if len(group.record.sizes) == 1 else {3 << 32 | page for page in stored}
+        assert set(group.store.pages) == expected
+
+
+def test_a_missing_page_is_told() -> None:
+    group = Group()
+    group.batch(put_row, list(range(20_000)))
+    group.store.pages.clear()
+    with pytest.raises(IncompatibleStateError, match="a page of the stored state is missing"):
+        group.batch(put_row, [1])
