@@ -30,8 +30,8 @@ class TimeWindow(NamedTuple):
     end: int
 
     def max_timestamp(self) -> int:
-        """``end - 1``: the last millisecond inside the window."""
-        return self.end - 1
+        """``end - 1``: the last millisecond inside the window. No timestamp lies behind the highest one."""
+        return min(self.end - 1, MAX_TIMESTAMP)
 
     def intersects(self, other: TimeWindow) -> bool:
         """Whether the windows overlap or touch. Windows that touch merge, as in Flink's ``TimeWindow.intersects``."""

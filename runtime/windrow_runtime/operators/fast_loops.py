@@ -82,7 +82,7 @@ class _TableOperator(WindowOperator):
     def _add(
         self, key: Hashable, key_state: KeyState, window: Any, value: Any, timestamp: int | None, stamp: int
     ) -> None:
-        if window.end - 1 <= self.current_watermark or window in key_state.windows:
+        if window.max_timestamp() <= self.current_watermark or window in key_state.windows:
             # A window that fired and is kept for late elements, or one from a snapshot of the general operator.
             super()._add(key, key_state, window, value, timestamp, stamp)
             return
@@ -95,7 +95,8 @@ class _TableOperator(WindowOperator):
         self.current_watermark = watermark = max(watermark, self.current_watermark)
         tables = self.state.tables
         reach = self._size - 1
-        for start in sorted(start for start in tables if start + reach <= watermark):
+        # A window beyond the end of time ends with it.
+        for start in sorted(start for start in tables if min(start + reach, MAX_TIMESTAMP) <= watermark):
             # Cleanup timers of windows that fired before come in between, in order of time.
             self.fire_event_timers(start + reach)
             self._fire_table(TimeWindow(start, start + self._size), tables.pop(start))
@@ -106,7 +107,7 @@ class _TableOperator(WindowOperator):
         try:
             if self.process is None and not self.lateness:
                 collect = self.output.collect
-                timestamp = window.end - 1
+                timestamp = window.max_timestamp()
                 result = self._aggregate.get_result if self._aggregate is not None else None
                 for key, contents in table.items():  # noqa: B007  the error names the key
                     collect(contents if result is None else result(contents), timestamp)
@@ -134,11 +135,10 @@ class _TableOperator(WindowOperator):
         yield from super().pending_event_timers()
         for start, table in self.state.tables.items():
             window = TimeWindow(start, start + self._size)
-            times = {window.end - 1, self.cleanup_time(window)}
+            last = window.max_timestamp()
+            times = {last, self.cleanup_time(window)}
             for key in table:
-                yield from (
-                    (key, window, time) for time in times if time < MAX_TIMESTAMP or time == window.end - 1
-                )
+                yield from ((key, window, time) for time in times if time < MAX_TIMESTAMP or time == last)
 
     def open_windows(self) -> Iterator[tuple[Hashable, Any]]:
         yield from super().open_windows()
@@ -273,7 +273,7 @@ class SessionLoopOperator(WindowOperator):
                     self.process_element(key, value, timestamp)
                     continue
                 (session,) = key_state.live
-                if not session.start <= timestamp <= session.end or session.end - 1 <= watermark:
+                if not session.start <= timestamp <= session.end or session.max_timestamp() <= watermark:
                     self.process_element(key, value, timestamp)
                     continue
                 end = timestamp + (fixed_gap if fixed_gap is not None else assigner.gap_of(value))
@@ -298,10 +298,11 @@ class SessionLoopOperator(WindowOperator):
         key_state.windows[longer] = entry
         key_state.live[0] = longer
         timers = self.state.event_timers
-        timers.delete(key, session, session.end - 1)
-        timers.register(key, longer, end - 1)
+        was, last = session.max_timestamp(), longer.max_timestamp()
+        timers.delete(key, session, was)
+        timers.register(key, longer, last)
         lateness = self.lateness
         if lateness:
-            timers.delete(key, session, session.end - 1 + lateness)
-            if end - 1 + lateness < MAX_TIMESTAMP:
-                timers.register(key, longer, end - 1 + lateness)
+            timers.delete(key, session, was + lateness)
+            if last + lateness < MAX_TIMESTAMP:
+                timers.register(key, longer, last + lateness)

@@ -108,7 +108,7 @@ class WindowOperator(KeyedOperator):
             window = TimeWindow(start, start + state.table_size)
             for key, contents in state.tables[start].items():
                 self.open_entry(key, window, contents)
-                state.event_timers.register(key, window, window.end - 1)
+                state.event_timers.register(key, window, window.max_timestamp())
         state.tables = {}
 
     def open_entry(self, key: Hashable, window: TimeWindow, contents: Any) -> None:

@@ -22,7 +22,7 @@ from windrow_runtime.spark.batch_time import NO_TIME, BatchTime, BatchTimes
 from windrow_runtime.spark.event_clock import encode_timer
 from windrow_runtime.spark.group_state import GroupState
 from windrow_runtime.spark.level import KeyedStep, Level
-from windrow_runtime.spark.packer import Packer
+from windrow_runtime.spark.packer import Packer, ToStep
 from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.payload import KeyedElements, Phase, pack_elements, sequence_number, unpack_keyed
 from windrow_runtime.spark.rows import COUNTERS, REPORTS, PackedRow
@@ -242,6 +242,8 @@ class GroupTask:
         for packer in self._packers:
             packer.start(origin, self._level.groups.service_label_of(label))
         early, late = (_by_step(payloads) for payloads in (before, after))
+        for found, packer in zip((early, late), self._packers, strict=True):
+            yield from self._pass_on(found, packer)
         for number, runner in self._runners.items():
             elements = early.get(number, []), late.get(number, [])
             step = runner.step.step_id
@@ -258,6 +260,13 @@ class GroupTask:
             yield from packer.flush()
         yield from self._notes(origin, label)
         yield self._update(group, times, spark_now)
+
+    def _pass_on(self, found: dict[int, list[KeyedElements]], packer: Packer) -> Iterator[PackedRow]:
+        """Hands on what is for deeper levels, in the phase in which it came."""
+        for number in [number for number in found if number not in self._runners]:
+            for elements in found.pop(number):
+                packer.add(ToStep(number, elements.keys), elements.values, elements.timestamps)
+                yield from packer.full()
 
     def _notes(self, origin: int, label: int) -> Iterator[PackedRow]:
         """What was counted and reported."""

@@ -247,7 +247,7 @@ class StateCodec:
         if tag == "r":
             return self._unpack_records(packed, reader)
         if tag == "e":
-            return list(map(find_registered(packed[1]), self.unpack(packed[2], reader)))
+            return list(map(self._class_of(packed[1]), self.unpack(packed[2], reader)))
         if tag == "S":
             assert reader is not None, "stored lists are read with their reader"
             pieces = zip(self.unpack(packed[1]), self.unpack(packed[2]), strict=True)
@@ -257,11 +257,14 @@ class StateCodec:
             return [next(columns_of[place]) for place in array("H", packed[1])]
         return self._unpack_objects(tag, packed[1])
 
-    def _unpack_records(self, packed: Packed, reader: SegmentReader | None) -> list[Any]:
-        _, name, fields, count, columns = packed
+    def _class_of(self, name: str) -> type[Any]:
         if not self._is_known(name):
             raise _refused(name)
-        kind = find_registered(name)
+        return find_registered(name)
+
+    def _unpack_records(self, packed: Packed, reader: SegmentReader | None) -> list[Any]:
+        _, name, fields, count, columns = packed
+        kind = self._class_of(name)
         unpacked = [self.unpack(column, reader) for column in columns]
         now = record_fields(kind)
         if now == fields:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from windrow.errors import IncompatibleStateError
-from windrow.time import MIN_TIMESTAMP
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.operators.partition import join_states, split_state
 from windrow_runtime.operators.state import OperatorState
 from windrow_runtime.operators.stored_list import StoredList
@@ -390,8 +390,13 @@ def _holds_nothing(state: OperatorState) -> bool:
 
 def _timers_of(state: OperatorState) -> tuple[int, int]:
     event, clock = state.earliest_event_timer(), state.earliest_processing_timer()
-    # A timer at the lowest number, which says that there is none, is due just as well one millisecond later.
-    return tuple(_NO_TIMER if time is None else max(time, _NO_TIMER + 1) for time in (event, clock))  # type: ignore[return-value]
+    return _stored(event), _stored(clock)
+
+
+def _stored(timer: int | None) -> int:
+    # The lowest number says that there is none; a timer there is due just as well one millisecond later. One beyond
+    # the end of time is never due, and does no harm when its page is looked at then.
+    return _NO_TIMER if timer is None else min(max(timer, _NO_TIMER + 1), MAX_TIMESTAMP)
 
 
 def _segments_in(state: OperatorState) -> Iterator[int]:
