@@ -76,6 +76,11 @@ class Checkpoint:
         numbers = [int(file.name) for file in offsets.glob("*") if file.name.isdigit()]
         return max(numbers, default=-1)
 
+    @property
+    def results_folder(self) -> Path:
+        """Where a Spark Connect server leaves what a run collected and counted."""
+        return self.path / "results"
+
     def folder_of(self, step: Step) -> Path:
         """Where elements of a source are kept that Spark cannot read again from elsewhere."""
         return self.path / "sources" / str(step.index)

@@ -33,8 +33,10 @@ from windrow_runtime.spark.kafka import check_connector
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.lowering import Lowered, lower
 from windrow_runtime.spark.readers import is_bounded
-from windrow_runtime.spark.session import configure, local_session
-from windrow_runtime.spark.writers import BatchWriter, unpacked
+from windrow_runtime.spark.results import MemoryResults, Results, SpooledResults
+from windrow_runtime.spark.session import configure, is_connect, local_session
+from windrow_runtime.spark.shipping import detached, without_ends
+from windrow_runtime.spark.writers import BatchWriter, ConnectWriter, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -185,7 +187,8 @@ class SparkRunner:
         if lowered.clock is not None:
             for step in lowered.topology.sinks:
                 _check_sink_of_own_clock(step)
-        return unpacked(lowered, lowered.frame, *lowered.sinks)
+        ((number, step),) = lowered.sinks.items()
+        return unpacked(lowered.frame, number, step, lowered.classes)
 
     @contextmanager
     def _folder(self) -> Iterator[Checkpoint]:
@@ -209,9 +212,9 @@ class SparkRunner:
         if lowered.clock is not None:
             for step in topology.sinks:
                 _check_sink_of_own_clock(step)
-            keeper = ClockKeeper(lowered.clock, topology, self._clock)
+            keeper = ClockKeeper(lowered.clock, Topology(without_ends(topology.steps)), self._clock)
             keeper.begin()
-        return _Query(pipeline, checkpoint, lowered, outputs, keeper)
+        return _Query(pipeline, checkpoint, lowered, outputs, keeper, on_server=is_connect(self._spark))
 
     def _lower(self, pipeline: Pipeline, checkpoint: Checkpoint) -> Lowered:
         configure(self._spark)
@@ -233,13 +236,24 @@ class _Query:
         lowered: Lowered,
         outputs: dict[str, Output],
         keeper: ClockKeeper | None,
+        *,
+        on_server: bool,
     ) -> None:
         self.pipeline = pipeline
         self.topology = lowered.topology
         self.by_clock = lowered.by_clock
         self._checkpoint = checkpoint
         self._lowered = lowered
-        self._batches = BatchWriter(lowered, outputs, keeper)
+        self._results: Results = MemoryResults()
+        self._write: Callable[[DataFrame, int], None]
+        if on_server:
+            spooled = self._results = SpooledResults(checkpoint.results_folder)
+            spooled.clear()
+            sinks = {number: detached(step) for number, step in lowered.sinks.items()}
+            self._write = ConnectWriter(sinks, lowered.classes, spooled, checkpoint.query_id(), keeper)
+        else:
+            batches = BatchWriter(lowered.sinks, lowered.classes, self._results, outputs, keeper)
+            self._write = self._written_here(batches)
         self._failure: WindrowError | None = None
 
     # Any: a user's WriterSink may give any configured DataStreamWriter.
@@ -247,7 +261,9 @@ class _Query:
         for number, step in self._lowered.sinks.items():
             assert isinstance(step.node, SinkNode)
             if isinstance(step.node.sink, WriterSink):
-                writer = step.node.sink.configure(unpacked(self._lowered, self._lowered.frame, number))
+                writer = step.node.sink.configure(
+                    unpacked(self._lowered.frame, number, step, self._lowered.classes)
+                )
                 break
         else:
             writer = self._lowered.frame.writeStream.foreachBatch(self._write)
@@ -255,14 +271,16 @@ class _Query:
             "checkpointLocation", self._checkpoint.spark_folder
         )
 
-    # Any: a DataFrame; named so that Spark finds a function of two arguments.
-    def _write(self, frame: Any, batch: int) -> None:
-        try:
-            self._batches(frame, batch)
-        except WindrowError as error:
-            # Spark turns what is raised here into an exception of its own.
-            self._failure = error
-            raise
+    def _written_here(self, batches: BatchWriter) -> Callable[[DataFrame, int], None]:
+        def write(frame: DataFrame, batch: int) -> None:
+            try:
+                batches(frame, batch)
+            except WindrowError as error:
+                # Spark turns what is raised here into an exception of its own.
+                self._failure = error
+                raise
+
+        return write
 
     def run_available(self) -> None:
         """Run over what is there, and wait for the end."""
@@ -352,7 +370,12 @@ class _Query:
 
     def result(self) -> PipelineResult:
         """What was collected and counted so far."""
-        return PipelineResult(self.pipeline, self._batches.counters(), self._batches.collected())
+        collected = {
+            id(step.node.sink): self._results.collected(number)
+            for number, step in self._lowered.sinks.items()
+            if isinstance(step.node, SinkNode) and isinstance(step.node.sink, CollectSink)
+        }
+        return PipelineResult(self.pipeline, self._results.counters(), collected)
 
 
 class RunningPipeline:

@@ -15,7 +15,7 @@ from windrow.errors import UnsupportedOperationError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["configure", "local_session"]
+__all__ = ["configure", "is_connect", "local_session"]
 
 _SETTINGS = {
     # The only provider that stateful processing works with.
@@ -71,6 +71,12 @@ def local_session(partitions: int) -> SparkSession:
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is that of a Spark Connect server: what it calls back runs in a process of the server."""
+    # By name: the module needs packages that a classic session does not.
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def _own_paths() -> list[str]:

@@ -27,7 +27,7 @@ from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow_runtime.spark.classes import UserClass
 
-__all__ = ["known_classes", "without_ends"]
+__all__ = ["detached", "known_classes", "without_ends"]
 
 # Any in this module: steps of all types.
 
@@ -68,6 +68,14 @@ def without_ends(steps: Sequence[Step]) -> list[Step]:
         made[id(node)] = copy
         shipped.append(replace(step, node=copy))
     return shipped
+
+
+def detached(step: Step) -> Step:
+    """A sink without the steps in front of it, for a process that writes it and runs none of them."""
+    node = step.node
+    assert isinstance(node, SinkNode)
+    before = SourceNode(source=_NoSource(), name=None, element_type=node.input.element_type, location=None)
+    return replace(step, node=replace(node, input=before))
 
 
 def _relinked(node: Node, made: dict[int, Node]) -> Node:

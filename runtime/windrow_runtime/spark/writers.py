@@ -17,21 +17,20 @@ from windrow_runtime.codecs.arrow import encode_batch
 from windrow_runtime.codecs.json_encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
-from windrow_runtime.outputs import Output
+from windrow_runtime.outputs import Output, open_outputs
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
 from windrow_runtime.spark.paths import as_spark_path
 from windrow_runtime.spark.payload import unpack_elements
+from windrow_runtime.spark.results import Results
 from windrow_runtime.spark.rows import COUNTERS, END, FIRST_SINK, REPORTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from windrow_runtime.spark.lowering import Lowered
-
-__all__ = ["BatchWriter", "unpacked"]
+__all__ = ["BatchWriter", "ConnectWriter", "unpacked"]
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -84,12 +83,11 @@ class _JsonLines:
                     yield pa.record_batch([pa.array(lines, pa.string())], names=["value"])
 
 
-def unpacked(lowered: Lowered, frame: DataFrame, number: int) -> DataFrame:
+def unpacked(frame: DataFrame, number: int, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
     """The elements of one sink as typed columns."""
-    step = lowered.sinks[number]
     kind = record_type(step.node.element_type)
     rows = frame.where(f"sink = {number}").select("payload")
-    return rows.mapInArrow(_Unpack(kind, step.where, lowered.classes), spark_schema(kind))
+    return rows.mapInArrow(_Unpack(kind, step.where, classes), spark_schema(kind))
 
 
 class BatchWriter:
@@ -98,29 +96,34 @@ class BatchWriter:
     Each sink is idempotent by the number of the batch: one that is run again replaces what it wrote before.
 
     Args:
-        lowered: The query.
+        sinks: The sink of each number.
+        classes: The user's classes that may occur in elements.
+        results: Keeps what is collected and counted.
         outputs: What writes for sinks that have an output, by the ids of their steps.
         keeper: Tells the time of the next batch, where windrow keeps it.
     """
 
     def __init__(
-        self, lowered: Lowered, outputs: Mapping[str, Output], keeper: ClockKeeper | None = None
+        self,
+        sinks: Mapping[int, Step],
+        classes: tuple[UserClass, ...],
+        results: Results,
+        outputs: Mapping[str, Output],
+        keeper: ClockKeeper | None = None,
     ) -> None:
-        self._lowered = lowered
+        self._sinks = dict(sinks)
+        self._classes = classes
+        self._results = results
         self._outputs = outputs
         self._keeper = keeper
         # What workers write; the other sinks are written by the driver.
         self._on_workers = {
-            number: step
-            for number, step in lowered.sinks.items()
-            if isinstance(_sink(step), (FileSink, KafkaSink))
+            number: step for number, step in sinks.items() if isinstance(_sink(step), (FileSink, KafkaSink))
         }
-        self._collected: defaultdict[int, dict[int, list[Any]]] = defaultdict(dict)
-        self._counted: dict[int, Counter[tuple[str, str]]] = {}
-        register_classes(lowered.classes)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch."""
+        register_classes(self._classes)
         if not self._on_workers:
             self._write_driver_sinks(frame, batch)
             return
@@ -133,7 +136,7 @@ class BatchWriter:
                     self._write_files(kept, batch, number, step, number in present)
                 elif number in present:
                     payloads = kept.where(f"sink = {number}").select("payload")
-                    write_kafka(kafka_rows(payloads, step, self._lowered.classes), step)
+                    write_kafka(kafka_rows(payloads, step, self._classes), step)
         finally:
             kept.unpersist()
 
@@ -152,7 +155,7 @@ class BatchWriter:
             else f.lit(True)
         )
         rows = frame.select("sink", "number", f.when(on_driver, f.col("payload")).alias("payload")).collect()
-        taken: defaultdict[int, list[Any]] = defaultdict(list)
+        taken: defaultdict[int, list[bytes]] = defaultdict(list)
         present: set[int] = set()
         counted: Counter[tuple[str, str]] = Counter()
         reports: list[Report] = []
@@ -169,26 +172,27 @@ class BatchWriter:
             elif sink == END:
                 ended = True
             elif sink >= FIRST_SINK:
-                taken[sink].extend(unpack_elements(row["payload"]).values)
-        # A pipeline that runs for weeks has few batches with something to count.
-        self._counted.pop(batch, None)
-        if counted:
-            self._counted[batch] = counted
-        for number, step in self._lowered.sinks.items():
-            if number not in self._on_workers:
-                self._write_values(step, batch, number, taken[number])
+                taken[sink].append(bytes(row["payload"]))
+        collected = {
+            number: taken[number]
+            for number, step in self._sinks.items()
+            if isinstance(_sink(step), CollectSink)
+        }
+        self._results.put(batch, collected, counted)
+        for number, step in self._sinks.items():
+            if number not in self._on_workers and number not in collected:
+                values = [value for payload in taken[number] for value in unpack_elements(payload).values]
+                self._write_values(step, batch, values)
         if self._keeper is not None:
             self._keeper.end_batch(batch, reports, ended=ended)
         return present
 
-    def _write_values(self, step: Step, batch: int, number: int, values: list[Any]) -> None:
+    def _write_values(self, step: Step, batch: int, values: list[Any]) -> None:
         sink = _sink(step)
         output = self._outputs.get(step.id)
         if output is not None:
             if values:
                 output.write(batch, values)
-        elif isinstance(sink, CollectSink):
-            self._collected[number][batch] = values
         elif isinstance(sink, ConsoleSink):
             for value in values:
                 print(f"{sink.prefix}{value}")
@@ -227,33 +231,55 @@ class BatchWriter:
         if isinstance(sink, JsonFileSink) and kind.root.kind is not Kind.RECORD:
             # Spark's own writer makes an object of everything; a tuple is an array, and a number is a number.
             rows = frame.where(f"sink = {number}").select("payload")
-            lines = rows.mapInArrow(_JsonLines(kind, step.where, self._lowered.classes), "value string")
+            lines = rows.mapInArrow(_JsonLines(kind, step.where, self._classes), "value string")
             lines.write.mode("overwrite").text(path)
             return
-        writer = unpacked(self._lowered, frame, number).write.mode("overwrite")
+        writer = unpacked(frame, number, step, self._classes).write.mode("overwrite")
         if isinstance(sink, JsonFileSink):
             # Spark's default cuts timestamps to milliseconds.
             writer.option("ignoreNullFields", "false").option("timestampFormat", _TIMESTAMP).json(path)
         else:
             writer.parquet(path)
 
-    def collected(self) -> dict[int, list[Any]]:
-        """What collect sinks have taken, by the identity of the sink."""
-        return {
-            id(_sink(step)): [
-                value for _, values in sorted(self._collected[number].items()) for value in values
-            ]
-            for number, step in self._lowered.sinks.items()
-            if isinstance(_sink(step), CollectSink)
-        }
 
-    def counters(self) -> dict[str, dict[str, int]]:
-        """The totals of all counters, by step and name."""
-        totals: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        for counted in self._counted.values():
-            for (step, name), count in counted.items():
-                totals[step][name] = totals[step].get(name, 0) + count
-        return dict(totals)
+class ConnectWriter:
+    """Writes batches in a process of a Spark Connect server, to which it is sent.
+
+    The outputs of sinks hold connections, so they are opened there.
+
+    Args:
+        sinks: The sink of each number, without the steps in front of it.
+        classes: The user's classes that may occur in elements.
+        results: Keeps what is collected and counted where the runner finds it.
+        query: The identity of the query.
+        keeper: Tells the time of the next batch, where windrow keeps it.
+    """
+
+    def __init__(
+        self,
+        sinks: Mapping[int, Step],
+        classes: tuple[UserClass, ...],
+        results: Results,
+        query: str,
+        keeper: ClockKeeper | None,
+    ) -> None:
+        self._parts = (dict(sinks), classes, results, query, keeper)
+        self._batches: BatchWriter | None = None
+
+    def __getstate__(self) -> Any:
+        return self._parts
+
+    def __setstate__(self, parts: Any) -> None:
+        self.__init__(*parts)  # type: ignore[misc]  # unpickling begins the object anew
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Write one batch; what it raises gets back to the user's process as text."""
+        with failures_marked():
+            if self._batches is None:
+                sinks, classes, results, query, keeper = self._parts
+                outputs = open_outputs(list(sinks.values()), query)
+                self._batches = BatchWriter(sinks, classes, results, outputs, keeper)
+            self._batches(frame, batch)
 
 
 def _sink(step: Step) -> Sink[Any]:
