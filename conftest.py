@@ -29,12 +29,19 @@ ROOT = Path(__file__).parent
 USES_SPARK = re.compile(r"\bpyspark\b|\bwindrow_runtime\.spark\b|\bSparkRunner\b")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--connect", action="store_true", help="run what needs Spark over a Spark Connect server"
+    )
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     """The one Spark session of the test run: embedded, two cores, nothing left behind."""
     from tests.spark.session import embedded_session
 
-    with embedded_session(tmp_path_factory.mktemp("warehouse")) as session:
+    connect = bool(pytestconfig.getoption("--connect"))
+    with embedded_session(tmp_path_factory.mktemp("warehouse"), connect=connect) as session:
         yield session
 
 
@@ -48,6 +55,8 @@ def spark_if_marked(request: pytest.FixtureRequest) -> None:
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if item.config.getoption("--connect") and (marker := item.get_closest_marker("classic")) is not None:
+            item.add_marker(pytest.mark.skip(reason=marker.kwargs["reason"]))
         if "spark" in getattr(item, "fixturenames", ()) or USES_SPARK.search(_example_code(item)):
             item.add_marker(pytest.mark.spark)
 

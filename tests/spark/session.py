@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,21 +21,26 @@ _ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
-def embedded_session(warehouse: Path) -> Iterator[SparkSession]:
+def embedded_session(warehouse: Path, *, connect: bool = False) -> Iterator[SparkSession]:
     """Start a session, and stop it at the end.
 
     Args:
         warehouse: An empty folder for Spark's own use.
+        connect: Whether it is the session of a Spark Connect server, which is started and stopped with it.
     """
     from pyspark.sql import SparkSession
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         # Spark starts its workers with the `python3` of PATH unless it is told otherwise.
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         # Functions of test modules are pickled by name, so workers must be able to import `tests`.
         patch.setenv("PYTHONPATH", str(_ROOT), prepend=os.pathsep)
+        builder = SparkSession.builder
+        if connect:
+            # The server has the settings of its start, and warns of each when it is told them again.
+            warnings.filterwarnings("ignore", "Failed to set", UserWarning)
         session = (
-            SparkSession.builder.master("local[2]")
+            (builder.remote("local[2]") if connect else builder.master("local[2]"))
             .appName("windrow tests")
             .config("spark.driver.memory", "2g")
             .config("spark.driver.host", "127.0.0.1")
@@ -50,6 +56,7 @@ def embedded_session(warehouse: Path) -> Iterator[SparkSession]:
             .config("spark.sql.warehouse.dir", str(warehouse))
             .getOrCreate()
         )
-        session.sparkContext.setLogLevel("ERROR")
+        if not connect:
+            session.sparkContext.setLogLevel("ERROR")
         yield session
         session.stop()

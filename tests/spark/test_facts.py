@@ -15,6 +15,8 @@ from windrow_runtime.spark.key_groups import KeyGroups, murmur3_int, spark_parti
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.classic(reason="the probe notes what it sees in this process")
+
 FAR = 4_600_000_000_000_000  # the year 147,738
 
 

@@ -40,6 +40,7 @@ class Recorder:
     """Stands for Spark's session, its stream reader, and the DataFrame that it loads; or for a writer."""
 
     version = "4.1.0"
+    columns = ("value",)
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.calls: list[Any] = []

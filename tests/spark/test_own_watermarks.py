@@ -138,6 +138,7 @@ def ticking(start: int, step: int) -> Iterator[int]:
         start += step
 
 
+@pytest.mark.classic(reason="a clock over a generator cannot be sent to the server")
 def test_a_clock_of_ones_own_and_idleness(spark: SparkSession) -> None:
     # clock    1000   1100   1200   1300 ...
     # fast     x      x      x      x

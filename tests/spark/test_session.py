@@ -40,6 +40,7 @@ print(SparkRunner().run(Pipeline("beside", added.sink_to(sums))).collected(sums)
 """
 
 
+@pytest.mark.classic(reason="a session of a server has no context")
 def test_a_session_is_found_from_another_thread_and_left_as_it_is(spark: SparkSession) -> None:
     with ThreadPoolExecutor(1) as thread:
         found = thread.submit(local_session, 7).result()
@@ -48,6 +49,7 @@ def test_a_session_is_found_from_another_thread_and_left_as_it_is(spark: SparkSe
 
 
 @pytest.mark.spark
+@pytest.mark.classic(reason="starts a session of its own")
 def test_workers_find_a_module_beside_the_main_program(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.mkdir()

@@ -8,6 +8,7 @@ and the workers read it when the next one begins. A batch that is run again find
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,9 +16,11 @@ from typing import Any, Final
 
 from windrow.errors import IncompatibleStateError
 
-__all__ = ["BatchClock", "ClockFiles", "current_batch"]
+__all__ = ["BatchClock", "ClockFiles", "batch_tag", "current_batch"]
 
 _BATCH_PROPERTY: Final = "streaming.sql.batchId"
+_TAGS_PROPERTY: Final = "spark.job.tags"
+_TAG: Final = "windrow-batch-"
 _KEPT: Final = 3
 
 
@@ -96,10 +99,21 @@ class ClockFiles:
         self._file(batch - _KEPT).unlink(missing_ok=True)
 
 
+def batch_tag(batch: int) -> str:
+    """What the jobs of a batch are tagged with over Spark Connect, where Spark tells their tasks no number."""
+    return f"{_TAG}{batch}"
+
+
 def current_batch() -> int | None:
     """The number of the batch that this task belongs to; None outside of a streaming query."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    number = None if context is None else context.getLocalProperty(_BATCH_PROPERTY)
-    return None if number is None else int(number)
+    if context is None:
+        return None
+    number = context.getLocalProperty(_BATCH_PROPERTY)
+    if number is not None:
+        return int(number)
+    # Spark makes the tag part of a longer one.
+    tagged = re.search(rf"{_TAG}(\d+)", context.getLocalProperty(_TAGS_PROPERTY) or "")
+    return None if tagged is None else int(tagged[1])

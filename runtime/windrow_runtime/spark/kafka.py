@@ -51,8 +51,9 @@ def kafka_frame(spark: SparkSession, step: Step) -> DataFrame:
     """
     source = _source(step)
     with _told(spark, step.where, source.options, source.describe()):
-        frame = spark.readStream.format("kafka").options(**source.options).load()
-    return frame.select(*_columns(source))
+        frame = spark.readStream.format("kafka").options(**source.options).load().select(*_columns(source))
+        _ = frame.columns  # over Spark Connect nothing is looked up before
+    return frame
 
 
 def kafka_reader(step: Step) -> KafkaReader:
@@ -152,7 +153,7 @@ def check_connector(spark: SparkSession, step: Step) -> None:
     sink = _sink(step)
     with _told(spark, step.where, sink.options, sink.describe()):
         # Nothing is read: the connector is looked up, and the rest waits for an action.
-        spark.read.format("kafka").options(**sink.options, subscribe="windrow").load()
+        _ = spark.read.format("kafka").options(**sink.options, subscribe="windrow").load().columns
 
 
 def write_kafka(rows: DataFrame, step: Step) -> None:

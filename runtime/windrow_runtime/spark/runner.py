@@ -26,6 +26,7 @@ from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs import Output, has_output, open_outputs
 from windrow_runtime.spark.checkpoint import Checkpoint
+from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.clock_keeper import ClockKeeper
 from windrow_runtime.spark.columns_sink import ColumnsSink, checkpoint_inside, pipeline_of
 from windrow_runtime.spark.failures import find_failure
@@ -249,6 +250,7 @@ class _Query:
         if on_server:
             spooled = self._results = SpooledResults(checkpoint.results_folder)
             spooled.clear()
+            register_classes(lowered.classes)
             sinks = {number: detached(step) for number, step in lowered.sinks.items()}
             self._write = ConnectWriter(sinks, lowered.classes, spooled, checkpoint.query_id(), keeper)
         else:
@@ -266,10 +268,25 @@ class _Query:
                 )
                 break
         else:
-            writer = self._lowered.frame.writeStream.foreachBatch(self._write)
+            writer = self._foreach_batch()
         return writer.queryName(self.pipeline.name).option(
             "checkpointLocation", self._checkpoint.spark_folder
         )
+
+    # Any: Spark's two kinds of writers have no common type.
+    def _foreach_batch(self) -> Any:
+        from pyspark.errors import PySparkPicklingError
+
+        try:
+            return self._lowered.frame.writeStream.foreachBatch(self._write)
+        except PySparkPicklingError as error:
+            raise UnsupportedOperationError(
+                "what writes the batches cannot be sent to the Spark Connect server",
+                given=str(error.__cause__ or error).splitlines()[0],
+                expected="functions of sinks, and a clock, that hold nothing but what can be pickled",
+                where=self.pipeline.name,
+                hint="open connections and files inside of the function",
+            ) from error
 
     def _written_here(self, batches: BatchWriter) -> Callable[[DataFrame, int], None]:
         def write(frame: DataFrame, batch: int) -> None:
@@ -322,11 +339,7 @@ class _Query:
         while not self.wait(query, _POLL_SECONDS):
             for progress in query.recentProgress:
                 batch = int(progress["batchId"])
-                if (
-                    batch > after
-                    and (progress["numInputRows"] > 0) == rows
-                    and (rows or self._settled(batch))
-                ):
+                if batch > after and (progress.numInputRows > 0) == rows and (rows or self._settled(batch)):
                     return batch
         raise UnsupportedOperationError("the query was stopped by somebody else", given=self.pipeline.name)
 

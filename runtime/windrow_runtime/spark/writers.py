@@ -19,6 +19,7 @@ from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
 from windrow_runtime.outputs import Output, open_outputs
 from windrow_runtime.spark.classes import UserClass, register_classes
+from windrow_runtime.spark.clock_files import batch_tag
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
@@ -279,7 +280,12 @@ class ConnectWriter:
                 sinks, classes, results, query, keeper = self._parts
                 outputs = open_outputs(list(sinks.values()), query)
                 self._batches = BatchWriter(sinks, classes, results, outputs, keeper)
-            self._batches(frame, batch)
+            session = frame.sparkSession
+            session.addTag(batch_tag(batch))
+            try:
+                self._batches(frame, batch)
+            finally:
+                session.removeTag(batch_tag(batch))
 
 
 def _sink(step: Step) -> Sink[Any]:
