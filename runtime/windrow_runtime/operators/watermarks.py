@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -79,15 +77,14 @@ class WatermarkTracker:
             self.idle = True
         self._active = False
 
-    def snapshot(self) -> list[Any]:
-        """What the tracker knows at the end of a batch, as JSON has it. Undone by :meth:`restore`."""
-        generator = base64.b64encode(pickle.dumps(_attributes(self._generator))).decode()
-        return [self.current, self.idle, self._last_active, generator]
+    def snapshot(self) -> tuple[int, bool, int | None, dict[str, Any]]:
+        """What the tracker knows at the end of a batch, its generator's attributes last."""
+        return self.current, self.idle, self._last_active, _attributes(self._generator)
 
-    def restore(self, snapshot: Sequence[Any]) -> None:
-        """Go on from a snapshot. It must come from a place that only windrow writes."""
-        self.current, self.idle, self._last_active, generator = snapshot
-        for name, value in pickle.loads(base64.b64decode(generator)).items():
+    def restore(self, snapshot: tuple[int, bool, int | None, dict[str, Any]]) -> None:
+        """Go on from what :meth:`snapshot` gave."""
+        self.current, self.idle, self._last_active, attributes = snapshot
+        for name, value in attributes.items():
             setattr(self._generator, name, value)
 
 

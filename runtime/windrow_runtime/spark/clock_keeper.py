@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from windrow.errors import WindrowError
 from windrow.plan import TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import WatermarkTracker, watermarks_of
 from windrow_runtime.spark.clock_files import BatchClock, ClockFiles
+from windrow_runtime.spark.state_codec import StateCodec
 
 __all__ = ["ClockKeeper", "Report", "ReportingTracker", "needs_keeper"]
 
@@ -98,10 +101,14 @@ class ClockKeeper:
         files: Where it is told.
         topology: The plan.
         clock: Gives processing time in milliseconds; None: Spark's clock is used.
+        codec: Writes the memory of watermark generators.
     """
 
-    def __init__(self, files: ClockFiles, topology: Topology, clock: Callable[[], int] | None) -> None:
+    def __init__(
+        self, files: ClockFiles, topology: Topology, clock: Callable[[], int] | None, codec: StateCodec
+    ) -> None:
         self.files = files
+        self._codec = codec
         self._topology = topology
         self._steps = [
             (step, step.node) for step in topology.timestamps if isinstance(step.node, TimestampsNode)
@@ -145,7 +152,7 @@ class ClockKeeper:
                 previous=told.watermarks or dict.fromkeys(watermarks, MIN_TIMESTAMP),
                 now=None if self._clock is None else self._clock(),
                 ended=ended,
-                trackers={step: tracker.snapshot() for step, tracker in trackers.items()},
+                trackers={step: self._encoded(tracker) for step, tracker in trackers.items()},
             ),
         )
         self._known = _Trackers(batch + 1, trackers)
@@ -157,8 +164,18 @@ class ClockKeeper:
         for step, node in self._steps:
             tracker = trackers[step.id] = WatermarkTracker(step, node)
             if step.id in told.trackers:
-                tracker.restore(told.trackers[step.id])
+                *known, memory = told.trackers[step.id]
+                (attributes,) = self._codec.unpack(self._codec.loads(base64.b64decode(memory)))
+                tracker.restore((*known, attributes))
         return trackers
+
+    def _encoded(self, tracker: WatermarkTracker) -> list[Any]:
+        *known, attributes = tracker.snapshot()
+        try:
+            memory = self._codec.dumps(self._codec.pack([attributes]))
+        except WindrowError as error:
+            raise error.at(tracker.step.where) from error.__cause__
+        return [*known, base64.b64encode(memory).decode()]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_known": None}

@@ -18,7 +18,7 @@ from windrow_runtime.codecs import stable_hash
 from windrow_runtime.operators.lowering import operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.checkpoint import Checkpoint, fingerprint_of
-from windrow_runtime.spark.classes import UserClass
+from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_files import ClockFiles
 from windrow_runtime.spark.clock_keeper import needs_keeper
 from windrow_runtime.spark.event_clock import END_OF_STREAM
@@ -31,6 +31,7 @@ from windrow_runtime.spark.readers import scan_source
 from windrow_runtime.spark.rows import END, FIRST_SINK, exchange_schema, source_schema
 from windrow_runtime.spark.shipping import known_classes, without_ends
 from windrow_runtime.spark.source_stage import CLOCK_PAYLOAD, MalformedRule, SourceStage
+from windrow_runtime.spark.state_codec import StateCodec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,6 +112,8 @@ class _Lowering:
         )
         self._clock = clock
         self._allow_pickled = allow_pickled
+        self._codec = StateCodec(self._classes, allow_pickled=allow_pickled)
+        register_classes(self._classes)
         # Spark runs no batch for a watermark that it does not know, unless it runs them all the time.
         self._by_clock = clock is not None or runs_by_clock(topology)
         self._depth = max(topology.levels.values(), default=0)
@@ -158,7 +161,7 @@ class _Lowering:
         )
 
     def _packed(self, step: Step, place: int) -> DataFrame:
-        scan = scan_source(self._spark, step, self._checkpoint)
+        scan = scan_source(self._spark, step, self._checkpoint, self._codec)
         stage = SourceStage(
             decode=scan.reader.decode,
             create=self._create(Port(step.id)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,10 +32,10 @@ from windrow_runtime.codecs.json_decoder import JsonDecoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
 from windrow_runtime.spark.checkpoint import Checkpoint
-from windrow_runtime.spark.classes import pickle_any
 from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.kafka import kafka_frame, kafka_reader
 from windrow_runtime.spark.paths import as_spark_path
+from windrow_runtime.spark.state_codec import StateCodec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,8 +73,14 @@ def is_bounded(source: Source[Any]) -> bool:
     return not isinstance(source, (RateSource, TopicSource))
 
 
-def scan_source(spark: SparkSession, step: Step, checkpoint: Checkpoint) -> Scan:
+def scan_source(spark: SparkSession, step: Step, checkpoint: Checkpoint, codec: StateCodec) -> Scan:
     """Begin to read a source.
+
+    Args:
+        spark: The session.
+        step: The source.
+        checkpoint: Where collections are kept.
+        codec: Writes and reads them.
 
     Raises:
         SourceError: If there is nothing to read from, or the columns do not fit the record type.
@@ -84,7 +89,7 @@ def scan_source(spark: SparkSession, step: Step, checkpoint: Checkpoint) -> Scan
     assert isinstance(step.node, SourceNode)
     source: Source[Any] = step.node.source
     if isinstance(source, CollectionSource):
-        return _scan_collection(spark, source, checkpoint.folder_of(step))
+        return _scan_collection(spark, step, source, checkpoint, codec)
     if isinstance(source, FileSource):
         return _scan_files(spark, step, source)
     if isinstance(source, RateSource):
@@ -103,19 +108,25 @@ def scan_source(spark: SparkSession, step: Step, checkpoint: Checkpoint) -> Scan
     )
 
 
-# Collections: pickled into files of the checkpoint, a file a batch, so that a restart knows which were read.
+# Collections: written into files of the checkpoint, a file a batch, so that a restart knows which were read.
 
 
-def _scan_collection(spark: SparkSession, source: CollectionSource[Any], folder: Path) -> Scan:
+def _scan_collection(
+    spark: SparkSession, step: Step, source: CollectionSource[Any], checkpoint: Checkpoint, codec: StateCodec
+) -> Scan:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    folder = checkpoint.folder_of(step)
     size = source.batch_size or max(len(source.elements), 1)
     folder.mkdir(parents=True, exist_ok=True)
     for number, start in enumerate(range(0, len(source.elements), size)):
         file = folder / f"chunk-{number:06d}.parquet"
         if not file.exists():
-            payload = pickle_any(list(source.elements[start : start + size]))
+            try:
+                payload = codec.dumps(codec.pack(source.elements[start : start + size]))
+            except WindrowError as error:
+                raise error.at(step.where) from error.__cause__
             aside = folder / f"_{file.name}"
             pq.write_table(pa.table({"payload": pa.array([payload], pa.binary())}), aside)
             aside.rename(file)
@@ -126,7 +137,7 @@ def _scan_collection(spark: SparkSession, source: CollectionSource[Any], folder:
         .option("pathGlobFilter", "chunk-*.parquet")
         .parquet(as_spark_path(folder))
     )
-    return Scan(frame, _PickleReader())
+    return Scan(frame, _ChunkReader(codec))
 
 
 def _order(file: Path, number: int) -> None:
@@ -137,11 +148,13 @@ def _order(file: Path, number: int) -> None:
 
 
 @dataclass(frozen=True)
-class _PickleReader:
+class _ChunkReader:
+    codec: StateCodec
+
     def decode(self, batch: Any) -> Decoded:
         values: list[Any] = []
         for payload in batch.column(0).to_pylist():
-            values.extend(pickle.loads(payload))
+            values.extend(self.codec.unpack(self.codec.loads(payload)))
         return Decoded(values)
 
 

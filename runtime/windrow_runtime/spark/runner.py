@@ -37,6 +37,7 @@ from windrow_runtime.spark.readers import is_bounded
 from windrow_runtime.spark.results import MemoryResults, Results, SpooledResults
 from windrow_runtime.spark.session import configure, is_connect, local_session
 from windrow_runtime.spark.shipping import detached, without_ends
+from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.writers import BatchWriter, ConnectWriter, unpacked
 
 if TYPE_CHECKING:
@@ -213,7 +214,12 @@ class SparkRunner:
         if lowered.clock is not None:
             for step in topology.sinks:
                 _check_sink_of_own_clock(step)
-            keeper = ClockKeeper(lowered.clock, Topology(without_ends(topology.steps)), self._clock)
+            keeper = ClockKeeper(
+                lowered.clock,
+                Topology(without_ends(topology.steps)),
+                self._clock,
+                StateCodec(lowered.classes, allow_pickled=pipeline.allow_pickled_state),
+            )
             keeper.begin()
         return _Query(pipeline, checkpoint, lowered, outputs, keeper, on_server=is_connect(self._spark))
 

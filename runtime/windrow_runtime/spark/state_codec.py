@@ -185,7 +185,7 @@ class StateCodec:
             if self._allow_pickled:
                 return ("P", pickle_any(list(values)))
             raise UnsupportedOperationError(
-                "the state holds a value of a class that the plan does not name",
+                "a value of a class that the plan does not name is to be stored",
                 given=str(error),
                 expected="values of builtin types, records, or classes named in annotations of the plan's functions",
                 hint="annotate the function, or say .returns(Type); for any other class: "
