@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from typing_extensions import Self
 
 __all__ = [
+    "CheckpointError",
+    "EngineError",
     "Fault",
     "IncompatibleStateError",
     "InvalidArgumentError",
@@ -150,7 +152,15 @@ class SourceError(WindrowError):
 
 
 class SinkError(WindrowError):
-    """A sink cannot be written: a database that is not reachable, a table with other columns."""
+    """A sink cannot be written: a full disk, a database that is not reachable, a table with other columns."""
+
+
+class CheckpointError(WindrowError):
+    """A checkpoint cannot be read or written: it is damaged or not whole, or its folder cannot be written."""
+
+
+class EngineError(WindrowError):
+    """The engine gave up for a reason outside of the pipeline: a full disk, no memory, workers that are gone."""
 
 
 class UserFunctionError(WindrowError):

@@ -47,7 +47,7 @@ def test_a_function_that_raises_is_named() -> None:
     ) as caught:
         LocalRunner().run(Pipeline("functions", stream))
     assert isinstance(caught.value.__cause__, OSError)
-    assert caught.value.given == "batch 0 of 3 elements"
+    assert caught.value.given == "batch 0 of 3 elements, beginning with Total(key='a', total=1)"
     assert "functions.2.store, " in str(caught.value.where)
 
 

@@ -32,6 +32,7 @@ from windrow_runtime.testing import PushSource, StreamHarness
 
 TUMBLING = TumblingEventTimeWindows.of(millis(10))
 BAD = Event("a", 1, 0)
+WINDOW = "window TimeWindow(start=0, end=10)"
 
 
 def invert(event: Event) -> float:
@@ -80,11 +81,11 @@ def window_step(stream: DataStream[Event]) -> DataStream[Event]:
             "timestamps",
             f"element {BAD!r}",
         ),
-        (window_step, "sums", f"key 'a', element {BAD!r}"),
+        (window_step, "sums", f"key 'a', {WINDOW}, element {BAD!r}"),
         (
             lambda s: s.key_by(key_of).window(TUMBLING).aggregate(AddBadly(), name="sums"),
             "sums",
-            f"key 'a', element {BAD!r}",
+            f"key 'a', {WINDOW}, element {BAD!r}",
         ),
         (
             lambda s: s.key_by(key_of).window(TUMBLING).apply(invert_all, name="inverses"),
@@ -100,7 +101,7 @@ def window_step(stream: DataStream[Event]) -> DataStream[Event]:
                 .reduce(keep_first, name="far")
             ),
             "far",
-            f"key 'a', element {BAD!r}",
+            f"key 'a', window GlobalWindow(), element {BAD!r}",
         ),
     ],
 )

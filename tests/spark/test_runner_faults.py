@@ -1,7 +1,9 @@
-"""Functions that raise, and what Spark does not run: one short error, with step, line, key and element."""
+"""Functions that raise, and what Spark does not run: one short error, with step, line, key, window and element."""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -10,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.comparison import Event, Seen, millis
-from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import (
+    EngineError,
     InvalidArgumentError,
     MissingTimestampError,
     UnsupportedOperationError,
     UserFunctionError,
     WindrowError,
 )
+from windrow.evictors import Evictor, EvictorContext, TimestampedValue
 from windrow.functions import (
     AggregateFunction,
     KeyedProcessContext,
@@ -25,19 +29,27 @@ from windrow.functions import (
     OnTimerContext,
     ProcessWindowContext,
     ProcessWindowFunction,
+    RichFunction,
+    RuntimeContext,
 )
-from windrow.sinks import CollectSink
+from windrow.sinks import CollectSink, FunctionSink, Sink
 from windrow.sources import CollectionSource
 from windrow.triggers import (
+    EventTimeTrigger,
     Trigger,
     TriggerContext,
     TriggerResult,
 )
+from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import (
+    AssignerContext,
     EventTimeSessionWindows,
+    TimeWindow,
     TumblingEventTimeWindows,
     Window,
+    WindowAssigner,
 )
+from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
 
 if TYPE_CHECKING:
@@ -72,6 +84,77 @@ class BadWindowFunction(ProcessWindowFunction[Event, int, str, Any]):
     ) -> Iterator[int]:
         for element in elements:
             yield check(element.value)
+
+
+class BadResult(BadAggregate):
+    def add(self, value: Event, accumulator: int) -> int:
+        return max(value.value, accumulator)
+
+    def get_result(self, accumulator: int) -> int:
+        return check(accumulator - 2)
+
+
+class BadMerge(BadAggregate):
+    def add(self, value: Event, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, a: int, b: int) -> int:
+        return check(BAD)
+
+
+class BadEvictor(Evictor[Event, Window]):
+    def evict_before(
+        self,
+        elements: Sequence[TimestampedValue[Event]],
+        size: int,
+        window: Window,
+        context: EvictorContext,
+    ) -> Sequence[int]:
+        return [check(element.value.value) for element in elements]
+
+    def evict_after(
+        self,
+        elements: Sequence[TimestampedValue[Event]],
+        size: int,
+        window: Window,
+        context: EvictorContext,
+    ) -> Sequence[int]:
+        return ()
+
+
+class BadAssigner(WindowAssigner[Event, TimeWindow]):
+    def assign_windows(
+        self, element: Event, timestamp: int, context: AssignerContext
+    ) -> Sequence[TimeWindow]:
+        return [TimeWindow(check(element.value), 100)]
+
+    def default_trigger(self) -> Trigger[object, TimeWindow]:
+        return EventTimeTrigger()
+
+    @property
+    def is_event_time(self) -> bool:
+        return True
+
+
+class BadGenerator(WatermarkGenerator[Event]):
+    def on_event(self, element: Event, timestamp: int, output: WatermarkOutput) -> None:
+        check(element.value)
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        pass
+
+
+class BadOpen(RichFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        check(BAD)
+
+    def __call__(self, event: Event) -> Event:
+        return event
+
+
+class BadElement(KeyedProcessFunction[str, Event, int]):
+    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> Iterable[int]:
+        yield check(value.value)
 
 
 class BadTrigger(Trigger[Event, Window]):
@@ -140,6 +223,19 @@ def bad_parts(event: Event) -> Iterator[int]:
     yield check(event.value)
 
 
+def bridging() -> KeyedStream[Event, str]:
+    """The last of three events joins the sessions of the other two."""
+    bridge = [Event("a", 0, 0), Event("a", 10, 1), Event("a", 5, BAD)]
+    stamped = from_source(CollectionSource(bridge, Event)).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(millis(20)), timestamp=lambda event: event.at
+    )
+    return stamped.key_by(lambda event: event.key)
+
+
+def bad_write(batch: int, values: Sequence[Any]) -> None:
+    check(BAD)
+
+
 FUNCTIONS: dict[str, Callable[[], DataStream[Any]]] = {
     "map": lambda: events().map(lambda event: check(event.value)),
     "filter": lambda: events().filter(lambda event: check(event.value) > 3),
@@ -151,6 +247,21 @@ FUNCTIONS: dict[str, Callable[[], DataStream[Any]]] = {
     "process": lambda: tumbling().process(BadWindowFunction()),
     "trigger": lambda: tumbling().trigger(BadTrigger()).process(Seen()),
     "gap": lambda: keyed().window(EventTimeSessionWindows.with_dynamic_gap(bad_gap)).process(Seen()),
+    "assigner": lambda: keyed().window(BadAssigner()).process(Seen()),
+    "get_result": lambda: tumbling().aggregate(BadResult()),
+    "merge": lambda: bridging().window(EventTimeSessionWindows.with_gap(millis(6))).aggregate(BadMerge()),
+    "evictor": lambda: tumbling().evictor(BadEvictor()).process(Seen()),
+    "open": lambda: events().map(BadOpen(), name="opened"),
+    "generator": lambda: (
+        events()
+        .assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_generator(BadGenerator), timestamp=lambda event: event.at
+        )
+        .key_by(lambda event: event.key)
+        .count_window(2)
+        .process(Seen())
+    ),
+    "process_element": lambda: keyed().process(BadElement()),
     "on_timer": lambda: keyed().process(BadTimer()),
     "map behind windows": lambda: (
         keyed().count_window(1).reduce(bad_add).map(lambda event: check(event.value), name="behind")
@@ -158,11 +269,33 @@ FUNCTIONS: dict[str, Callable[[], DataStream[Any]]] = {
 }
 
 
-def failure(spark: SparkSession, stream: DataStream[Any]) -> WindrowError:
-    pipeline = Pipeline("faulty", stream.sink_to(CollectSink[Any]()))
-    with pytest.raises(WindrowError) as caught:
-        SparkRunner(spark).run(pipeline)
-    error = caught.value
+EVENT = "Event(key='b', at=13, value=13)"
+KEY = "key 'b'"
+WINDOW = "window TimeWindow(start=0, end=100)"
+GIVEN = {
+    "map": f"element {EVENT}",
+    "filter": f"element {EVENT}",
+    "flat_map": f"element {EVENT}",
+    "timestamps": f"element {EVENT}",
+    "key_by": f"element {EVENT}",
+    "reduce": f"{KEY}, {WINDOW}, element {EVENT}",
+    "aggregate": f"{KEY}, {WINDOW}, element {EVENT}",
+    "process": f"{KEY}, {WINDOW}",
+    "trigger": f"{KEY}, {WINDOW}, element {EVENT}",
+    "gap": f"{KEY}, element {EVENT}",
+    "assigner": f"{KEY}, element {EVENT}",
+    "get_result": f"{KEY}, {WINDOW}",
+    "merge": "key 'a', window TimeWindow(start=0, end=16), element Event(key='a', at=5, value=13)",
+    "evictor": f"{KEY}, {WINDOW}",
+    "open": "open() of BadOpen",
+    "generator": f"element {EVENT}",
+    "process_element": f"{KEY}, element {EVENT}",
+    "on_timer": f"{KEY}, timer 13 in event_time",
+    "map behind windows": f"element {EVENT}",
+}
+
+
+def short(error: WindrowError) -> WindrowError:
     assert len(str(error).splitlines()) <= 5, str(error)
     assert len(str(error)) < 1_000
     where = str(error.where)
@@ -172,32 +305,92 @@ def failure(spark: SparkSession, stream: DataStream[Any]) -> WindrowError:
     return error
 
 
+def failure(spark: SparkSession, stream: DataStream[Any], sink: Sink[Any] | None = None) -> WindrowError:
+    pipeline = Pipeline("faulty", stream.sink_to(CollectSink[Any]() if sink is None else sink))
+    with pytest.raises(WindrowError) as caught:
+        SparkRunner(spark).run(pipeline)
+    return short(caught.value)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_that_raises_in_the_interpreter(name: str, fast: bool) -> None:
+    pipeline = Pipeline("faulty", FUNCTIONS[name]().sink_to(CollectSink[Any]()))
+    with pytest.raises(UserFunctionError) as caught:
+        LocalRunner(fast=fast).run(pipeline)
+    error = short(caught.value)
+    assert error.message == "a function of the step raised LookupError: no 13"
+    assert error.given == GIVEN[name]
+    assert isinstance(error.__cause__, LookupError)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_that_raises(spark: SparkSession, name: str) -> None:
     error = failure(spark, FUNCTIONS[name]())
     assert type(error) is UserFunctionError
-    assert "raised LookupError: no 13" in error.message
-    given = str(error.given)
-    if name == "process":
-        assert "key 'b', window TimeWindow(start=0, end=100)" in given
-    elif name == "on_timer":
-        assert "key 'b'" in given
-        assert "13" in given
-    else:
-        assert "Event(key='b', at=13, value=13)" in given
-        keyed_steps = {"reduce", "aggregate", "trigger", "gap"}
-        assert ("key 'b'" in given) == (name in keyed_steps)
+    assert error.message == "a function of the step raised LookupError: no 13"
+    assert error.given == GIVEN[name]
     cause = str(error.__cause__)
-    assert 'raise LookupError(f"no {value}")' in cause
-    assert cause.endswith("LookupError: no 13")
+    if name == "generator":
+        # Such a generator runs on the driver.
+        assert isinstance(error.__cause__, LookupError)
+    else:
+        assert 'raise LookupError(f"no {value}")' in cause
+        assert cause.endswith("LookupError: no 13")
     assert "windrow_runtime" not in cause
     assert len(cause.splitlines()) < 20
+
+
+def test_the_function_of_a_sink_that_raises(spark: SparkSession) -> None:
+    error = failure(spark, events(), FunctionSink(bad_write))
+    with pytest.raises(UserFunctionError) as caught:
+        LocalRunner().run(Pipeline("faulty", events().sink_to(FunctionSink(bad_write))))
+    assert error.message == caught.value.message == "the function of the sink raised LookupError: no 13"
+    given = "batch 0 of 16 elements, beginning with Event(key='a', at=0, value=0)"
+    assert error.given == caught.value.given == given
+    assert isinstance(error.__cause__, LookupError)
+
+
+def kill_itself(event: Event) -> Event:
+    if event.value == BAD:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return event
+
+
+def test_a_worker_that_dies_each_time(spark: SparkSession) -> None:
+    pipeline = Pipeline("faulty", events().map(kill_itself).sink_to(CollectSink[Any]()))
+    with pytest.raises(EngineError, match="a Python worker died, and again each time") as caught:
+        SparkRunner(spark).run(pipeline)
+    assert "local[N, 4]" in str(caught.value.hint)
+    assert str(caught.value.where).startswith("pipeline 'faulty', checkpoint ")
+    assert len(str(caught.value)) < 1_000
+    assert "\tat " not in str(caught.value.__cause__)
+
+
+class Unkind:
+    """What cannot even be shown."""
+
+    def __repr__(self) -> str:
+        raise ValueError("no repr")
+
+
+def test_long_and_unkind_values_are_shown_short() -> None:
+    def fails(value: object) -> object:
+        raise LookupError("x" * 1_000 + "\nmore")
+
+    shown = ((["y" * 300] * 3, f"['{'y' * 198}..."), (Unkind(), "<Unkind, whose repr raised ValueError>"))
+    for value, text in shown:
+        pipeline = Pipeline("faulty", from_collection([value]).map(fails).sink_to(CollectSink[Any]()))
+        with pytest.raises(UserFunctionError) as caught:
+            LocalRunner().run(pipeline)
+        assert caught.value.given == f"element {text}"
+        assert caught.value.message == f"a function of the step raised LookupError: {'x' * 500}..."
 
 
 def test_an_element_without_timestamp(spark: SparkSession) -> None:
     error = failure(spark, timed(lambda event: None if event.value == BAD else event.at))
     assert type(error) is MissingTimestampError
-    assert error.given == "Event(key='b', at=13, value=13)"
+    assert error.given == EVENT
 
 
 def unhashable(event: Event) -> list[int]:

@@ -6,11 +6,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from windrow.errors import UnsupportedOperationError, UserFunctionError, WindrowError
+from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import CollectSink, ConsoleSink, FileSink, FunctionSink, JsonFileSink, ParquetFileSink
 from windrow_runtime.codecs.json_encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable
 from windrow_runtime.outputs import has_output
 
 __all__ = ["check_sink", "write_batch"]
@@ -55,13 +56,12 @@ def write_batch(step: Step, batch: int, values: list[Any]) -> None:
         except WindrowError:
             raise
         except Exception as error:
-            raise UserFunctionError(
-                f"the function of the sink raised {type(error).__name__}: {error}",
-                given=f"batch {batch} of {len(values)} elements",
-                where=step.where,
-            ) from error
+            raise sink_failed(step, error, batch, values) from error
     elif isinstance(sink, FileSink):
-        _write_files(step, sink, batch, values)
+        try:
+            _write_files(step, sink, batch, values)
+        except OSError as error:
+            raise sink_unwritable(step, sink.path, f"{error}") from error
 
 
 def _write_files(step: Step, sink: FileSink[Any], batch: int, values: list[Any]) -> None:

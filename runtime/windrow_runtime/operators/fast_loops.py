@@ -25,6 +25,7 @@ from windrow.windows import (
 from windrow_runtime.operators.contents import contents_for
 from windrow_runtime.operators.operator import Output
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
+from windrow_runtime.operators.step_errors import function_failed, told_by
 from windrow_runtime.operators.window_operator import WindowOperator
 
 __all__ = ["SessionLoopOperator", "SlidingLoopOperator", "TumblingLoopOperator", "fast_form"]
@@ -117,7 +118,7 @@ class _TableOperator(WindowOperator):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            raise self._failed(error, f"key {key!r}, window {window}") from error
+            raise function_failed(self.step, error, told_by(key, window=window)) from error
 
     def _fire_row(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
         if self.cleanup_time(window) > window.max_timestamp():
@@ -168,6 +169,7 @@ class TumblingLoopOperator(_TableOperator):
         begin = self._first
         key: Hashable = None
         value: Any = None
+        start = 0
         try:
             for key, value, timestamp in zip(keys, values, timestamps, strict=True):
                 if timestamp is None:
@@ -192,7 +194,8 @@ class TumblingLoopOperator(_TableOperator):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            raise self._failed(error, f"key {key!r}, element {value!r:.200}") from error
+            given = told_by(key, window=TimeWindow(start, start + size), element=value)
+            raise function_failed(self.step, error, given) from error
 
 
 class SlidingLoopOperator(_TableOperator):
@@ -217,6 +220,7 @@ class SlidingLoopOperator(_TableOperator):
         begin = self._first
         key: Hashable = None
         value: Any = None
+        start = 0
         try:
             for key, value, timestamp in zip(keys, values, timestamps, strict=True):
                 if timestamp is None:
@@ -241,7 +245,8 @@ class SlidingLoopOperator(_TableOperator):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            raise self._failed(error, f"key {key!r}, element {value!r:.200}") from error
+            given = told_by(key, window=TimeWindow(start, start + size), element=value)
+            raise function_failed(self.step, error, given) from error
 
 
 class SessionLoopOperator(WindowOperator):
@@ -281,14 +286,18 @@ class SessionLoopOperator(WindowOperator):
                 if entry is None or entry.contents is NOTHING:
                     self.process_element(key, value, timestamp)
                     continue
-                entry.contents = add(entry.contents, value, timestamp, key_state.arrivals)
+                try:
+                    entry.contents = add(entry.contents, value, timestamp, key_state.arrivals)
+                except Exception as error:
+                    given = told_by(key, window=session, element=value)
+                    raise function_failed(self.step, error, given) from error
                 key_state.arrivals += 1
                 if end > session.end:
                     self._extend(key, key_state, session, end, entry)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            raise self._failed(error, f"key {key!r}, element {value!r:.200}") from error
+            raise function_failed(self.step, error, told_by(key, element=value)) from error
 
     def _extend(
         self, key: Hashable, key_state: KeyState, session: TimeWindow, end: int, entry: WindowEntry

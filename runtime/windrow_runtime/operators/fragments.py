@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import compress
 from typing import Any, Protocol
 
-from windrow.errors import MissingTimestampError, UserFunctionError, WindrowError
+from windrow.errors import MissingTimestampError, WindrowError
 from windrow.functions import RichFunction, RuntimeContext
 from windrow.plan import (
     FilterNode,
@@ -26,6 +26,7 @@ from windrow.plan import (
     UnionNode,
 )
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
+from windrow_runtime.operators.step_errors import calls_of_life, function_failed, shortened
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
 from windrow_runtime.operators.watermarks import TimestampObserver
 
@@ -76,12 +77,14 @@ class Fragment:
     def open(self, runtime: Callable[[Step], RuntimeContext]) -> None:
         """Open the user's functions."""
         for step, function in self._functions:
-            function.open(runtime(step))
+            with calls_of_life(step, "open", function):
+                function.open(runtime(step))
 
     def close(self) -> None:
         """Close the user's functions."""
-        for _, function in self._functions:
-            function.close()
+        for step, function in self._functions:
+            with calls_of_life(step, "close", function):
+                function.close()
 
     def run(self, values: Values, timestamps: Timestamps) -> None:
         """Push a chunk through. Lists are not changed."""
@@ -114,7 +117,7 @@ class _Stage(ABC):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            raise failed(self.step, error, values[len(results)]) from error
+            raise function_failed(self.step, error, f"element {shortened(values[len(results)])}") from error
         return results
 
 
@@ -189,7 +192,7 @@ class _Timestamps(_Stage):
             if timestamp is None:
                 raise MissingTimestampError(
                     "an element has no timestamp",
-                    given=f"{value!r:.200}",
+                    given=shortened(value),
                     expected="the timestamp function to give epoch milliseconds or an aware datetime",
                     where=self.step.where,
                     hint="filter such elements out before assign_timestamps_and_watermarks",
@@ -197,7 +200,7 @@ class _Timestamps(_Stage):
             try:
                 stamps.append(timestamp_millis(timestamp))
             except WindrowError as error:
-                raise error.at(f"{self.step.where}, element {value!r:.200}") from None
+                raise error.at(f"{self.step.where}, element {shortened(value)}") from None
         return stamps
 
 
@@ -284,13 +287,3 @@ class _Builder:
         self.functions.extend(
             (step, function) for function in candidates if isinstance(function, RichFunction)
         )
-
-
-def failed(step: Step, error: Exception, value: object) -> UserFunctionError:
-    """The error for a function of ``step`` that raised on ``value``."""
-    return UserFunctionError(
-        f"a function of the step raised {type(error).__name__}: {error}",
-        given=f"element {value!r:.200}",
-        where=step.where,
-        hint="the original error is the cause, with its traceback",
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
-from windrow.errors import UnsupportedOperationError, UserFunctionError, WindrowError
+from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.functions import RuntimeContext, TimeDomain
 from windrow.plan import KeyedProcessNode, Step
 from windrow.state import StateDescriptor
@@ -14,6 +14,7 @@ from windrow_runtime.operators.contexts import TimeContext
 from windrow_runtime.operators.handles import StateAccess, open_state
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state import KeyState
+from windrow_runtime.operators.step_errors import calls_of_life, function_failed, told_by
 from windrow_runtime.operators.time_to_live import TtlCells
 
 __all__ = ["ProcessOperator", "TtlTimer"]
@@ -43,10 +44,12 @@ class ProcessOperator(KeyedOperator):
         self._context = _Context(self)
 
     def open(self, runtime: RuntimeContext) -> None:
-        self._function.open(runtime)
+        with calls_of_life(self.step, "open", self._function):
+            self._function.open(runtime)
 
     def close(self) -> None:
-        self._function.close()
+        with calls_of_life(self.step, "close", self._function):
+            self._function.close()
 
     def process_batch(
         self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
@@ -62,7 +65,7 @@ class ProcessOperator(KeyedOperator):
             except WindrowError as error:
                 raise error.at(self.step.where) from error.__cause__
             except Exception as error:
-                raise self._failed(error, f"key {key!r}, element {value!r:.200}") from error
+                raise function_failed(self.step, error, told_by(key, element=value)) from error
             finally:
                 context.leave()
 
@@ -85,7 +88,8 @@ class ProcessOperator(KeyedOperator):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            raise self._failed(error, f"key {key!r}, timer {time} in {domain.value}") from error
+            given = f"{told_by(key)}, timer {time} in {domain.value}"
+            raise function_failed(self.step, error, given) from error
         finally:
             context.leave()
 
@@ -98,14 +102,6 @@ class ProcessOperator(KeyedOperator):
             self.state.processing_timers.register(key, timer, due)
         if key_state.is_empty:
             del self.state.keys[key]
-
-    def _failed(self, error: Exception, what: str) -> UserFunctionError:
-        return UserFunctionError(
-            f"a function of the step raised {type(error).__name__}: {error}",
-            given=what,
-            where=self.step.where,
-            hint="the original error is the cause, with its traceback",
-        )
 
 
 class _Context(TimeContext, StateAccess):

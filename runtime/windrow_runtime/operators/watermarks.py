@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
+from windrow_runtime.operators.step_errors import calls_of_life, function_failed, shortened
 from windrow_runtime.operators.topology import Topology
 
 __all__ = ["TimestampObserver", "WatermarkTracker", "combined_watermark", "watermarks_of"]
@@ -55,8 +57,14 @@ class WatermarkTracker:
         if type(generator) is BoundedOutOfOrdernessWatermarks:
             generator.observe(max(timestamps))
             return
-        for value, timestamp in zip(values, timestamps, strict=True):
-            generator.on_event(value, timestamp, self)
+        value: Any = None
+        try:
+            for value, timestamp in zip(values, timestamps, strict=True):
+                generator.on_event(value, timestamp, self)
+        except WindrowError as error:
+            raise error.at(self.step.where) from error.__cause__
+        except Exception as error:
+            raise function_failed(self.step, error, f"element {shortened(value)}") from error
 
     def emit_watermark(self, watermark: int) -> None:
         """Take a watermark from the generator; it never falls."""
@@ -69,7 +77,8 @@ class WatermarkTracker:
         Args:
             now: The clock, in milliseconds.
         """
-        self._generator.on_periodic_emit(self)
+        with calls_of_life(self.step, "on_periodic_emit", self._generator):
+            self._generator.on_periodic_emit(self)
         if self._active or self._last_active is None:
             self._last_active = now
             self.idle = False

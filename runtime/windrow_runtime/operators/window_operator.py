@@ -9,7 +9,6 @@ from typing import Any
 from windrow.errors import (
     MissingTimestampError,
     UnsupportedOperationError,
-    UserFunctionError,
     WindrowError,
 )
 from windrow.functions import RichFunction, RuntimeContext
@@ -30,6 +29,7 @@ from windrow_runtime.operators.contexts import TimeContext, TriggerContextImpl, 
 from windrow_runtime.operators.merging import Merged, add_window
 from windrow_runtime.operators.operator import KeyedOperator, Output
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
+from windrow_runtime.operators.step_errors import calls_of_life, function_failed, shortened, told_by
 
 __all__ = ["WindowOperator"]
 
@@ -90,11 +90,13 @@ class WindowOperator(KeyedOperator):
 
     def open(self, runtime: RuntimeContext) -> None:
         for function in self._rich:
-            function.open(runtime)
+            with calls_of_life(self.step, "open", function):
+                function.open(runtime)
 
     def close(self) -> None:
         for function in self._rich:
-            function.close()
+            with calls_of_life(self.step, "close", function):
+                function.close()
 
     @property
     def keeps_tables(self) -> bool:
@@ -137,14 +139,16 @@ class WindowOperator(KeyedOperator):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            raise self._failed(error, f"key {key!r}, element {value!r:.200}") from error
+            raise function_failed(self.step, error, told_by(key, element=value)) from error
 
-    def _process_element(self, key: Hashable, value: Any, timestamp: int | None) -> None:
+    def _process_element(  # noqa: PLR0912  a call more would cost at each element
+        self, key: Hashable, value: Any, timestamp: int | None
+    ) -> None:
         if timestamp is None:
             if self.is_event_time:
                 raise MissingTimestampError(
                     "an element without a timestamp reached an event-time window",
-                    given=f"{value!r:.200}",
+                    given=shortened(value),
                     expected="a timestamp on every element",
                     hint="assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
                 )
@@ -158,14 +162,20 @@ class WindowOperator(KeyedOperator):
         for assigned in self.assigner.assign_windows(value, stamp, self._time):
             window = assigned
             if self.merging is not None:
-                window = self._add_to_live(key, key_state, assigned)
+                window = self._add_to_live(key, key_state, assigned, value)
                 if self.is_late(window):
                     key_state.live.remove(window)
                     continue
             elif self.is_late(window):
                 continue
             skipped = False
-            self._add(key, key_state, window, value, timestamp, stamp)
+            try:
+                self._add(key, key_state, window, value, timestamp, stamp)
+            except WindrowError:
+                raise
+            except Exception as error:
+                given = told_by(key, window=window, element=value)
+                raise function_failed(self.step, error, given) from error
         if held is None:
             if not key_state.is_empty:
                 keys[key] = key_state
@@ -202,7 +212,7 @@ class WindowOperator(KeyedOperator):
 
     # Merging
 
-    def _add_to_live(self, key: Hashable, key_state: KeyState, window: Any) -> Any:
+    def _add_to_live(self, key: Hashable, key_state: KeyState, window: Any, value: Any) -> Any:
         assert self.merging is not None
         if self._covers_in_place:
             for known in key_state.live:
@@ -210,7 +220,13 @@ class WindowOperator(KeyedOperator):
                     return known
         result, merges = add_window(key_state.live, window, self.merging)
         for merge in merges:
-            self._merge(key, key_state, merge)
+            try:
+                self._merge(key, key_state, merge)
+            except WindrowError:
+                raise
+            except Exception as error:
+                given = told_by(key, window=merge.into, element=value)
+                raise function_failed(self.step, error, given) from error
         return result
 
     def _merge(self, key: Hashable, key_state: KeyState, merge: Merged[Any]) -> None:
@@ -279,7 +295,7 @@ class WindowOperator(KeyedOperator):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            raise self._failed(error, f"key {key!r}, window {window}") from error
+            raise function_failed(self.step, error, told_by(key, window=window)) from error
 
     def _fire_timer(self, time: int, key: Hashable, window: Any, event_time: bool) -> None:
         key_state = self.state.keys.get(key)
@@ -404,14 +420,6 @@ class WindowOperator(KeyedOperator):
     def _delete_cleanup(self, key: Hashable, window: Any) -> None:
         timers = self.state.event_timers if self.is_event_time else self.state.processing_timers
         timers.delete(key, window, self.cleanup_time(window))
-
-    def _failed(self, error: Exception, what: str) -> UserFunctionError:
-        return UserFunctionError(
-            f"a function of the step raised {type(error).__name__}: {error}",
-            given=what,
-            where=self.step.where,
-            hint="the original error is the cause, with its traceback",
-        )
 
 
 def staggered(

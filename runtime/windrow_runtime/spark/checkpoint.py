@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from windrow.errors import IncompatibleStateError, InvalidArgumentError
 from windrow.plan import Step
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.checkpoint_files import check_whole, files_told, read_description
 from windrow_runtime.spark.group_state import FINGERPRINT_BYTES
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.paths import as_spark_path
@@ -43,6 +44,7 @@ class Checkpoint:
 
         Raises:
             InvalidArgumentError: For a path that is not one of a mounted file system.
+            CheckpointError: If the folder cannot be made.
         """
         text = os.fspath(path)
         if "://" in text and not text.startswith("file://"):
@@ -52,7 +54,8 @@ class Checkpoint:
                 expected="a path that the driver and all workers can open",
             )
         folder = Path(text.removeprefix("file://"))
-        folder.mkdir(parents=True, exist_ok=True)
+        with files_told(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         return Checkpoint(folder)
 
     @property
@@ -124,7 +127,7 @@ class Checkpoint:
         A checkpoint that an earlier version wrote without one is given one.
         """
         file = self.path / "windrow.json"
-        stored = json.loads(file.read_text(encoding="utf-8"))
+        stored = read_description(file)
         if "id" not in stored:
             stored["id"] = uuid.uuid4().hex
             _replace(file, stored)
@@ -135,7 +138,9 @@ class Checkpoint:
 
         Raises:
             IncompatibleStateError: If the folder belongs to another plan, or to an unknown version.
+            CheckpointError: If it is damaged.
         """
+        check_whole(self.path)
         file = self.path / "windrow.json"
         shape = _shape(topology)
         if not file.exists():
@@ -148,7 +153,7 @@ class Checkpoint:
             }
             _replace(file, written)
             return groups
-        stored = json.loads(file.read_text(encoding="utf-8"))
+        stored = read_description(file)
         if stored.get("version") != _VERSION:
             raise IncompatibleStateError(
                 "the checkpoint was written by another version",
@@ -169,14 +174,16 @@ class Checkpoint:
 
 def _replace(file: Path, content: Mapping[str, object]) -> None:
     aside = file.with_name(f"_{file.name}")
-    aside.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    aside.replace(file)
+    with files_told(file.parent):
+        aside.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        aside.replace(file)
 
 
 def _put(folder: Path, name: str) -> None:
     aside = folder / f"_{name}"
-    aside.write_text("end\n", encoding="utf-8")
-    aside.rename(folder / name)
+    with files_told(folder):
+        aside.write_text("end\n", encoding="utf-8")
+        aside.rename(folder / name)
 
 
 def fingerprint_of(topology: Topology) -> bytes:

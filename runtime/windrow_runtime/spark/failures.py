@@ -42,10 +42,10 @@ class MarkedError(Exception):
 
 
 class RemoteError(Exception):
-    """Shows, as the cause of an error, where in the user's code a worker failed."""
+    """Shows, as the cause of an error, where in the user's code a worker failed, or what Spark says."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(f"in a Spark worker\n{text}")
+    def __init__(self, text: str, place: str = "in a Spark worker") -> None:
+        super().__init__(f"{place}\n{text}")
 
 
 @contextmanager

@@ -23,13 +23,14 @@ from windrow.sinks import (
     WriterSink,
 )
 from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.operators.step_errors import sink_unwritable
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs import Output, has_output, open_outputs
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.clock_keeper import ClockKeeper
 from windrow_runtime.spark.columns_sink import ColumnsSink, checkpoint_inside, pipeline_of
-from windrow_runtime.spark.failures import find_failure
+from windrow_runtime.spark.engine_errors import engine_failure
 from windrow_runtime.spark.kafka import check_connector
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.lowering import Lowered, lower
@@ -115,6 +116,8 @@ class SparkRunner:
             UnsupportedOperationError: For a step, source or sink that does not run on Spark.
             SinkError: If a database or a Delta table cannot be written, or does not fit the elements.
             IncompatibleStateError: If the checkpoint belongs to another plan.
+            CheckpointError: If the checkpoint is damaged, or cannot be read or written.
+            EngineError: If Spark gave up for a reason outside of the pipeline.
         """
         for step in Topology(pipeline.steps).sources:
             if isinstance(step.node, SourceNode) and not is_bounded(step.node.source) and drain:
@@ -155,6 +158,7 @@ class SparkRunner:
             UnsupportedOperationError: For a step, source or sink that does not run on Spark.
             SinkError: If a database or a Delta table cannot be reached, or does not fit the elements.
             IncompatibleStateError: If the checkpoint belongs to another plan, or was drained.
+            CheckpointError: If the checkpoint is damaged, or cannot be read or written.
         """
         if self._checkpoint is None:
             raise InvalidArgumentError(
@@ -298,16 +302,31 @@ class _Query:
         def write(frame: DataFrame, batch: int) -> None:
             try:
                 batches(frame, batch)
-            except WindrowError as error:
+            except Exception as error:
                 # Spark turns what is raised here into an exception of its own.
-                self._failure = error
+                self._failure = engine_failure(error, self._place)
                 raise
 
         return write
 
+    @property
+    def _place(self) -> str:
+        return f"pipeline {self.pipeline.name!r}, checkpoint {self._checkpoint.path}"
+
+    # Any: Spark's DataStreamWriter, see _writer.
+    def _started(self, writer: Any) -> StreamingQuery:
+        try:
+            query: StreamingQuery = writer.start()
+        except WindrowError:
+            raise
+        except Exception as error:
+            failure = engine_failure(error, self._place)
+            raise failure from failure.__cause__
+        return query
+
     def run_available(self) -> None:
         """Run over what is there, and wait for the end."""
-        self.wait(self._writer().trigger(availableNow=True).start())
+        self.wait(self._started(self._writer().trigger(availableNow=True)))
 
     def run_idle(self, *, drain: bool) -> None:
         """Run until every source is at its end, for a query that Spark would run for ever.
@@ -356,10 +375,8 @@ class _Query:
 
     def start(self, interval_seconds: float) -> StreamingQuery:
         """Run until stopped."""
-        started: StreamingQuery = (
-            self._writer().trigger(processingTime=f"{round(interval_seconds * 1000)} milliseconds").start()
-        )
-        return started
+        interval = f"{round(interval_seconds * 1000)} milliseconds"
+        return self._started(self._writer().trigger(processingTime=interval))
 
     def wait(self, query: StreamingQuery, timeout_seconds: float | None = None) -> bool:
         """Wait for the end of a query.
@@ -368,7 +385,7 @@ class _Query:
             Whether it has ended.
 
         Raises:
-            WindrowError: Why it failed, where that was an error of ours or of the user's functions.
+            WindrowError: Why it failed.
         """
         from pyspark.errors import StreamingQueryException
 
@@ -378,9 +395,7 @@ class _Query:
                 return True
             return bool(query.awaitTermination(timeout_seconds))  # type: ignore[arg-type]  # Spark takes fractions
         except StreamingQueryException as error:
-            failure = self._failure or find_failure(error)
-            if failure is None:
-                raise
+            failure = self._failure or engine_failure(error, self._place)
             raise failure from failure.__cause__
 
     def end_stream(self) -> None:
@@ -424,7 +439,7 @@ class RunningPipeline:
             Whether it has ended.
 
         Raises:
-            WindrowError: Why it failed, where that was an error of windrow or of the user's functions.
+            WindrowError: Why it failed.
         """
         return self._query.wait(self._streaming_query, timeout_seconds)
 
@@ -473,7 +488,10 @@ def _check_sink(step: Step) -> None:
     sink = step.node.sink
     if isinstance(sink, _KNOWN_SINKS) or has_output(sink):
         if isinstance(sink, FileSink) and "://" not in sink.path:
-            os.makedirs(sink.path, exist_ok=True)
+            try:
+                os.makedirs(sink.path, exist_ok=True)
+            except OSError as error:
+                raise sink_unwritable(step, sink.path, f"{error}") from error
         return
     raise UnsupportedOperationError(
         "Spark cannot write to this sink",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from windrow.errors import UserFunctionError, WindrowError
+from windrow.errors import WindrowError
 from windrow.kafka import KafkaSink
 from windrow.plan import SinkNode, Step
 from windrow.sinks import CollectSink, ConsoleSink, FileSink, FunctionSink, JsonFileSink, Sink
@@ -17,10 +17,12 @@ from windrow_runtime.codecs.arrow import encode_batch
 from windrow_runtime.codecs.json_encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
+from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable
 from windrow_runtime.outputs import Output, open_outputs
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_files import batch_tag
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
+from windrow_runtime.spark.engine_errors import spark_said, unwritable
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
 from windrow_runtime.spark.paths import as_spark_path
@@ -203,15 +205,31 @@ class BatchWriter:
             except WindrowError:
                 raise
             except Exception as error:
-                raise UserFunctionError(
-                    f"the function of the sink raised {type(error).__name__}: {error}",
-                    given=f"batch {batch} of {len(values)} elements",
-                    where=step.where,
-                ) from error
+                raise sink_failed(step, error, batch, values) from error
 
     def _write_files(self, frame: DataFrame, batch: int, number: int, step: Step, has_rows: bool) -> None:
         sink = _sink(step)
         assert isinstance(sink, FileSink)
+        try:
+            self._write_batch_folder(frame, batch, number, step, sink, has_rows)
+        except WindrowError:
+            raise
+        except Exception as error:
+            # The rows may have to be computed again, so it need not be the sink that failed.
+            reason = unwritable(error)
+            if reason is None:
+                raise
+            raise sink_unwritable(step, sink.path, reason) from spark_said(error)
+
+    def _write_batch_folder(
+        self,
+        frame: DataFrame,
+        batch: int,
+        number: int,
+        step: Step,
+        sink: FileSink[Any],
+        has_rows: bool,
+    ) -> None:
         if not has_rows:
             # A batch that is run again may have nothing where it had something before.
             shutil.rmtree(f"{sink.path}/batch={batch}", ignore_errors=True)

@@ -1,0 +1,101 @@
+"""Errors of steps: which step, which line, and what the user's function or the sink was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from windrow.errors import SinkError, UserFunctionError, WindrowError
+from windrow.plan import Step
+
+__all__ = ["calls_of_life", "function_failed", "shortened", "sink_failed", "sink_unwritable", "told_by"]
+
+_NOTHING: Final = object()
+_SHOWN = 200
+_TOLD = 500
+
+
+def shortened(value: object) -> str:
+    """The ``repr`` of a value of the user's, cut; never raises."""
+    try:
+        text = repr(value)
+    except Exception as error:
+        text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def function_failed(step: Step, error: Exception, given: str) -> UserFunctionError:
+    """The error for a function of a step that raised. Raise it from the original.
+
+    Args:
+        step: The step.
+        error: What the function raised.
+        given: What it was given: key, window, element.
+    """
+    return UserFunctionError(
+        f"a function of the step raised {_told(error)}",
+        given=given,
+        where=step.where,
+        hint="the original error is the cause, with its traceback",
+    )
+
+
+def told_by(key: object, *, window: object = _NOTHING, element: object = _NOTHING) -> str:
+    """What a keyed function was given, for :func:`function_failed`."""
+    parts = [f"key {shortened(key)}"]
+    if window is not _NOTHING:
+        parts.append(f"window {shortened(window)}")
+    if element is not _NOTHING:
+        parts.append(f"element {shortened(element)}")
+    return ", ".join(parts)
+
+
+def sink_failed(step: Step, error: Exception, batch: int, values: Sequence[object]) -> UserFunctionError:
+    """The error for the function of a sink that raised. Raise it from the original."""
+    return UserFunctionError(
+        f"the function of the sink raised {_told(error)}",
+        given=f"batch {batch} of {len(values)} elements, beginning with {', '.join(map(shortened, values[:1]))}",
+        where=step.where,
+        hint="the original error is the cause, with its traceback",
+    )
+
+
+def sink_unwritable(step: Step, path: str, reason: str) -> SinkError:
+    """The error for files that cannot be written."""
+    return SinkError(
+        "the files of a sink cannot be written",
+        given=f"{path}: {reason}",
+        expected="a folder with space left, in which this user may make folders",
+        where=step.where,
+        hint="mend that and run again: with a checkpoint the batch is written then",
+    )
+
+
+@contextmanager
+def calls_of_life(step: Step, name: str, function: object) -> Iterator[None]:
+    """Names the step where a call raises that is not made for an element, such as ``open`` and ``close``.
+
+    Args:
+        step: The step.
+        name: The method that is called.
+        function: The user's object.
+    """
+    try:
+        yield
+    except WindrowError as error:
+        raise error.at(step.where) from error.__cause__
+    except Exception as error:
+        raise function_failed(step, error, f"{name}() of {type(function).__name__}") from error
+
+
+def _told(error: Exception) -> str:
+    """The type and the text of an error, cut to a line or so: the original has it all."""
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    first, _, rest = text.strip().partition("\n")
+    if rest or len(first) > _TOLD:
+        first = f"{first[:_TOLD]}..."
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__

@@ -1,0 +1,183 @@
+"""Checkpoints that are damaged, and disks that are full: an error that says what, where and what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.spark.comparison import millis
+from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow.errors import CheckpointError, EngineError, SinkError
+from windrow.sinks import CollectSink, JsonFileSink
+from windrow.sources import JsonFileSource
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Reading(NamedTuple):
+    key: str
+    at: int
+    text: str
+
+
+def write(folder: Path, number: int, *readings: Reading) -> None:
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{number}.json"
+    file.write_text("".join(f"{json.dumps(reading._asdict())}\n" for reading in readings))
+    os.utime(file, (1_700_000_000 + number,) * 2)
+
+
+def firsts(source: Path) -> tuple[Pipeline, CollectSink[Reading]]:
+    sink = CollectSink[Reading]()
+    windows = (
+        from_source(JsonFileSource(source, Reading, files_per_batch=1))
+        .assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda reading: reading.at
+        )
+        .key_by(lambda reading: reading.key)
+        .window(TumblingEventTimeWindows.of(millis(10)))
+    )
+    return Pipeline("damage", windows.reduce(lambda a, b: a).sink_to(sink)), sink
+
+
+@pytest.fixture(scope="module")
+def run_before(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A source with something new to read, and the checkpoint of the run before."""
+    folder = tmp_path_factory.mktemp("damage")
+    write(folder / "in", 1, Reading("a", 1, ""))
+    write(folder / "in", 2, Reading("a", 12, ""))
+    SparkRunner(spark, checkpoint=folder / "checkpoint").run(firsts(folder / "in")[0], drain=False)
+    write(folder / "in", 3, Reading("a", 23, ""))
+    return folder / "in", folder / "checkpoint"
+
+
+def spoil(pattern: str) -> Callable[[Path], None]:
+    def damage(checkpoint: Path) -> None:
+        for file in sorted(checkpoint.glob(pattern)):
+            file.write_text("garbage")
+            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+    return damage
+
+
+def lose(pattern: str) -> Callable[[Path], None]:
+    def damage(checkpoint: Path) -> None:
+        for file in sorted(checkpoint.glob(pattern)):
+            file.unlink()
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "given", "where"),
+    [
+        (spoil("windrow.json"), "Expecting value", "windrow.json"),
+        (lose("windrow.json"), "it is gone, and batches have run", "windrow.json"),
+        (lose("spark/offsets/*"), "batch 2 is done, and its plan is gone", "offsets"),
+        (spoil("spark/metadata"), "garbage", "checkpoint"),
+        (spoil("spark/offsets/*"), "spark/offsets/2", "checkpoint"),
+        (lose("spark/sources/0/*"), "assertion failed", "checkpoint"),
+        (lose("spark/state/0/*/SSTs/*"), ".sst does not exist", "checkpoint"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused(
+    spark: SparkSession,
+    tmp_path: Path,
+    run_before: tuple[Path, Path],
+    damage: Callable[[Path], None],
+    given: str,
+    where: str,
+) -> None:
+    source, checkpoint = run_before[0], tmp_path / "checkpoint"
+    shutil.copytree(run_before[1], checkpoint)
+    damage(checkpoint)
+    with pytest.raises(CheckpointError) as caught:
+        SparkRunner(spark, checkpoint=checkpoint).run(firsts(source)[0], drain=False)
+    error = caught.value
+    assert given in str(error.given)
+    assert str(error.where).endswith(where)
+    assert error.hint == "restore the checkpoint folder as a whole from a copy, or begin a new one"
+    assert len(str(error)) < 1500
+    assert "\tat " not in str(error.__cause__)
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"version": 1, "steps": {}}'])
+def test_a_description_that_is_not_ours(spark: SparkSession, tmp_path: Path, content: str) -> None:
+    (tmp_path / "windrow.json").write_text(content)
+    with pytest.raises(CheckpointError, match="the checkpoint is damaged"):
+        SparkRunner(spark, checkpoint=tmp_path).run(firsts(tmp_path)[0])
+
+
+def test_a_checkpoint_where_a_file_is(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match="cannot be read or written") as caught:
+        SparkRunner(spark, checkpoint=tmp_path / "file" / "checkpoint").run(firsts(tmp_path)[0])
+    assert "Not a directory" in str(caught.value.given)
+
+
+@pytest.mark.parametrize("run", [LocalRunner().run, lambda pipeline: SparkRunner().run(pipeline)])
+def test_a_folder_that_cannot_be_written(
+    spark: SparkSession, tmp_path: Path, run: Callable[[Pipeline], object]
+) -> None:
+    (tmp_path / "file").touch()
+    numbers = from_collection([1]).sink_to(JsonFileSink(tmp_path / "file" / "out"))
+    with pytest.raises(SinkError, match="the files of a sink cannot be written") as caught:
+        run(Pipeline("numbers", numbers))
+    assert "Not a directory" in str(caught.value.given)
+    assert f"{Path(__file__).name}:" in str(caught.value.where)
+
+
+@contextmanager
+def files_of_at_most(size: int, process: int) -> Iterator[None]:
+    """Lets no file of a process grow beyond ``size`` bytes, as a disk that is full does."""
+    before = resource.prlimit(process, resource.RLIMIT_FSIZE)
+    resource.prlimit(process, resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(process, resource.RLIMIT_FSIZE, before)
+
+
+def java_process(spark: SparkSession) -> int:
+    process: int = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # None only in a submitted program
+    return process
+
+
+def test_a_disk_that_is_full_fails_the_sink_and_nothing_is_lost(spark: SparkSession, tmp_path: Path) -> None:
+    source, output = tmp_path / "in", tmp_path / "out"
+    write(source, 1, Reading("a", 1, os.urandom(60_000).hex()))
+
+    def run() -> None:
+        readings = from_source(JsonFileSource(source, Reading))
+        pipeline = Pipeline("full", readings.sink_to(JsonFileSink(output)))
+        SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline)
+
+    with files_of_at_most(50_000, java_process(spark)), pytest.raises(SinkError) as caught:
+        run()
+    assert caught.value.given == f"{output}: IOException: File too large"
+    assert f"{Path(__file__).name}:" in str(caught.value.where)
+    assert not list(output.glob("batch=*"))
+    run()
+    assert (output / "batch=0" / "_SUCCESS").exists()
+
+
+def test_a_disk_that_is_full_of_state(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "in", 1, Reading("a", 1, os.urandom(60_000).hex()))
+    write(tmp_path / "in", 2, Reading("a", 100, ""))
+    pipeline, sink = firsts(tmp_path / "in")
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    with files_of_at_most(50_000, java_process(spark)), pytest.raises(EngineError, match="a disk is full"):
+        runner.run(pipeline)
+    assert [reading.at for reading in runner.run(pipeline).collected(sink)] == [1, 100]
