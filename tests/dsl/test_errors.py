@@ -10,6 +10,8 @@ import pytest
 
 from windrow import WindrowError, errors
 from windrow.errors import (
+    CheckpointError,
+    EngineError,
     Fault,
     IncompatibleStateError,
     InvalidArgumentError,
@@ -28,6 +30,8 @@ KINDS: list[type[WindrowError]] = [
     InvalidArgumentError,
     MalformedRecordError,
     MissingTimestampError,
+    CheckpointError,
+    EngineError,
     SinkError,
     SourceError,
     UnsupportedOperationError,
