@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windrow import OutputTag, Pipeline, from_source
+from windrow import OutputTag, Pipeline, from_collection, from_source
 from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.sinks import CollectSink
 from windrow.time import MAX_TIMESTAMP
@@ -21,6 +21,7 @@ from windrow.windows import (
     TimeWindow,
     TumblingEventTimeWindows,
 )
+from windrow_runtime.local import LocalRunner
 from windrow_runtime.local.execution import Chunk, Execution
 from windrow_runtime.operators.fast_loops import (
     SessionLoopOperator,
@@ -173,6 +174,25 @@ def run(
             for operator in execution.operators.values():
                 operator.current_watermark = watermark
     return seen
+
+
+def test_windows_beyond_the_end_of_time_fire_in_the_order_of_the_general_operator() -> None:
+    # What count windows emit has the highest timestamp, and is in three windows that end behind it.
+    results = CollectSink[tuple[str, TimeWindow, Any]]()
+    pipeline = Pipeline(
+        "end",
+        from_collection([("a", 1), ("a", 2)])
+        .key_by(lambda element: element[0])
+        .count_window(1)
+        .reduce(lambda a, b: b)
+        .key_by(lambda element: element[0])
+        .window(SlidingEventTimeWindows.of(millis(15), millis(5)))
+        .reduce(lambda a, b: (a[0], a[1] + b[1]), WithWindow())
+        .sink_to(results),
+    )
+    fast = LocalRunner().run(pipeline).collected(results)
+    assert fast == LocalRunner(fast=False).run(pipeline).collected(results)
+    assert [contents for _, _, contents in fast] == [(("a", 3),)] * 3
 
 
 def test_common_shapes_have_a_fast_form() -> None:

@@ -96,10 +96,12 @@ class _TableOperator(WindowOperator):
         self.current_watermark = watermark = max(watermark, self.current_watermark)
         tables = self.state.tables
         reach = self._size - 1
-        # A window beyond the end of time ends with it.
-        for start in sorted(start for start in tables if min(start + reach, MAX_TIMESTAMP) <= watermark):
+        # A window beyond the end of time ends with it. Of several that do, the latest comes first, as it was assigned.
+        due = [(last, -start) for start in tables if (last := min(start + reach, MAX_TIMESTAMP)) <= watermark]
+        for last, negated in sorted(due):
+            start = -negated
             # Cleanup timers of windows that fired before come in between, in order of time.
-            self.fire_event_timers(start + reach)
+            self.fire_event_timers(last)
             self._fire_table(TimeWindow(start, start + self._size), tables.pop(start))
         self.fire_event_timers(watermark)
 
