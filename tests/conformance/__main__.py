@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 
+from tests.conformance.cases import load
 from tests.conformance.engines import ENGINES, EngineUnavailableError
-from tests.conformance.runner import run_file
+from tests.conformance.runner import PARTS, run_files
+from tests.conformance.skips import SKIPS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,20 +26,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--engine", choices=sorted(ENGINES), default="local", help="what runs the pipelines")
     parser.add_argument("files", metavar="FILE", nargs="+", help="a conformance file")
     options = parser.parse_args(arguments)
+    skips = SKIPS[options.engine]
+    cases = (case for path in Path(__file__).parent.glob("*.json") for case in load(str(path)))
+    skips.check({"operator", *PARTS}, cases)
     try:
-        engine = ENGINES[options.engine]()
+        with ENGINES[options.engine]() as engine:
+            outcomes = run_files(options.files, engine, skips)
     except EngineUnavailableError as error:
         print(error, file=sys.stderr)
         return 2
-    passed = failed = 0
-    for path in options.files:
-        for outcome in run_file(path, engine):
-            if outcome.passed:
-                passed += 1
-                continue
-            failed += 1
-            print(f"FAILED {outcome.file}: {outcome.name}", *outcome.differences, "", sep="\n")
-    print(f"{passed} passed, {failed} failed")
+    failed = [outcome for outcome in outcomes if outcome.differences]
+    skipped: defaultdict[str, int] = defaultdict(int)
+    for outcome in failed:
+        print(f"FAILED {outcome.file}: {outcome.name}", *outcome.differences, "", sep="\n")
+    for outcome in outcomes:
+        if outcome.skipped is not None:
+            skipped[outcome.skipped] += 1
+    for reason, count in skipped.items():
+        print(f"skipped {count}: {reason}")
+    passed = sum(outcome.passed for outcome in outcomes)
+    print(f"{passed} passed, {len(failed)} failed, {sum(skipped.values())} skipped")
     return 1 if failed else 0
 
 

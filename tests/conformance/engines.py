@@ -2,15 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from tests.conformance.cases import Json
 from tests.conformance.elements import Element, Record
 from tests.conformance.pipeline import Pipeline
 
-__all__ = ["ENGINES", "Engine", "EngineUnavailableError", "Observed", "Run", "StateCounts"]
+__all__ = [
+    "ENGINES",
+    "ClockStep",
+    "ElementStep",
+    "Engine",
+    "EngineUnavailableError",
+    "Observed",
+    "RestoreStep",
+    "Script",
+    "StateCounts",
+    "Step",
+    "Told",
+    "WatermarkStep",
+]
+
+
+@dataclass(frozen=True)
+class ElementStep:
+    """An element comes."""
+
+    element: Element
+    timestamp: int | None
+
+
+@dataclass(frozen=True)
+class WatermarkStep:
+    """The watermark advances."""
+
+    timestamp: int
+
+
+@dataclass(frozen=True)
+class ClockStep:
+    """The clock is set."""
+
+    timestamp: int
+
+
+@dataclass(frozen=True)
+class RestoreStep:
+    """The pipeline goes on from a snapshot, in a fresh instance."""
+
+
+Step: TypeAlias = ElementStep | WatermarkStep | ClockStep | RestoreStep
+
+
+@dataclass(frozen=True)
+class Script:
+    """What an engine is to run.
+
+    Attributes:
+        pipeline: The pipeline; it begins with neither watermark nor processing time.
+        steps: What happens, in order.
+        may_fail: Whether a step is expected to fail. A hint: an engine that runs scripts together runs this one alone.
+    """
+
+    pipeline: Pipeline
+    steps: tuple[Step, ...]
+    may_fail: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,57 +94,51 @@ class Observed:
     Attributes:
         emits: What the function emitted, with timestamps.
         late: Late elements, with timestamps.
-        dropped: How many elements were dropped as late.
+        dropped: How many elements were dropped as late; None where the engine cannot tell for each step.
         side: What went to the side output of the function, with timestamps.
         state: What is kept now; None where the engine cannot tell.
         calls: The calls of the trigger; None where the engine cannot tell.
         watermark: The last watermark that a step downstream saw; None where the engine cannot tell.
         overtaken: How many records a step downstream got behind the watermark that they belong before.
+        error: Why the step failed; None: it did not.
     """
 
     emits: list[tuple[Record, int | None]] = field(default_factory=list)
     late: list[tuple[Element, int | None]] = field(default_factory=list)
-    dropped: int = 0
+    dropped: int | None = None
     side: list[tuple[str, int | None]] = field(default_factory=list)
     state: StateCounts | None = None
     calls: Mapping[str, list[Json]] | None = None
     watermark: int | None = None
     overtaken: int = 0
+    error: Exception | None = None
 
 
-class Run(Protocol):
-    """A pipeline that an engine runs, step by step."""
+@dataclass
+class Told:
+    """What an engine tells of a script.
 
-    def element(self, element: Element, timestamp: int | None) -> None:
-        """Take one element."""
-        ...
+    Attributes:
+        steps: What each step caused, up to the first one that failed.
+        dropped: How many elements were dropped as late in all; None where each step tells its own.
+        unbuilt: Why the pipeline could not be built; None: it could.
+    """
 
-    def watermark(self, timestamp: int) -> None:
-        """Advance the watermark."""
-        ...
-
-    def processing_time(self, timestamp: int) -> None:
-        """Set the clock."""
-        ...
-
-    def snapshot_restore(self) -> None:
-        """Go on from a snapshot, in a fresh instance."""
-        ...
-
-    def observe(self) -> Observed:
-        """What the steps since the last call caused."""
-        ...
-
-    def close(self) -> None:
-        """End the run."""
-        ...
+    steps: list[Observed] = field(default_factory=list)
+    dropped: int | None = None
+    unbuilt: Exception | None = None
 
 
 class Engine(Protocol):
-    """Runs the pipelines of cases."""
+    """Runs scripts."""
 
-    def open(self, pipeline: Pipeline) -> Run:
-        """Begin to run ``pipeline``, with neither watermark nor processing time."""
+    @property
+    def tells_calls(self) -> bool:
+        """Whether it can tell the calls of triggers."""
+        ...
+
+    def run(self, scripts: Sequence[Script]) -> Sequence[Told]:
+        """Run scripts, each as if it were alone."""
         ...
 
 
@@ -93,16 +146,21 @@ class EngineUnavailableError(Exception):
     """The runner cannot use that engine."""
 
 
-def _local() -> Engine:
+@contextmanager
+def _local() -> Iterator[Engine]:
     from tests.conformance.local_engine import LocalEngine
 
-    return LocalEngine()
+    yield LocalEngine()
 
 
-def _spark() -> Engine:
-    raise EngineUnavailableError(
-        "the Spark engine is not built into the conformance runner; use --engine local"
-    )
+@contextmanager
+def _spark() -> Iterator[Engine]:
+    try:
+        from tests.conformance.spark_engine import started_engine
+    except ImportError as error:
+        raise EngineUnavailableError(f"the Spark engine needs PySpark: {error}") from error
+    with started_engine() as engine:
+        yield engine
 
 
-ENGINES: Mapping[str, Callable[[], Engine]] = {"local": _local, "spark": _spark}
+ENGINES: Mapping[str, Callable[[], AbstractContextManager[Engine]]] = {"local": _local, "spark": _spark}

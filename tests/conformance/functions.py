@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tests.conformance.cases import CaseError, Fields, Json, decode, encode, window_json
@@ -22,7 +23,7 @@ from windrow.windowed import (
     WindowedStream,
 )
 
-__all__ = ["SIDE", "STEP", "compute"]
+__all__ = ["SIDE", "STEP", "Computed", "compute"]
 
 # Any in this module: a case chooses the type of its windows.
 Keyed: TypeAlias = WindowedStream[Element, str, Any] | MergingWindowedStream[Element, str, Any]
@@ -33,8 +34,28 @@ SIDE = OutputTag("side", str)
 STEP = "window under test"
 
 
-def compute(stage: Keyed | NonKeyed, fields: Fields) -> DataStream[Record]:
-    """The stream of what the function that ``fields`` describe makes of the windows.
+@dataclass(frozen=True)
+class Computed:
+    """What a function makes of windows.
+
+    Attributes:
+        step: The stream of the step, which has its side outputs.
+        records: What it emits.
+        side: What it puts out at :data:`SIDE`; None: nothing.
+    """
+
+    step: DataStream[Any]
+    records: DataStream[Record]
+    side: DataStream[str] | None = None
+
+
+def compute(stage: Keyed | NonKeyed, fields: Fields, name: str = STEP) -> Computed:
+    """The streams of what the function that ``fields`` describe makes of the windows.
+
+    Args:
+        stage: The windows.
+        fields: Describe the function.
+        name: Names the step.
 
     Raises:
         CaseError: If there is no such function.
@@ -43,32 +64,35 @@ def compute(stage: Keyed | NonKeyed, fields: Fields) -> DataStream[Record]:
     with_window = fields.flag("with_window", False)
     values = fields.items("values") if kind == "process_const" else []
     fields.done()
+    if kind in ("reduce_sum", "aggregate_mean") and not with_window:
+        step = stage.reduce(_add, name=name) if kind == "reduce_sum" else stage.aggregate(_Mean(), name=name)
+        return Computed(step, step.map(_record))
     if kind == "reduce_sum":
-        return _reduce(stage, with_window)
-    if kind == "aggregate_mean":
-        return _aggregate(stage, with_window)
-    evaluate = _evaluations(values).get(kind)
-    if evaluate is None:
-        raise CaseError(f"unknown function {kind!r}")
+        records = _reduce(stage, name)
+    elif kind == "aggregate_mean":
+        records = _aggregate(stage, name)
+    else:
+        evaluate = _evaluations(values).get(kind)
+        if evaluate is None:
+            raise CaseError(f"unknown function {kind!r}")
+        if isinstance(stage, (WindowedStream, MergingWindowedStream)):
+            records = stage.process(_Process(evaluate, with_window), name=name)
+        else:
+            records = stage.process(_ProcessAll(evaluate, with_window), name=name)
+    side = records.get_side_output(SIDE) if kind == "process_side" else None
+    return Computed(records, records, side)
+
+
+def _reduce(stage: Keyed | NonKeyed, name: str) -> DataStream[Record]:
     if isinstance(stage, (WindowedStream, MergingWindowedStream)):
-        return stage.process(_Process(evaluate, with_window), name=STEP)
-    return stage.process(_ProcessAll(evaluate, with_window), name=STEP)
+        return stage.reduce(_add, _Process(_each, True), name=name)
+    return stage.reduce(_add, _ProcessAll(_each, True), name=name)
 
 
-def _reduce(stage: Keyed | NonKeyed, with_window: bool) -> DataStream[Record]:
-    if not with_window:
-        return stage.reduce(_add, name=STEP).map(_record)
+def _aggregate(stage: Keyed | NonKeyed, name: str) -> DataStream[Record]:
     if isinstance(stage, (WindowedStream, MergingWindowedStream)):
-        return stage.reduce(_add, _Process(_each, with_window), name=STEP)
-    return stage.reduce(_add, _ProcessAll(_each, with_window), name=STEP)
-
-
-def _aggregate(stage: Keyed | NonKeyed, with_window: bool) -> DataStream[Record]:
-    if not with_window:
-        return stage.aggregate(_Mean(), name=STEP).map(_record)
-    if isinstance(stage, (WindowedStream, MergingWindowedStream)):
-        return stage.aggregate(_Mean(), _Process(_each, with_window), name=STEP)
-    return stage.aggregate(_Mean(), _ProcessAll(_each, with_window), name=STEP)
+        return stage.aggregate(_Mean(), _Process(_each, True), name=name)
+    return stage.aggregate(_Mean(), _ProcessAll(_each, True), name=name)
 
 
 def _add(a: Element, b: Element) -> Element:

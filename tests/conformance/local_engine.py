@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from tests.conformance.cases import Json
 from tests.conformance.elements import Element, Record
-from tests.conformance.engines import Observed, StateCounts
+from tests.conformance.engines import (
+    ClockStep,
+    ElementStep,
+    Observed,
+    Script,
+    StateCounts,
+    Step,
+    Told,
+    WatermarkStep,
+)
 from tests.conformance.functions import SIDE, STEP
 from tests.conformance.pipeline import LATE, Pipeline
 from windrow import from_source
@@ -17,14 +28,37 @@ __all__ = ["LocalEngine"]
 
 
 class LocalEngine:
-    """Runs cases in the interpreter."""
+    """Runs scripts in the interpreter."""
 
-    def open(self, pipeline: Pipeline) -> LocalRun:
-        return LocalRun(pipeline)
+    tells_calls = True
+
+    def run(self, scripts: Sequence[Script]) -> list[Told]:
+        return [_run(script) for script in scripts]
+
+
+def _run(script: Script) -> Told:
+    try:
+        run = LocalRun(script.pipeline)
+    except Exception as error:  # whatever is raised is the outcome of the case
+        return Told(unbuilt=error)
+    try:
+        return Told(list(_observed(run, script)))
+    finally:
+        run.close()
+
+
+def _observed(run: LocalRun, script: Script) -> Iterator[Observed]:
+    for step in script.steps:
+        try:
+            run.perform(step)
+        except Exception as error:  # whatever a step raises is what the case is about
+            yield Observed(error=error)
+            return
+        yield run.observe()
 
 
 class LocalRun:
-    """One case. A second step behind the one under test watches what arrives downstream, and in which order."""
+    """One script. A second step behind the one under test watches what arrives downstream, and in which order."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._calls = pipeline.calls
@@ -32,7 +66,7 @@ class LocalRun:
         self._dropped = 0
         source = PushSource(Element)
         start = PushSource(Record)
-        stream = pipeline.stream(source)
+        stream = pipeline.compute(from_source(source, name="elements")).records
         downstream = (
             stream.union(from_source(start))
             .window_all(GlobalWindows.create())
@@ -43,17 +77,16 @@ class LocalRun:
         self._harness.process_element(Record("null", "null"), source=start)
         self._probe.take()
 
-    def element(self, element: Element, timestamp: int | None) -> None:
-        self._harness.process_element(element, timestamp)
-
-    def watermark(self, timestamp: int) -> None:
-        self._harness.process_watermark(timestamp)
-
-    def processing_time(self, timestamp: int) -> None:
-        self._harness.set_processing_time(timestamp)
-
-    def snapshot_restore(self) -> None:
-        self._harness.snapshot_restore()
+    def perform(self, step: Step) -> None:
+        match step:
+            case ElementStep():
+                self._harness.process_element(step.element, step.timestamp)
+            case WatermarkStep():
+                self._harness.process_watermark(step.timestamp)
+            case ClockStep():
+                self._harness.set_processing_time(step.timestamp)
+            case _:
+                self._harness.snapshot_restore()
 
     def observe(self) -> Observed:
         harness = self._harness

@@ -2,35 +2,107 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from tests.conformance.cases import Case, CaseError, Fields, Json, decode
 from tests.conformance.compare import Differences
 from tests.conformance.elements import Element
-from tests.conformance.engines import Engine, Observed, Run
+from tests.conformance.engines import (
+    ClockStep,
+    ElementStep,
+    Observed,
+    RestoreStep,
+    Script,
+    Step,
+    Told,
+    WatermarkStep,
+)
 from tests.conformance.errors import error_kind
 from tests.conformance.pipeline import Pipeline
 from tests.conformance.triggers import TimerScript
 
-__all__ = ["run_operator"]
+__all__ = ["OperatorCase", "compare_operator", "read_operator"]
 
 _SCRIPTED = ("windows", "merges", "trigger")
 
 
-def run_operator(case: Case, engine: Engine, differences: Differences) -> None:
-    """Run a case of this kind."""
+@dataclass(frozen=True)
+class OperatorCase:
+    """A case of this kind, read.
+
+    Attributes:
+        script: What an engine is to run.
+        steps: The steps, with what each is expected to cause.
+    """
+
+    script: Script
+    steps: Sequence[_ReadStep]
+
+
+@dataclass(frozen=True)
+class _ReadStep:
+    title: str
+    expect: Fields
+    watermark: int | None
+
+
+def read_operator(case: Case, *, note_calls: bool) -> OperatorCase:
+    """Read a case of this kind.
+
+    Args:
+        case: The case.
+        note_calls: Whether the calls of its trigger are noted where it asks for them.
+
+    Raises:
+        CaseError: If something in it is not understood.
+        InvalidArgumentError: If a part of the pipeline is refused.
+    """
     steps = case.body.all_fields("steps")
     pipeline = Pipeline.of(
         case.body.fields("pipeline"),
-        note_calls=any("calls" in step.fields("expect") for step in steps if "expect" in step),
+        note_calls=note_calls and any("calls" in step.fields("expect") for step in steps if "expect" in step),
     )
     case.body.done()
-    run = engine.open(pipeline)
-    try:
-        for number, step in enumerate(steps, start=1):
-            where = f"step {number}, {_title(step)}"
-            if not _step(pipeline, run, step, where, differences):
-                break
-    finally:
-        run.close()
+    read: list[_ReadStep] = []
+    script: list[Step] = []
+    for number, step in enumerate(steps, start=1):
+        expect = step.fields_or_none("expect") or Fields({}, "expect")
+        watermark = step.integer_or_none("expect_watermark")
+        read.append(_ReadStep(f"step {number}, {_title(step)}", expect, watermark))
+        script.append(_step(pipeline, step))
+    may_fail = any(step.expect.text("error", "none") != "none" for step in read)
+    return OperatorCase(Script(pipeline, tuple(script), may_fail), read)
+
+
+def compare_operator(case: OperatorCase, told: Told, differences: Differences) -> None:
+    """Compare what an engine tells of a case with what the case expects.
+
+    Raises:
+        CaseError: If the engine came upon something that is not understood.
+        Exception: Why the pipeline could not be built.
+    """
+    if told.unbuilt is not None:
+        raise told.unbuilt
+    dropped = 0
+    for step, observed in zip(case.steps, told.steps, strict=False):
+        error = step.expect.text("error", "none")
+        if observed.error is not None:
+            if isinstance(observed.error, CaseError):
+                raise observed.error
+            got = error_kind(observed.error)
+            if got != error:
+                differences.add(f"{step.title}: error", error, f"{got}: {observed.error}")
+            break
+        if error != "none":
+            differences.add(f"{step.title}: error", error, "none")
+        dropped += step.expect.integer("dropped", 0)
+        _compare(case.script.pipeline, step, observed, differences)
+        step.expect.done()
+    else:
+        differences.equal("steps that ran", len(case.steps), len(told.steps))
+    if told.dropped is not None:
+        differences.equal("dropped in all steps", dropped, told.dropped)
 
 
 def _title(step: Fields) -> str:
@@ -38,46 +110,21 @@ def _title(step: Fields) -> str:
     return op if op == "snapshot_restore" else f"{op} at {step.data.get('ts')}"
 
 
-def _step(pipeline: Pipeline, run: Run, step: Fields, where: str, differences: Differences) -> bool:
-    """Run one step; whether the case goes on."""
-    expect = step.fields_or_none("expect") or Fields({}, "expect")
-    error = expect.text("error", "none")
-    watermark = step.integer_or_none("expect_watermark")
-    try:
-        _perform(pipeline, run, step)
-    except CaseError:
-        raise
-    except Exception as raised:  # whatever a step raises is what the case is about
-        got = error_kind(raised)
-        if got != error:
-            differences.add(f"{where}: error", error, f"{got}: {raised}")
-        return False
-    if error != "none":
-        differences.add(f"{where}: error", error, "none")
-    _compare(pipeline, expect, run.observe(), watermark, where, differences)
-    expect.done()
-    return True
-
-
-def _perform(pipeline: Pipeline, run: Run, step: Fields) -> None:
+def _step(pipeline: Pipeline, step: Fields) -> Step:
     op = step.text("op")
+    found: Step
     if op == "element":
-        element, timestamp = _element(pipeline, step)
-        step.done()
-        run.element(element, timestamp)
-        return
-    if op == "snapshot_restore":
-        step.done()
-        run.snapshot_restore()
-        return
-    if op not in ("watermark", "processing_time"):
-        raise CaseError(f"unknown op {op!r}")
-    timestamp = step.integer("ts")
-    step.done()
-    if op == "watermark":
-        run.watermark(timestamp)
+        found = ElementStep(*_element(pipeline, step))
+    elif op == "snapshot_restore":
+        found = RestoreStep()
+    elif op == "watermark":
+        found = WatermarkStep(step.integer("ts"))
+    elif op == "processing_time":
+        found = ClockStep(step.integer("ts"))
     else:
-        run.processing_time(timestamp)
+        raise CaseError(f"unknown op {op!r}")
+    step.done()
+    return found
 
 
 def _element(pipeline: Pipeline, step: Fields) -> tuple[Element, int | None]:
@@ -89,14 +136,8 @@ def _element(pipeline: Pipeline, step: Fields) -> tuple[Element, int | None]:
     return Element.of(key, step.raw("value"), script), step.integer_or_none("ts")
 
 
-def _compare(
-    pipeline: Pipeline,
-    expect: Fields,
-    observed: Observed,
-    watermark: int | None,
-    where: str,
-    differences: Differences,
-) -> None:
+def _compare(pipeline: Pipeline, step: _ReadStep, observed: Observed, differences: Differences) -> None:
+    where, expect = step.title, step.expect
     with_window = pipeline.function.flag("with_window", False)
     emits = [
         _json(pipeline, record.key, record.value, timestamp, record.window if with_window else None)
@@ -108,12 +149,13 @@ def _compare(
     side: list[Json] = [{"value": decode(value), "ts": timestamp} for value, timestamp in observed.side]
     differences.same_items(f"{where}: emits", expect.items("emits", []), emits)
     differences.same_items(f"{where}: late", expect.items("late", []), late)
-    differences.equal(f"{where}: dropped", expect.integer("dropped", 0), observed.dropped)
+    if observed.dropped is not None:
+        differences.equal(f"{where}: dropped", expect.integer("dropped", 0), observed.dropped)
     differences.same_items(f"{where}: side", expect.items("side", []), side)
     _compare_state(expect.fields_or_none("state"), observed, where, differences)
     _compare_calls(expect.fields_or_none("calls"), observed, where, differences)
-    if watermark is not None and observed.watermark is not None:
-        differences.equal(f"{where}: watermark downstream", watermark, observed.watermark)
+    if step.watermark is not None and observed.watermark is not None:
+        differences.equal(f"{where}: watermark downstream", step.watermark, observed.watermark)
         differences.equal(f"{where}: records behind the watermark", 0, observed.overtaken)
 
 

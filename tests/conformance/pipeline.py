@@ -8,12 +8,11 @@ from typing import Any, TypeVar
 
 from tests.conformance.assigners import build_assigner, millis
 from tests.conformance.cases import CaseError, Fields
-from tests.conformance.elements import Element, Record, number
-from tests.conformance.functions import compute
+from tests.conformance.elements import Element, number
+from tests.conformance.functions import STEP, Computed, compute
 from tests.conformance.triggers import Calls, build_trigger, recording
-from windrow import DataStream, OutputTag, from_source
+from windrow import DataStream, OutputTag
 from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
-from windrow.sources import Source
 from windrow.triggers import Trigger
 from windrow.windowed import AllWindowedStream, WindowedStream
 from windrow.windows import WindowAssigner
@@ -28,7 +27,7 @@ Stage = TypeVar("Stage", WindowedStream[Element, str, Any], AllWindowedStream[El
 # Any in this module: a case chooses the type of its windows.
 @dataclass
 class Pipeline:
-    """The pipeline of a case, before a source is put in front of it.
+    """The pipeline of a case, before its elements are put in front of it.
 
     Attributes:
         keyed: Whether elements have keys.
@@ -80,12 +79,16 @@ class Pipeline:
             pipeline.trigger = recording(trigger_of_case, pipeline.calls)
         return pipeline
 
-    def stream(self, source: Source[Element]) -> DataStream[Record]:
-        """What the pipeline makes of the elements of ``source``."""
-        elements = from_source(source, name="elements")
+    def compute(self, elements: DataStream[Element], name: str = STEP) -> Computed:
+        """What the pipeline makes of ``elements``. ``name`` names the step under test."""
         if self.keyed:
-            return compute(self._configure(elements.key_by(_key).window(self.assigner)), self.function)
-        return compute(self._configure(elements.window_all(self.assigner)), self.function)
+            return compute(self._configure(elements.key_by(_key).window(self.assigner)), self.function, name)
+        return compute(self._configure(elements.window_all(self.assigner)), self.function, name)
+
+    @property
+    def has_late_output(self) -> bool:
+        """Whether late elements go to :data:`LATE`."""
+        return self.late and self.assigner.is_event_time
 
     def _configure(self, stage: Stage) -> Stage:
         if self.trigger is not None:
@@ -96,7 +99,7 @@ class Pipeline:
         # time only; windrow refuses it elsewhere, so it is left out there.
         if self.assigner.is_event_time:
             stage = stage.allowed_lateness(self.lateness)
-            if self.late:
+            if self.has_late_output:
                 stage = stage.side_output_late_data(LATE)
         return stage
 

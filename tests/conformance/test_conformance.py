@@ -8,12 +8,12 @@ import pytest
 
 from tests.conformance.cases import Case, load
 from tests.conformance.local_engine import LocalEngine
-from tests.conformance.runner import run_case
+from tests.conformance.runner import run_cases
 
 CASES = [case for path in sorted(Path(__file__).parent.glob("*.json")) for case in load(str(path))]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_case(case: Case) -> None:
-    outcome = run_case(case, LocalEngine())
+    (outcome,) = run_cases([case], LocalEngine())
     assert outcome.passed, "\n".join((outcome.name, *outcome.differences))

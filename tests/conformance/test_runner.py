@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from tests.conformance.__main__ import main
 from tests.conformance.cases import Case, Fields
 from tests.conformance.local_engine import LocalEngine
-from tests.conformance.runner import run_case
+from tests.conformance.runner import run_cases
+from tests.conformance.skips import SKIPS, Skips, SkipsError
 
 # Any in this module: cases as JSON, to be changed at will.
 PIPELINE: dict[str, Any] = {
@@ -58,9 +60,13 @@ GOOD: dict[str, Any] = {
 }
 
 
+INTERSECTS = {"name": "they touch", "kind": "intersects", "origin": "here", "pairs": [[[0, 1], [1, 2], True]]}
+
+
 def differences(body: dict[str, Any]) -> str:
     case = Case.of("file.json", 1, Fields(body, "case"))
-    return "\n".join(run_case(case, LocalEngine()).differences)
+    (outcome,) = run_cases([case], LocalEngine())
+    return "\n".join(outcome.differences)
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
@@ -235,7 +241,7 @@ def test_the_command_reports_and_exits(tmp_path: Path, capsys: pytest.CaptureFix
     good = tmp_path / "good.json"
     good.write_text(json.dumps({"suite": "s", "cases": [GOOD]}), encoding="utf-8")
     assert main([str(good)]) == 0
-    assert capsys.readouterr().out == "1 passed, 0 failed\n"
+    assert capsys.readouterr().out == "1 passed, 0 failed, 0 skipped\n"
 
     bad = tmp_path / "bad.json"
     bad.write_text(json.dumps({"suite": "s", "cases": [changed("kind", "new"), GOOD]}), encoding="utf-8")
@@ -243,9 +249,29 @@ def test_the_command_reports_and_exits(tmp_path: Path, capsys: pytest.CaptureFix
     out = capsys.readouterr().out
     assert f"FAILED {bad}: good\n  not understood: unknown kind 'new'\n" in out
     assert "absent.json: the file itself\n  the file cannot be read: " in out
-    assert out.endswith("1 passed, 2 failed\n")
+    assert out.endswith("1 passed, 2 failed, 0 skipped\n")
 
 
-def test_an_engine_that_is_not_there_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_engine_that_is_not_there_is_said_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "tests.conformance.spark_engine", None)
     assert main(["--engine", "spark", "any.json"]) == 2
-    assert "not built into the conformance runner" in capsys.readouterr().err
+    assert "the Spark engine needs PySpark: " in capsys.readouterr().err
+
+
+def test_skipped_cases_are_counted_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cases.json"
+    file.write_text(json.dumps({"suite": "s", "cases": [GOOD, INTERSECTS]}), encoding="utf-8")
+    monkeypatch.setitem(SKIPS, "local", Skips(kinds={"intersects": "no engine runs it"}))
+    assert main([str(file)]) == 0
+    assert capsys.readouterr().out == "skipped 1: no engine runs it\n1 passed, 0 failed, 1 skipped\n"
+
+
+def test_a_table_of_skipped_cases_names_what_there_is() -> None:
+    good, kinds = Case.of("file.json", 1, Fields(GOOD, "case")), ["operator", "merge"]
+    Skips(kinds={"merge": "so"}, names={"good": "so"}).check(kinds, [good])
+    with pytest.raises(SkipsError, match="names what is not there: assign, bad"):
+        Skips(kinds={"assign": "so"}, names={"good": "so", "bad": "so"}).check(kinds, [good])

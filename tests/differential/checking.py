@@ -14,6 +14,8 @@ from windrow_runtime.operators.result import PipelineResult
 
 __all__ = ["Checked", "Engine", "Engines", "Failure", "check"]
 
+_SHOWN_BEFORE = 2
+
 Engine: TypeAlias = Callable[[Pipeline], PipelineResult]
 Engines: TypeAlias = Mapping[str, Engine]
 """How to run a pipeline, by the name of the engine. The first one is the reference."""
@@ -178,7 +180,10 @@ def _different(where: str, expected: Sequence[Json], found: Sequence[Json]) -> I
         min(len(wanted), len(got)),
     )
     yield f"{where}: different from element {first} on"
-    yield "  expected:"
-    yield from (f"    {place} {element}" for place, element in enumerate(wanted))
-    yield "  actual:"
-    yield from (f"    {place} {element}" for place, element in enumerate(got))
+    for title, elements in (("expected", wanted), ("actual", got)):
+        yield f"  {title}:"
+        # What came right before tells where in the stream this is; the rest of what is equal tells nothing.
+        shown = max(first - _SHOWN_BEFORE, 0)
+        if shown:
+            yield f"    {shown} elements that are equal"
+        yield from (f"    {place} {element}" for place, element in enumerate(elements[shown:], start=shown))

@@ -5,7 +5,7 @@ The pipelines are drawn at random in the format of the conformance cases, which 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hypothesis import assume, given, settings
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.conformance.cases import Fields, Json
 from tests.conformance.elements import Element
-from tests.conformance.engines import Run
+from tests.conformance.engines import ClockStep, ElementStep, RestoreStep, Script, Step, WatermarkStep
 from tests.conformance.local_engine import LocalEngine
 from tests.conformance.pipeline import Pipeline
 from windrow.errors import WindrowError
@@ -112,53 +112,47 @@ steps = st.lists(
     min_size=8,
     max_size=25,
 )
-Step = tuple[str, str, int, int]
+Drawn = tuple[str, str, int, int]
 
 
-def observe(pipeline: dict[str, Json], steps: list[Step], cuts: set[int]) -> list[str]:
+def observe(pipeline: dict[str, Json], steps: list[Drawn], cuts: set[int]) -> list[str]:
     """What each step caused; a step that fails ends the run."""
-    run = LocalEngine().open(Pipeline.of(Fields(pipeline, "pipeline"), note_calls=True))
+    script = list(scripted(steps, cuts))
+    read = Pipeline.of(Fields(pipeline, "pipeline"), note_calls=True)
+    (told,) = LocalEngine().run([Script(read, tuple(script))])
+    assert told.unbuilt is None
     seen: list[str] = []
-    times = {"watermark": 0, "processing_time": 0}
-    try:
-        run.processing_time(0)
-        for number, step in enumerate(steps):
-            if number in cuts:
-                run.snapshot_restore()
-            try:
-                perform(run, step, times)
-            except WindrowError as error:
-                return [*seen, repr(error)]
-            seen.append(repr(run.observe()))
-        run.processing_time(1000)
-        run.watermark(1000)
-        seen.append(repr(run.observe()))
-    finally:
-        run.close()
+    for step, observed in zip(script, told.steps, strict=False):
+        assert observed.error is None or isinstance(observed.error, WindrowError)
+        if observed.error is not None or not isinstance(step, RestoreStep):
+            seen.append(repr(observed))
     return seen
 
 
-def perform(run: Run, step: Step, times: dict[str, int]) -> None:
-    op, key, value, time = step
-    if op == "element":
-        run.element(Element.of(key, value), time)
-        return
-    times[op] += time
-    if op == "watermark":
-        run.watermark(times[op])
-    else:
-        run.processing_time(times[op])
+def scripted(steps: list[Drawn], cuts: set[int]) -> Iterator[Step]:
+    times = {"watermark": 0, "processing_time": 0}
+    yield ClockStep(0)
+    for number, (op, key, value, time) in enumerate(steps):
+        if number in cuts:
+            yield RestoreStep()
+        if op == "element":
+            yield ElementStep(Element.of(key, value), time)
+            continue
+        times[op] += time
+        yield WatermarkStep(times[op]) if op == "watermark" else ClockStep(times[op])
+    yield ClockStep(1000)
+    yield WatermarkStep(1000)
 
 
 @settings(max_examples=400)
 @given(pipeline=any_pipeline, steps=steps, cuts=st.sets(st.integers(0, 24), max_size=6))
-def test_a_cut_changes_nothing(pipeline: dict[str, Json], steps: list[Step], cuts: set[int]) -> None:
+def test_a_cut_changes_nothing(pipeline: dict[str, Json], steps: list[Drawn], cuts: set[int]) -> None:
     assert observe(pipeline, steps, cuts) == observe(pipeline, steps, set())
 
 
 @given(pipeline=any_pipeline, steps=steps)
 def test_nothing_is_left_of_windows_that_were_cleaned_up(
-    pipeline: dict[str, Json], steps: list[Step]
+    pipeline: dict[str, Json], steps: list[Drawn]
 ) -> None:
     """Once both times are past every cleanup time, only the global window holds anything."""
     assume(pipeline["assigner"] != {"type": "global"})

@@ -1,0 +1,240 @@
+"""The pipelines of cases as one pipeline that runs in batches: one collection in front, one sink behind.
+
+A batch reads one chunk, and a chunk is one step of every case: its element, and a marker that says the watermark of the
+next chunk. A generator makes watermarks of the markers, so what a watermark causes is in the batch of its own chunk.
+Each case has its own timestamp-assigning step, and so its own watermark.
+
+Behind the step under test a process function notes what arrives: with timestamps, and with the watermark that it sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from tests.conformance.elements import Element, Record
+from tests.conformance.engines import ElementStep, Script
+from tests.conformance.functions import STEP
+from tests.conformance.pipeline import LATE
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
+from windrow.sinks import FunctionSink
+from windrow.sources import CollectionSource
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.watermarks import WatermarkGenerator, WatermarkOutput
+
+__all__ = [
+    "EMITS",
+    "LATE_ELEMENTS",
+    "SIDE_OUTPUT",
+    "WATERMARK",
+    "Chunk",
+    "Part",
+    "Seen",
+    "case_of",
+    "pipeline_of",
+]
+
+_START = "start"
+EMITS, LATE_ELEMENTS, SIDE_OUTPUT, WATERMARK = "emits", "late", "side", "watermark"
+
+
+class Part(NamedTuple):
+    """Something for one case: an element or a marker.
+
+    Attributes:
+        case: Which case of the pipeline.
+        element: The element; None: this is a marker.
+        timestamp: The timestamp of the element, or None.
+        watermark: The watermark that the marker makes. One without is the first part of its case.
+    """
+
+    case: int
+    element: Element | None = None
+    timestamp: int | None = None
+    watermark: int = MIN_TIMESTAMP
+
+
+class Chunk(NamedTuple):
+    """What a batch reads."""
+
+    number: int
+    parts: tuple[Part, ...]
+
+
+class Seen(NamedTuple):
+    """What arrived behind the step under test.
+
+    Attributes:
+        case: Which case of the pipeline.
+        kind: A record, a late element, one of the side output, or an advance of the watermark.
+        key: The key of a record or a late element.
+        value: The value.
+        window: The window of a record; the script of a late element.
+        timestamp: The timestamp, or None.
+        watermark: The watermark when it arrived.
+    """
+
+    case: int
+    kind: str
+    key: str = ""
+    value: str = ""
+    window: str = ""
+    timestamp: int | None = None
+    watermark: int = MIN_TIMESTAMP
+
+
+def pipeline_of(
+    scripts: Sequence[Script],
+    chunks: Sequence[Chunk],
+    take_chunk: Callable[[int, Sequence[int]], object],
+    take_seen: Callable[[int, Sequence[Seen]], object],
+) -> Pipeline:
+    """The pipeline that runs ``scripts``.
+
+    Args:
+        scripts: The pipelines; their steps are in ``chunks``.
+        chunks: What to read.
+        take_chunk: Called for each batch, with the number of its chunk.
+        take_seen: Called for each batch in which something arrived behind a step under test.
+    """
+    read = from_source(CollectionSource(chunks, Chunk, batch_size=1), name="chunks")
+    parts = read.flat_map(_parts)
+    seen = [_case(parts, number, script) for number, script in enumerate(scripts)]
+    return Pipeline(
+        "conformance",
+        read.map(_number).sink_to(FunctionSink(take_chunk)),
+        seen[0].union(*seen[1:]).sink_to(FunctionSink(take_seen)),
+    )
+
+
+def case_of(step_id: str) -> int | None:
+    """The case whose step under test has this id; None for another step."""
+    name = step_id.split(".", 2)[2]
+    return int(name.removeprefix(_UNDER_TEST)) if name.startswith(_UNDER_TEST) else None
+
+
+_UNDER_TEST = f"{STEP}, case "
+
+
+def _case(parts: DataStream[Part], number: int, script: Script) -> DataStream[Seen]:
+    mine = parts.filter(partial(_belongs, number))
+    computed = script.pipeline.compute(_stamped(mine, script).map(_element), f"{_UNDER_TEST}{number}")
+    arriving = computed.records.map(_record).union(mine.filter(_is_start).map(_start))
+    if computed.side is not None:
+        arriving = arriving.union(computed.side.map(_side))
+    if script.pipeline.has_late_output:
+        arriving = arriving.union(computed.step.get_side_output(LATE).map(_late))
+    return arriving.key_by(_no_key).process(_Watch(number), name=f"watch {number}")
+
+
+def _stamped(parts: DataStream[Part], script: Script) -> DataStream[Part]:
+    """The elements among ``parts``, those with a timestamp stamped."""
+    without = [isinstance(step, ElementStep) and step.timestamp is None for step in script.steps]
+    bare = parts.filter(_has_no_timestamp)
+    if any(without) and not script.pipeline.assigner.is_event_time:
+        return bare
+    stamped = (
+        parts.filter(_has_timestamp)
+        .assign_timestamps_and_watermarks(WatermarkStrategy.for_generator(_Markers), timestamp=_timestamp)
+        .filter(_has_element)
+    )
+    return stamped.union(bare) if any(without) else stamped
+
+
+def _parts(chunk: Chunk) -> tuple[Part, ...]:
+    return chunk.parts
+
+
+def _number(chunk: Chunk) -> int:
+    return chunk.number
+
+
+def _belongs(case: int, part: Part) -> bool:
+    return part.case == case
+
+
+def _has_element(part: Part) -> bool:
+    return part.element is not None
+
+
+def _has_timestamp(part: Part) -> bool:
+    """Whether it is an element with a timestamp, or a marker."""
+    return part.element is None or part.timestamp is not None
+
+
+def _has_no_timestamp(part: Part) -> bool:
+    return not _has_timestamp(part)
+
+
+def _element(part: Part) -> Element:
+    assert part.element is not None
+    return part.element
+
+
+def _timestamp(part: Part) -> int:
+    return MIN_TIMESTAMP if part.timestamp is None else part.timestamp
+
+
+def _is_start(part: Part) -> bool:
+    return part == Part(part.case)
+
+
+class _Arriving(NamedTuple):
+    kind: str
+    key: str = ""
+    value: str = ""
+    window: str = ""
+
+
+def _start(part: Part) -> _Arriving:
+    return _Arriving(_START)
+
+
+def _record(record: Record) -> _Arriving:
+    return _Arriving(EMITS, record.key, record.value, record.window)
+
+
+def _late(element: Element) -> _Arriving:
+    return _Arriving(LATE_ELEMENTS, element.key, element.value, element.script)
+
+
+def _side(value: str) -> _Arriving:
+    return _Arriving(SIDE_OUTPUT, "", value, "")
+
+
+def _no_key(arriving: _Arriving) -> None:
+    return None
+
+
+class _Markers(WatermarkGenerator[Part]):
+    """Says what markers say."""
+
+    def on_event(self, element: Part, timestamp: int, output: WatermarkOutput) -> None:
+        output.emit_watermark(element.watermark)
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Says nothing."""
+
+
+class _Watch(KeyedProcessFunction[None, _Arriving, Seen]):
+    """Notes what arrives, and each watermark from the start on, since it always waits for the next one."""
+
+    def __init__(self, case: int) -> None:
+        self._case = case
+
+    def process_element(self, value: _Arriving, context: KeyedProcessContext[None]) -> Iterator[Seen]:
+        watermark = self._await(context)
+        if value.kind != _START:
+            yield Seen(self._case, *value, context.timestamp, watermark)
+
+    def on_timer(self, timestamp: int, context: OnTimerContext[None]) -> Iterator[Seen]:
+        yield Seen(self._case, WATERMARK, watermark=self._await(context))
+
+    @staticmethod
+    def _await(context: KeyedProcessContext[None]) -> int:
+        watermark = context.timer_service.current_watermark
+        if watermark < MAX_TIMESTAMP:
+            context.timer_service.register_event_time_timer(watermark + 1)
+        return watermark

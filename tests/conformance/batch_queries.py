@@ -1,0 +1,88 @@
+"""Which scripts run as one query.
+
+Scripts run together where that changes nothing for any of them: each has its own steps, keys and watermark, and what
+they share is the clock and the moments at which the query is stopped. So scripts run together that
+
+- set the clock alike, as far as the shorter one goes, or never;
+- restore a snapshot at the same step, or never. A script that restores earlier begins so many batches later.
+
+A script that may fail runs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tests.conformance.engines import ClockStep, RestoreStep, Script, Step
+from windrow.time import MIN_TIMESTAMP
+
+__all__ = ["Placed", "queries_of"]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A script in a query.
+
+    Attributes:
+        script: The script.
+        place: Where it stands among all scripts.
+        begin: The chunk of its first step. The chunk before has the marker for it.
+    """
+
+    script: Script
+    place: int
+    begin: int = 1
+
+    @property
+    def end(self) -> int:
+        """The chunk behind its last step."""
+        return self.begin + len(self.script.steps)
+
+    def step_at(self, chunk: int) -> Step | None:
+        place = chunk - self.begin
+        return self.script.steps[place] if 0 <= place < len(self.script.steps) else None
+
+    def clocks(self) -> list[int]:
+        """The clock in each chunk."""
+        clocks: list[int] = []
+        now = MIN_TIMESTAMP
+        for chunk in range(self.end):
+            step = self.step_at(chunk)
+            if isinstance(step, ClockStep):
+                now = step.timestamp
+            clocks.append(now)
+        return clocks
+
+    def restores(self) -> list[int]:
+        """The chunks in which a snapshot is restored."""
+        return [chunk for chunk in range(self.end) if isinstance(self.step_at(chunk), RestoreStep)]
+
+
+def queries_of(scripts: Sequence[Placed]) -> list[list[Placed]]:
+    """Sort scripts into queries. The order of queries, and of scripts within one, is free."""
+    alone: list[list[Placed]] = []
+    plain: list[Placed] = []
+    restoring: list[Placed] = []
+    by_clock: list[list[Placed]] = []
+    # The longest first, so that the clocks of a query are those of its first script.
+    for placed in sorted(scripts, key=lambda placed: -placed.end):
+        clocks, restores = placed.clocks(), placed.restores()
+        sets_clock = set(clocks) != {MIN_TIMESTAMP}
+        if placed.script.may_fail or len(restores) > 1 or (sets_clock and restores):
+            alone.append([placed])
+        elif sets_clock:
+            for query in by_clock:
+                if query[0].clocks()[: len(clocks)] == clocks:
+                    query.append(placed)
+                    break
+            else:
+                by_clock.append([placed])
+        else:
+            (restoring if restores else plain).append(placed)
+    if restoring:
+        latest = max(placed.restores()[0] for placed in restoring)
+        restoring = [
+            replace(placed, begin=placed.begin + latest - placed.restores()[0]) for placed in restoring
+        ]
+    return [query for query in (plain, restoring, *by_clock, *alone) if query]
