@@ -17,6 +17,7 @@ from windrow.windows import GlobalWindows
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.operators.lowering import operator_for
 from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
 from windrow_runtime.spark.checkpoint import Checkpoint, fingerprint_of
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_files import ClockFiles
@@ -26,6 +27,7 @@ from windrow_runtime.spark.fragments import PortFragment, Routes
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.paths import as_spark_path
+from windrow_runtime.spark.payload import sequence_number
 from windrow_runtime.spark.processor import KeyGroupProcessor
 from windrow_runtime.spark.readers import scan_source
 from windrow_runtime.spark.rows import END, FIRST_SINK, exchange_schema, source_schema
@@ -36,7 +38,7 @@ from windrow_runtime.spark.state_codec import StateCodec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Lowered", "lower", "runs_by_clock"]
+__all__ = ["Lowered", "lower", "lower_batch", "runs_by_clock", "steps_by_clock"]
 
 
 @dataclass(frozen=True)
@@ -89,12 +91,30 @@ def lower(
     ).lower()
 
 
+def lower_batch(spark: SparkSession, pipeline: Pipeline, groups: KeyGroups, now: int) -> Lowered:
+    """Make the batch job of a pipeline.
+
+    Args:
+        spark: The session.
+        pipeline: The pipeline; its sources come to an end.
+        groups: The key groups.
+        now: The clock of the job, in milliseconds.
+
+    Raises:
+        UnsupportedOperationError: For a source that Spark cannot read.
+        SourceError: If a source cannot be read.
+    """
+    topology = Topology(pipeline.steps)
+    lowering = _Lowering(spark, topology, None, groups, None, allow_pickled=pipeline.allow_pickled_state)
+    return lowering.lower_batch(now)
+
+
 class _Lowering:
     def __init__(
         self,
         spark: SparkSession,
         topology: Topology,
-        checkpoint: Checkpoint,
+        checkpoint: Checkpoint | None,
         groups: KeyGroups,
         clock: ClockFiles | None,
         *,
@@ -128,14 +148,31 @@ class _Lowering:
         sinks = {self._routes.sinks[step.id]: step for step in self._topology.sinks}
         return Lowered(self._topology, self._by_clock, self._clock, frame, sinks, self._classes)
 
+    def lower_batch(self, now: int) -> Lowered:
+        from pyspark.sql import functions as f
+
+        frame = self._scanned().select("group", "sink", "number", "payload")
+        # Rounds take the place of phases: elements of sources are of the first.
+        shift = sequence_number(SECOND_ROUND, 0, 0) - sequence_number(FIRST_ROUND, 0, 0)
+        frame = frame.withColumn("number", f.col("number") - f.lit(shift))
+        for number in range(self._depth):
+            rows = frame.repartition(self._groups.partitions, "group").sortWithinPartitions("group", "number")
+            frame = rows.mapInArrow(BatchLevel(self._level(number), now), exchange_schema())
+        sinks = {self._routes.sinks[step.id]: step for step in self._topology.sinks}
+        return Lowered(self._topology, False, None, frame, sinks, self._classes)
+
     # Sources
+
+    def _scanned(self) -> DataFrame:
+        frame = self._packed(self._topology.sources[0], 0)
+        for place, step in enumerate(self._topology.sources[1:], start=1):
+            frame = frame.union(self._packed(step, place))
+        return frame
 
     def _sources(self) -> DataFrame:
         from pyspark.sql import functions as f
 
-        frame = self._packed(self._topology.sources[0], 0)
-        for place, step in enumerate(self._topology.sources[1:], start=1):
-            frame = frame.union(self._packed(step, place))
+        frame = self._scanned()
         if self._depth:
             frame = frame.union(self._control())
             if self._clock is None:
@@ -149,6 +186,7 @@ class _Lowering:
         """The stream in which the runner says that the end has come."""
         from pyspark.sql import functions as f
 
+        assert self._checkpoint is not None, "a streaming query has one"
         folder = self._checkpoint.control_folder
         folder.mkdir(parents=True, exist_ok=True)
         ends = self._spark.readStream.text(as_spark_path(folder))
@@ -225,7 +263,12 @@ class _Lowering:
 
 def runs_by_clock(topology: Topology) -> bool:
     """Whether some step of a plan waits for the clock."""
-    return any(_waits_for_clock(step.node) for step in topology.keyed)
+    return bool(steps_by_clock(topology))
+
+
+def steps_by_clock(topology: Topology) -> list[Step]:
+    """The steps of a plan that wait for the clock."""
+    return [step for step in topology.keyed if _waits_for_clock(step.node)]
 
 
 def _waits_for_clock(node: Node) -> bool:

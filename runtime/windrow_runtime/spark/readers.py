@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -73,14 +74,14 @@ def is_bounded(source: Source[Any]) -> bool:
     return not isinstance(source, (RateSource, TopicSource))
 
 
-def scan_source(spark: SparkSession, step: Step, checkpoint: Checkpoint, codec: StateCodec) -> Scan:
+def scan_source(spark: SparkSession, step: Step, checkpoint: Checkpoint | None, codec: StateCodec) -> Scan:
     """Begin to read a source.
 
     Args:
         spark: The session.
         step: The source.
-        checkpoint: Where collections are kept.
-        codec: Writes and reads them.
+        checkpoint: Where collections are kept; None: the source is read once, by a batch job.
+        codec: Writes and reads collections.
 
     Raises:
         SourceError: If there is nothing to read from, or the columns do not fit the record type.
@@ -89,9 +90,12 @@ def scan_source(spark: SparkSession, step: Step, checkpoint: Checkpoint, codec: 
     assert isinstance(step.node, SourceNode)
     source: Source[Any] = step.node.source
     if isinstance(source, CollectionSource):
+        if checkpoint is None:
+            chunk = bytearray(_chunk(step, source.elements, codec))
+            return Scan(spark.createDataFrame([(chunk,)], "payload binary"), _ChunkReader(codec))
         return _scan_collection(spark, step, source, checkpoint, codec)
     if isinstance(source, FileSource):
-        return _scan_files(spark, step, source)
+        return _scan_files(spark, step, source, once=checkpoint is None)
     if isinstance(source, RateSource):
         stream = spark.readStream.format("rate").option("rowsPerSecond", source.rows_per_second)
         frame = stream.options(**source.options).load()
@@ -123,10 +127,7 @@ def _scan_collection(
     for number, start in enumerate(range(0, len(source.elements), size)):
         file = folder / f"chunk-{number:06d}.parquet"
         if not file.exists():
-            try:
-                payload = codec.dumps(codec.pack(source.elements[start : start + size]))
-            except WindrowError as error:
-                raise error.at(step.where) from error.__cause__
+            payload = _chunk(step, source.elements[start : start + size], codec)
             aside = folder / f"_{file.name}"
             pq.write_table(pa.table({"payload": pa.array([payload], pa.binary())}), aside)
             aside.rename(file)
@@ -138,6 +139,13 @@ def _scan_collection(
         .parquet(as_spark_path(folder))
     )
     return Scan(frame, _ChunkReader(codec))
+
+
+def _chunk(step: Step, elements: Sequence[Any], codec: StateCodec) -> bytes:
+    try:
+        return codec.dumps(codec.pack(elements))
+    except WindrowError as error:
+        raise error.at(step.where) from error.__cause__
 
 
 def _order(file: Path, number: int) -> None:
@@ -161,10 +169,11 @@ class _ChunkReader:
 # Files
 
 
-def _scan_files(spark: SparkSession, step: Step, source: FileSource[Any]) -> Scan:
+def _scan_files(spark: SparkSession, step: Step, source: FileSource[Any], *, once: bool) -> Scan:
     kind = record_type(source.record_type)
-    stream = spark.readStream
-    if source.files_per_batch is not None:
+    # Any: Spark's two readers have the same methods and no common type.
+    stream: Any = spark.read if once else spark.readStream
+    if source.files_per_batch is not None and not once:
         stream = stream.option("maxFilesPerTrigger", source.files_per_batch)
     path = _existing(step, source.path)
     if isinstance(source, JsonFileSource):
@@ -314,7 +323,7 @@ def _malformed(found: codec_malformed.MalformedRecord, origin: str) -> Malformed
 
 
 def _scan_dataframe(
-    spark: SparkSession, step: Step, source: DataFrameSource[Any], checkpoint: Checkpoint
+    spark: SparkSession, step: Step, source: DataFrameSource[Any], checkpoint: Checkpoint | None
 ) -> Scan:
     kind = record_type(source.record_type)
     # The language knows no Spark: what it holds is a DataFrame of this session.
@@ -325,7 +334,7 @@ def _scan_dataframe(
         raise error.at(step.where) from None
     names = [name for name in given.columns if name in {column.column for column in kind.columns}]
     frame: DataFrame = given.select(*names)
-    if not frame.isStreaming:
+    if not frame.isStreaming and checkpoint is not None:
         # Spark does not join static rows to a stream; so they are written once, and streamed from there.
         folder = checkpoint.folder_of(step)
         if not (folder / "_SUCCESS").exists():

@@ -17,6 +17,7 @@ __all__ = [
     "REPORTS",
     "TO_STEPS",
     "PackedRow",
+    "exchange_batch",
     "exchange_schema",
     "packed_batch",
     "source_schema",
@@ -82,6 +83,11 @@ def source_schema() -> StructType:
     from pyspark.sql.types import LongType, StructField, StructType
 
     return StructType([*exchange_schema().fields, StructField("watermark", LongType(), nullable=True)])
+
+
+def exchange_batch(rows: Iterable[PackedRow]) -> Any:  # pyarrow has no types
+    """The rows as an Arrow batch with the columns of :func:`exchange_schema`."""
+    return packed_batch(rows, None).select(["group", "sink", "number", "payload"])
 
 
 def packed_batch(rows: Iterable[PackedRow], watermark: int | None) -> Any:  # pyarrow has no types

@@ -26,6 +26,7 @@ from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.step_errors import sink_unwritable
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs import Output, has_output, open_outputs
+from windrow_runtime.spark.batch_job import batch_job, run_job
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.clock_keeper import ClockKeeper
@@ -142,6 +143,38 @@ class SparkRunner:
                 folder.mark_drained()
             return query.result()
 
+    def run_batch(self, pipeline: Pipeline) -> PipelineResult:
+        """Run over bounded sources as a Spark batch job: the same plan without a streaming query and its state.
+
+        The result is that of a streaming run with one micro-batch that is drained: all elements are processed under no
+        watermark, then the watermark advances to the end of time and everything fires. So no element is late. Sinks
+        are written as batch 0. The job keeps no progress: if it fails, it is run again from the beginning.
+
+        Args:
+            pipeline: The pipeline.
+
+        Returns:
+            What was collected and counted.
+
+        Raises:
+            InvalidArgumentError: If the runner has a checkpoint, which a batch job has no use for.
+            SourceError: If a source cannot be read.
+            MalformedRecordError: For a record that does not fit, unless its source drops or routes such records.
+            UserFunctionError: If a function of the pipeline raised.
+            UnsupportedOperationError: For a source without an end, for a step that waits for the clock, and for a
+                source or sink that a batch job does not have.
+            SinkError: If a database or a Delta table cannot be written, or does not fit the elements.
+        """
+        if self._checkpoint is not None:
+            raise InvalidArgumentError(
+                "a batch job keeps no progress",
+                given=os.fspath(self._checkpoint),
+                expected="a runner without a checkpoint",
+                hint="SparkRunner(spark).run_batch(pipeline)",
+            )
+        self._check_sinks(Topology(pipeline.steps))
+        return run_job(pipeline, self._batch(pipeline))
+
     def start(self, pipeline: Pipeline, *, interval_seconds: float = 0.0) -> RunningPipeline:
         """Run until stopped.
 
@@ -169,7 +202,9 @@ class SparkRunner:
         query = self._prepare(pipeline, Checkpoint.at(self._checkpoint), drain=False)
         return RunningPipeline(query, query.start(interval_seconds))
 
-    def to_dataframe(self, stream: DataStream[Any], *, name: str = "dataframe") -> DataFrame:
+    def to_dataframe(
+        self, stream: DataStream[Any], *, name: str = "dataframe", batch: bool = False
+    ) -> DataFrame:
         """A stream's elements as a streaming DataFrame, for Spark's own writers and SQL.
 
         The columns come from the elements' type. Give Spark the runner's checkpoint as ``checkpointLocation``, so that
@@ -180,16 +215,20 @@ class SparkRunner:
         Args:
             stream: The stream.
             name: Names the plan in errors.
+            batch: Whether to make a static DataFrame instead, over bounded sources, as :meth:`run_batch` would compute
+                it. It needs no checkpoint and has everything that is open at the end.
 
         Raises:
-            InvalidArgumentError: If the runner has no checkpoint, or ``stream`` is not a stream.
+            InvalidArgumentError: If a streaming DataFrame has no checkpoint, or ``stream`` is not a stream.
             PlanError: If the plan has faults, such as a type of elements that is not known.
             SourceError: If a source cannot be read.
             UnsupportedOperationError: For a step or source that does not run on Spark.
             IncompatibleStateError: If the checkpoint belongs to another plan.
         """
         pipeline = pipeline_of(stream, name)
-        lowered = self._lower(pipeline, checkpoint_inside(self._checkpoint))
+        lowered = (
+            self._batch(pipeline) if batch else self._lower(pipeline, checkpoint_inside(self._checkpoint))
+        )
         if lowered.clock is not None:
             for step in lowered.topology.sinks:
                 _check_sink_of_own_clock(step)
@@ -206,10 +245,7 @@ class SparkRunner:
 
     def _prepare(self, pipeline: Pipeline, checkpoint: Checkpoint, *, drain: bool) -> _Query:
         topology = Topology(pipeline.steps)
-        for step in topology.sinks:
-            _check_sink(step)
-            if isinstance(step.node, SinkNode) and isinstance(step.node.sink, KafkaSink):
-                check_connector(self._spark, step)
+        self._check_sinks(topology)
         checkpoint.check_open(drain=drain)
         lowered = self._lower(pipeline, checkpoint)
         # Before the keeper, which begins a batch: what is refused here has begun nothing.
@@ -227,13 +263,25 @@ class SparkRunner:
             keeper.begin()
         return _Query(pipeline, checkpoint, lowered, outputs, keeper, on_server=is_connect(self._spark))
 
-    def _lower(self, pipeline: Pipeline, checkpoint: Checkpoint) -> Lowered:
+    def _check_sinks(self, topology: Topology) -> None:
+        for step in topology.sinks:
+            _check_sink(step)
+            if isinstance(step.node, SinkNode) and isinstance(step.node.sink, KafkaSink):
+                check_connector(self._spark, step)
+
+    def _batch(self, pipeline: Pipeline) -> Lowered:
         configure(self._spark)
-        topology = Topology(pipeline.steps)
+        return batch_job(self._spark, pipeline, self._groups(), self._clock)
+
+    def _groups(self) -> KeyGroups:
         if self._partitions is not None:
             self._spark.conf.set("spark.sql.shuffle.partitions", str(self._partitions))
         partitions = int(str(self._spark.conf.get("spark.sql.shuffle.partitions", "200")))
-        groups = checkpoint.groups_for(topology, KeyGroups.balanced(partitions, self._groups_per_partition))
+        return KeyGroups.balanced(partitions, self._groups_per_partition)
+
+    def _lower(self, pipeline: Pipeline, checkpoint: Checkpoint) -> Lowered:
+        configure(self._spark)
+        groups = checkpoint.groups_for(Topology(pipeline.steps), self._groups())
         return lower(self._spark, pipeline, checkpoint, groups, own_clock=self._clock is not None)
 
 

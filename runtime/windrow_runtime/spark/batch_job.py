@@ -1,0 +1,105 @@
+"""A pipeline over bounded sources as one Spark batch job: no streaming query, no state store, no checkpoint."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from windrow.errors import UnsupportedOperationError
+from windrow.plan import Pipeline, SinkNode, SourceNode
+from windrow.sinks import CollectSink, WriterSink
+from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.outputs import open_outputs
+from windrow_runtime.spark.failures import find_failure
+from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.lowering import Lowered, lower_batch, steps_by_clock
+from windrow_runtime.spark.readers import is_bounded
+from windrow_runtime.spark.results import MemoryResults
+from windrow_runtime.spark.writers import BatchWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["batch_job", "run_job"]
+
+_BATCH = 0
+
+
+def batch_job(
+    spark: SparkSession, pipeline: Pipeline, groups: KeyGroups, clock: Callable[[], int] | None
+) -> Lowered:
+    """The job of a pipeline.
+
+    Raises:
+        UnsupportedOperationError: For a source without an end, and for steps that wait for the clock.
+        SourceError: If a source cannot be read.
+    """
+    topology = Topology(pipeline.steps)
+    for step in topology.sources:
+        if isinstance(step.node, SourceNode) and not is_bounded(step.node.source):
+            raise UnsupportedOperationError(
+                "a batch job reads sources that come to an end",
+                given=step.node.source.describe(),
+                expected="bounded sources",
+                where=step.where,
+                hint="run(pipeline, drain=False), or start(pipeline)",
+            )
+    for step in steps_by_clock(topology):
+        raise UnsupportedOperationError(
+            "a step waits for the clock, and a batch job has one instant",
+            given=step.node.describe(),
+            expected="windows, triggers and timers in event time",
+            where=step.where,
+            hint="run(pipeline)",
+        )
+    return lower_batch(spark, pipeline, groups, clock() if clock is not None else _wall_clock())
+
+
+def run_job(pipeline: Pipeline, lowered: Lowered) -> PipelineResult:
+    """Run a job, and write its sinks as batch 0.
+
+    Raises:
+        UnsupportedOperationError: For a sink that only a streaming query has.
+        WindrowError: Why it failed, where that was an error of windrow or of the user's functions.
+    """
+    for step in lowered.sinks.values():
+        if isinstance(step.node, SinkNode) and isinstance(step.node.sink, WriterSink):
+            raise UnsupportedOperationError(
+                "a DataStreamWriter writes streams only",
+                given=step.node.sink.describe(),
+                where=step.where,
+                hint="to_dataframe(stream, batch=True).write writes with every writer of Spark's",
+            )
+    results = MemoryResults()
+    # Nothing tells this job from one that is run again, so each has batches of its own.
+    outputs = open_outputs(list(lowered.sinks.values()), uuid.uuid4().hex)
+    write = BatchWriter(lowered.sinks, lowered.classes, results, outputs)
+    with _told():
+        write(lowered.frame, _BATCH)
+    collected = {
+        id(step.node.sink): results.collected(number)
+        for number, step in lowered.sinks.items()
+        if isinstance(step.node, SinkNode) and isinstance(step.node.sink, CollectSink)
+    }
+    return PipelineResult(pipeline, results.counters(), collected)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        failure = find_failure(error)
+        if failure is None:
+            raise
+        raise failure from failure.__cause__
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,155 @@
+"""One level of keyed steps in a Spark batch job: no state store, no timers of Spark's.
+
+A group is run in two rounds, as in a streaming run with one micro-batch that is drained: all its elements under no
+watermark, then the watermark at the end of time, which fires what is open. What is emitted in the second round comes
+behind all of the first, so the next level does the same with both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
+from windrow_runtime.spark.classes import register_classes
+from windrow_runtime.spark.failures import failures_marked
+from windrow_runtime.spark.garbage import rare_collections
+from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
+from windrow_runtime.spark.level import Level
+from windrow_runtime.spark.payload import sequence_number
+from windrow_runtime.spark.rows import CLOCK, END, REPORTS, PackedRow, exchange_batch
+
+__all__ = ["FIRST_ROUND", "SECOND_ROUND", "BatchLevel"]
+
+# Any in this module: pyarrow has no types.
+
+FIRST_ROUND: Final = 0
+"""The round of elements: it takes the place of the phase in sequence numbers."""
+
+SECOND_ROUND: Final = 1
+"""The round of the end of time."""
+
+_PIECE_BYTES: Final = 16 << 20  # how much of a group is taken apart at a time
+_ROWS_BYTES: Final = 8 << 20  # how much is given to Spark at a time
+
+
+class _Pages:
+    """The pages of one group, in memory while it is run."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, bytes] = {}
+
+    def get(self, number: int) -> bytes | None:
+        return self._pages.get(number)
+
+    def put(self, number: int, data: bytes) -> None:
+        self._pages[number] = data
+
+    def remove(self, number: int) -> None:
+        self._pages.pop(number, None)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLevel:
+    """What Spark runs on each partition of a level, by ``mapInArrow``. The rows come by group, then by number.
+
+    Attributes:
+        level: What to run.
+        now: The clock of the job, in milliseconds.
+    """
+
+    level: Level
+    now: int
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Called by Spark with the Arrow batches of a partition; gives Arrow batches of packed rows."""
+        with failures_marked(), rare_collections():
+            register_classes(self.level.classes)
+            task = GroupTask(self.level)
+            try:
+                yield from _in_batches(self._run(task, _rows_of(batches)))
+            finally:
+                task.close()
+
+    def _run(self, task: GroupTask, rows: Iterator[PackedRow]) -> Iterator[PackedRow]:
+        for label, of_group in groupby(rows, key=_group):
+            if label < 0:
+                yield from (row for row in of_group if row.sink not in {CLOCK, END})
+            else:
+                yield from _Group(self.level, task, label, self.now).run(of_group)
+
+
+class _Group:
+    """One group on its way through both rounds."""
+
+    def __init__(self, level: Level, task: GroupTask, label: int, now: int) -> None:
+        self._task = task
+        self._label = label
+        self._now = now
+        self._origin = level.groups.labels.index(label)
+        self._pages = _Pages()
+        self._data: bytes | None = None
+        self._rows = 0
+
+    def run(self, rows: Iterable[PackedRow]) -> Iterator[PackedRow]:
+        start = BatchTime(MIN_TIMESTAMP, self._now)
+        for number, of_round in groupby(rows, key=_round):
+            for piece in _pieces(row.payload for row in of_round):
+                yield from self._call(number, BatchTimes(start, start), piece)
+        end = BatchTime(MAX_TIMESTAMP, self._now)
+        yield from self._call(SECOND_ROUND, BatchTimes(start, end), [])
+
+    def _call(self, number: int, times: BatchTimes, payloads: list[bytes]) -> Iterator[PackedRow]:
+        outputs = self._task.run_group(self._label, self._data, self._pages, times, self._now, [], payloads)
+        for output in outputs:
+            if isinstance(output, GroupUpdate):
+                self._data = output.data
+            elif output.sink != REPORTS:
+                # The task numbers the rows of each call from 0, and has phases where there are rounds here.
+                yield output._replace(number=sequence_number(number, self._origin, self._rows))
+                self._rows += 1
+
+
+def _pieces(payloads: Iterable[bytes]) -> Iterator[list[bytes]]:
+    piece: list[bytes] = []
+    size = 0
+    for payload in payloads:
+        piece.append(payload)
+        size += len(payload)
+        if size >= _PIECE_BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+def _rows_of(batches: Iterator[Any]) -> Iterator[PackedRow]:
+    for batch in batches:
+        yield from map(PackedRow, *(column.to_pylist() for column in batch.columns))
+
+
+def _in_batches(rows: Iterator[PackedRow]) -> Iterator[Any]:
+    held: list[PackedRow] = []
+    size = 0
+    for row in rows:
+        held.append(row)
+        size += len(row.payload)
+        if size >= _ROWS_BYTES:
+            yield exchange_batch(held)
+            held, size = [], 0
+    if held:
+        yield exchange_batch(held)
+
+
+def _group(row: PackedRow) -> int:
+    return row.group
+
+
+def _round(row: PackedRow) -> int:
+    return SECOND_ROUND if row.number >= _SECOND else FIRST_ROUND
+
+
+_SECOND: Final = sequence_number(SECOND_ROUND, 0, 0)
