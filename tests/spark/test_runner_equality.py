@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from tests.spark.comparison import Event, Outputs, Seen, millis
-from windrow import DataStream, KeyedStream, OutputTag, WatermarkStrategy, from_source
+from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.evictors import CountEvictor, DeltaEvictor, TimeEvictor
 from windrow.functions import (
     AggregateFunction,
@@ -216,9 +216,14 @@ class RichSum(RichFunction):
         return add(a, b)
 
 
-def timed(stream: DataStream[Event], name: str | None = None) -> DataStream[Event]:
+BOUNDED = WatermarkStrategy[Event].for_bounded_out_of_orderness(millis(50))
+
+
+def timed(
+    stream: DataStream[Event], name: str | None = None, strategy: WatermarkStrategy[Event] = BOUNDED
+) -> DataStream[Event]:
     return stream.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(millis(50)),
+        strategy,
         timestamp=lambda event: event.at,
         name=name,
     )
@@ -355,12 +360,15 @@ def functions(outputs: Outputs, stream: DataStream[Event]) -> None:
     )
 
 
-def test_every_kind_of_step(spark: SparkSession) -> None:
+def everything(
+    first_batch: int | None, second_batch: int | None, strategy: WatermarkStrategy[Event] = BOUNDED
+) -> tuple[Outputs, Pipeline]:
+    """A plan with steps of every kind, over two sources with so many elements in a batch."""
     outputs = Outputs()
-    first = from_source(CollectionSource(events(1, 140, -1_400), Event, batch_size=28))
-    second = from_source(CollectionSource(events(2, 60, -1_100), Event, batch_size=15))
+    first = from_source(CollectionSource(events(1, 140, -1_400), Event, batch_size=first_batch))
+    second = from_source(CollectionSource(events(2, 60, -1_100), Event, batch_size=second_batch))
     # One timestamp step for both sources: their watermark is the highest of either.
-    stream = timed(first.union(second))
+    stream = timed(first.union(second), strategy=strategy)
     keyed = stream.key_by(lambda event: event.key)
     outputs.add("as it came", stream)
     windows(outputs, keyed)
@@ -368,7 +376,11 @@ def test_every_kind_of_step(spark: SparkSession) -> None:
     chains(outputs, keyed)
     rolling(outputs, keyed)
     functions(outputs, stream)
-    pipeline = outputs.pipeline("everything")
+    return outputs, outputs.pipeline("everything")
+
+
+def test_every_kind_of_step(spark: SparkSession) -> None:
+    outputs, pipeline = everything(28, 15)
     expected, counters = outputs.expected(pipeline)
     result = SparkRunner(spark).run(pipeline)
     found = outputs.of(result)

@@ -8,7 +8,7 @@ behind all of the first, so the next level does the same with both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from windrow_runtime.spark.level import Level
 from windrow_runtime.spark.payload import sequence_number
 from windrow_runtime.spark.rows import CLOCK, END, REPORTS, PackedRow, exchange_batch
 
-__all__ = ["FIRST_ROUND", "SECOND_ROUND", "BatchLevel"]
+__all__ = ["FIRST_ROUND", "PIECE_BYTES", "SECOND_ROUND", "BatchLevel"]
 
 # Any in this module: pyarrow has no types.
 
@@ -32,7 +32,7 @@ FIRST_ROUND: Final = 0
 SECOND_ROUND: Final = 1
 """The round of the end of time."""
 
-_PIECE_BYTES: Final = 16 << 20  # how much of a group is taken apart at a time
+PIECE_BYTES = 16 << 20  # read where the job is made, so that tests can have less
 _ROWS_BYTES: Final = 8 << 20  # how much is given to Spark at a time
 
 
@@ -59,10 +59,12 @@ class BatchLevel:
     Attributes:
         level: What to run.
         now: The clock of the job, in milliseconds.
+        piece_bytes: How much of a group is taken apart at a time.
     """
 
     level: Level
     now: int
+    piece_bytes: int = field(default_factory=lambda: PIECE_BYTES)
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Called by Spark with the Arrow batches of a partition; gives Arrow batches of packed rows."""
@@ -79,17 +81,18 @@ class BatchLevel:
             if label < 0:
                 yield from (row for row in of_group if row.sink not in {CLOCK, END})
             else:
-                yield from _Group(self.level, task, label, self.now).run(of_group)
+                yield from _Group(self, task, label).run(of_group)
 
 
 class _Group:
     """One group on its way through both rounds."""
 
-    def __init__(self, level: Level, task: GroupTask, label: int, now: int) -> None:
+    def __init__(self, stage: BatchLevel, task: GroupTask, label: int) -> None:
         self._task = task
         self._label = label
-        self._now = now
-        self._origin = level.groups.labels.index(label)
+        self._now = stage.now
+        self._piece_bytes = stage.piece_bytes
+        self._origin = stage.level.groups.labels.index(label)
         self._pages = _Pages()
         self._data: bytes | None = None
         self._rows = 0
@@ -97,7 +100,7 @@ class _Group:
     def run(self, rows: Iterable[PackedRow]) -> Iterator[PackedRow]:
         start = BatchTime(MIN_TIMESTAMP, self._now)
         for number, of_round in groupby(rows, key=_round):
-            for piece in _pieces(row.payload for row in of_round):
+            for piece in _pieces((row.payload for row in of_round), self._piece_bytes):
                 yield from self._call(number, BatchTimes(start, start), piece)
         end = BatchTime(MAX_TIMESTAMP, self._now)
         yield from self._call(SECOND_ROUND, BatchTimes(start, end), [])
@@ -113,13 +116,13 @@ class _Group:
                 self._rows += 1
 
 
-def _pieces(payloads: Iterable[bytes]) -> Iterator[list[bytes]]:
+def _pieces(payloads: Iterable[bytes], limit: int) -> Iterator[list[bytes]]:
     piece: list[bytes] = []
     size = 0
     for payload in payloads:
         piece.append(payload)
         size += len(payload)
-        if size >= _PIECE_BYTES:
+        if size >= limit:
             yield piece
             piece, size = [], 0
     if piece:
