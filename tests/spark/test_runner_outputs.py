@@ -117,7 +117,7 @@ def test_a_sink_that_does_not_fit_is_refused_before_anything_runs(
 
 
 def test_a_checkpoint_without_an_identity_is_given_one(tmp_path: Path) -> None:
-    (tmp_path / "windrow.json").write_text('{"version": 1, "partitions": 2}')
+    (tmp_path / "windrow.json").write_text('{"version": 1, "partitions": 2, "groups": 2, "steps": {}}')
     first = Checkpoint.at(tmp_path).query_id()
     assert Checkpoint.at(tmp_path).query_id() == first
     stored = json.loads((tmp_path / "windrow.json").read_text())

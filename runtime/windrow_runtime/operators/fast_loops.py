@@ -83,8 +83,9 @@ class _TableOperator(WindowOperator):
     def _add(
         self, key: Hashable, key_state: KeyState, window: Any, value: Any, timestamp: int | None, stamp: int
     ) -> None:
-        if window.max_timestamp() <= self.current_watermark or window in key_state.windows:
-            # A window that fired and is kept for late elements, or one from a snapshot of the general operator.
+        if not self.current_watermark < window.end - 1 <= MAX_TIMESTAMP or window in key_state.windows:
+            # A window that fired and is kept for late elements, one beyond the end of time, or one from a snapshot of
+            # the general operator.
             super()._add(key, key_state, window, value, timestamp, stamp)
             return
         tables = self.state.tables
@@ -96,12 +97,9 @@ class _TableOperator(WindowOperator):
         self.current_watermark = watermark = max(watermark, self.current_watermark)
         tables = self.state.tables
         reach = self._size - 1
-        # A window beyond the end of time ends with it. Of several that do, the latest comes first, as it was assigned.
-        due = [(last, -start) for start in tables if (last := min(start + reach, MAX_TIMESTAMP)) <= watermark]
-        for last, negated in sorted(due):
-            start = -negated
+        for start in sorted(start for start in tables if start + reach <= watermark):
             # Cleanup timers of windows that fired before come in between, in order of time.
-            self.fire_event_timers(last)
+            self.fire_event_timers(start + reach)
             self._fire_table(TimeWindow(start, start + self._size), tables.pop(start))
         self.fire_event_timers(watermark)
 
@@ -164,6 +162,7 @@ class TumblingLoopOperator(_TableOperator):
         offset = self._offset
         # Windows that start here or later have not fired; what comes for others is the general operator's.
         open_from = self.current_watermark - size + 2
+        open_to = MAX_TIMESTAMP - size + 1
         tables = self.state.tables
         held = self.state.keys
         add = self._aggregate.add if self._aggregate is not None else None
@@ -178,7 +177,7 @@ class TumblingLoopOperator(_TableOperator):
                     self.process_element(key, value, timestamp)
                     continue
                 start = timestamp - (timestamp - offset) % size
-                if start < open_from:
+                if not open_from <= start <= open_to:
                     self.process_element(key, value, timestamp)
                     continue
                 table = tables.get(start, _NO_ROWS)
@@ -214,6 +213,7 @@ class SlidingLoopOperator(_TableOperator):
     ) -> None:
         size, slide, offset = self._size, self._slide, self._offset
         open_from = self.current_watermark - size + 2
+        open_to = MAX_TIMESTAMP - size + 1
         reach = (size - 1) // slide * slide
         tables = self.state.tables
         held = self.state.keys
@@ -229,7 +229,7 @@ class SlidingLoopOperator(_TableOperator):
                     self.process_element(key, value, timestamp)
                     continue
                 last = timestamp - (timestamp - offset) % slide
-                if last - reach < open_from or key in held:
+                if last - reach < open_from or last > open_to or key in held:
                     # The earliest window that may hold it has fired, or the key has state elsewhere.
                     self.process_element(key, value, timestamp)
                     continue

@@ -11,7 +11,6 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final
 
 from windrow.errors import IncompatibleStateError
-from windrow.time import MAX_TIMESTAMP
 
 __all__ = ["NOTHING", "KeyState", "OperatorState", "TimerQueue", "WindowEntry"]
 
@@ -217,7 +216,7 @@ class OperatorState:
         earliest = self.event_timers.earliest()
         if not self.tables:
             return earliest
-        first_end = min(min(self.tables) + self.table_size - 1, MAX_TIMESTAMP)
+        first_end = min(self.tables) + self.table_size - 1
         return first_end if earliest is None else min(first_end, earliest)
 
     def earliest_processing_timer(self) -> int | None:

@@ -105,12 +105,12 @@ def _attributes(instance: object) -> dict[str, Any]:
 
 
 def watermarks_of(topology: Topology, trackers: Mapping[str, WatermarkTracker]) -> dict[str, int]:
-    """The watermark of each keyed step, by id: it comes from the timestamp-assigning steps in front of it."""
+    """The watermark of each keyed step and each sink, by id: that of the timestamp-assigning steps in front of it."""
     return {
         step.id: combined_watermark(
             trackers[stamper] for stamper in topology.stampers(step) if stamper in trackers
         )
-        for step in topology.keyed
+        for step in (*topology.keyed, *topology.sinks)
     }
 
 
