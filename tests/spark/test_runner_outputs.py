@@ -121,4 +121,4 @@ def test_a_checkpoint_without_an_identity_is_given_one(tmp_path: Path) -> None:
     first = Checkpoint.at(tmp_path).query_id()
     assert Checkpoint.at(tmp_path).query_id() == first
     stored = json.loads((tmp_path / "windrow.json").read_text())
-    assert stored == {"version": 1, "partitions": 2, "id": first}
+    assert stored == {"version": 1, "partitions": 2, "groups": 2, "steps": {}, "id": first}
