@@ -29,6 +29,9 @@ SETTINGS = {
     # Paths without a scheme are those of the machines, whatever the cluster takes them for.
     "spark.hadoop.fs.defaultFS": "hdfs://127.0.0.1:9",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "64",
     "spark.ui.enabled": "false",
 }
 

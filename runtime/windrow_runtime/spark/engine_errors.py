@@ -15,7 +15,7 @@ _RAISED = re.compile(
     r"^((?!java|org|py4j|scala)(?:\w+\.)*\w+(?:Error|Exception|Exit|Interrupt)\b.*)$", re.MULTILINE
 )
 _BY_PYTHON = ("PythonException", "Py4JException", "Py4JJavaError")
-_NAMES = re.compile(r"^(?::? ?(?:[a-z]\w*\.)+[A-Z]\w*: )+")
+_NAMES = re.compile(r"^(?:(?:Caused by: |: )?(?:[a-z]\w*\.)+[A-Z]\w*: )+")
 _KNOWN = 80
 _SHOWN = 300
 _CAUSES_SHOWN = 8
@@ -59,6 +59,12 @@ _KINDS = (
         EngineError,
         "Spark ran out of memory",
         "raise spark.driver.memory or spark.executor.memory, read less in a batch, or use more partitions",
+    ),
+    _Kind(
+        re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY"),
+        CheckpointError,
+        "two runs use one checkpoint",
+        "stop one of them; the other goes on from the checkpoint when it is started again",
     ),
     _Kind(
         re.compile(
@@ -141,11 +147,9 @@ def _told(error: BaseException, words: re.Pattern[str]) -> str:
     if not lines:
         return innermost
     line = _cut(_NAMES.sub("", lines[0].rpartition("exception: ")[2].strip()))
-    return (
-        line
-        if line[:_KNOWN] in innermost or innermost.partition(": ")[2] in line
-        else f"{line} ({innermost})"
-    )
+    if line[:_KNOWN] in innermost:
+        return innermost
+    return line if innermost.partition(": ")[2] in line else f"{line} ({innermost})"
 
 
 def _causes(error: BaseException) -> list[str]:
