@@ -40,6 +40,15 @@ class JavaError(Exception):
             "ModuleNotFoundError: No module named 'readings'",
         ),
         (
+            (
+                'java.io.IOException: Cannot run program "./environment/bin/python": error=2, No such file',
+                "java.io.IOException: error=2, No such file",
+            ),
+            EngineError,
+            "Spark cannot start a Python worker",
+            'Cannot run program "./environment/bin/python": error=2, No such file',
+        ),
+        (
             ("org.apache.spark.SparkException: Job aborted.", "java.lang.OutOfMemoryError: Java heap space"),
             EngineError,
             "Spark ran out of memory",

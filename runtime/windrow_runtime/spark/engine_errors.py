@@ -42,6 +42,12 @@ _KINDS = (
         "ship it with spark-submit --py-files, or an environment that has it with --archives",
     ),
     _Kind(
+        re.compile(r'Cannot run program "[^"]+"'),
+        EngineError,
+        "Spark cannot start a Python worker",
+        "PYSPARK_PYTHON says which Python workers run; with --archives, submit from the folder that holds the environment",
+    ),
+    _Kind(
         re.compile(r"PYTHON_VERSION_MISMATCH[^\n]*"),
         EngineError,
         "workers run another version of Python than the driver",
