@@ -45,7 +45,7 @@ _KINDS = (
         re.compile(r'Cannot run program "[^"]+"'),
         EngineError,
         "Spark cannot start a Python worker",
-        "PYSPARK_PYTHON says which Python workers run; with --archives, submit from the folder that holds the environment",
+        "PYSPARK_PYTHON says which one; with --archives, submit from the folder that holds the environment",
     ),
     _Kind(
         re.compile(r"PYTHON_VERSION_MISMATCH[^\n]*"),
