@@ -357,12 +357,15 @@ def kill_itself(event: Event) -> Event:
     return event
 
 
-def test_a_worker_that_dies_each_time(spark: SparkSession) -> None:
+@pytest.mark.parametrize("run", [SparkRunner.run, SparkRunner.run_batch])
+def test_a_worker_that_dies_each_time(
+    spark: SparkSession, run: Callable[[SparkRunner, Pipeline], object]
+) -> None:
     pipeline = Pipeline("faulty", events().map(kill_itself).sink_to(CollectSink[Any]()))
     with pytest.raises(EngineError, match="a Python worker died, and again each time") as caught:
-        SparkRunner(spark).run(pipeline)
+        run(SparkRunner(spark), pipeline)
     assert "local[N, 4]" in str(caught.value.hint)
-    assert str(caught.value.where).startswith("pipeline 'faulty', checkpoint ")
+    assert str(caught.value.where).startswith("pipeline 'faulty'")
     assert len(str(caught.value)) < 1_000
     assert "\tat " not in str(caught.value.__cause__)
 

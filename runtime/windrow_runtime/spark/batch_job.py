@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from windrow.errors import UnsupportedOperationError
+from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.plan import Pipeline, SinkNode, SourceNode
 from windrow.sinks import CollectSink, WriterSink
 from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs import open_outputs
-from windrow_runtime.spark.failures import find_failure
+from windrow_runtime.spark.engine_errors import engine_failure
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.lowering import Lowered, lower_batch, steps_by_clock
 from windrow_runtime.spark.readers import is_bounded
@@ -64,7 +64,7 @@ def run_job(pipeline: Pipeline, lowered: Lowered) -> PipelineResult:
 
     Raises:
         UnsupportedOperationError: For a sink that only a streaming query has.
-        WindrowError: Why it failed, where that was an error of windrow or of the user's functions.
+        WindrowError: Why it failed.
     """
     for step in lowered.sinks.values():
         if isinstance(step.node, SinkNode) and isinstance(step.node.sink, WriterSink):
@@ -78,7 +78,7 @@ def run_job(pipeline: Pipeline, lowered: Lowered) -> PipelineResult:
     # Nothing tells this job from one that is run again, so each has batches of its own.
     outputs = open_outputs(list(lowered.sinks.values()), uuid.uuid4().hex)
     write = BatchWriter(lowered.sinks, lowered.classes, results, outputs)
-    with _told():
+    with _told(pipeline):
         write(lowered.frame, _BATCH)
     collected = {
         id(step.node.sink): results.collected(number)
@@ -89,15 +89,13 @@ def run_job(pipeline: Pipeline, lowered: Lowered) -> PipelineResult:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    from pyspark.errors import PySparkException
-
+def _told(pipeline: Pipeline) -> Iterator[None]:
     try:
         yield
-    except PySparkException as error:
-        failure = find_failure(error)
-        if failure is None:
-            raise
+    except WindrowError:
+        raise
+    except Exception as error:
+        failure = engine_failure(error, f"pipeline {pipeline.name!r}")
         raise failure from failure.__cause__
 
 
