@@ -173,6 +173,16 @@ def test_a_disk_that_is_full_fails_the_sink_and_nothing_is_lost(spark: SparkSess
     assert (output / "batch=0" / "_SUCCESS").exists()
 
 
+def test_a_disk_that_is_full_before_the_run_begins(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = Pipeline("full", from_collection([os.urandom(60_000)]).sink_to(CollectSink[bytes]()))
+    with (
+        files_of_at_most(50_000, os.getpid()),
+        pytest.raises(CheckpointError, match="cannot be read or written") as caught,
+    ):
+        SparkRunner(spark, checkpoint=tmp_path).run(pipeline)
+    assert "File too large" in str(caught.value.given)
+
+
 def test_a_disk_that_is_full_of_state(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path / "in", 1, Reading("a", 1, os.urandom(60_000).hex()))
     write(tmp_path / "in", 2, Reading("a", 100, ""))

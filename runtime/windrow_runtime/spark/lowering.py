@@ -19,6 +19,7 @@ from windrow_runtime.operators.lowering import operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
 from windrow_runtime.spark.checkpoint import Checkpoint, fingerprint_of
+from windrow_runtime.spark.checkpoint_files import files_told
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_files import ClockFiles
 from windrow_runtime.spark.clock_keeper import needs_keeper
@@ -188,7 +189,8 @@ class _Lowering:
 
         assert self._checkpoint is not None, "a streaming query has one"
         folder = self._checkpoint.control_folder
-        folder.mkdir(parents=True, exist_ok=True)
+        with files_told(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         ends = self._spark.readStream.text(as_spark_path(folder))
         return ends.select(
             f.lit(self._groups.service_labels[0]).alias("group"),

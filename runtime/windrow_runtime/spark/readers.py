@@ -33,6 +33,7 @@ from windrow_runtime.codecs.json_decoder import JsonDecoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
 from windrow_runtime.spark.checkpoint import Checkpoint
+from windrow_runtime.spark.checkpoint_files import files_told
 from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.kafka import kafka_frame, kafka_reader
 from windrow_runtime.spark.paths import as_spark_path
@@ -123,15 +124,16 @@ def _scan_collection(
 
     folder = checkpoint.folder_of(step)
     size = source.batch_size or max(len(source.elements), 1)
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, start in enumerate(range(0, len(source.elements), size)):
-        file = folder / f"chunk-{number:06d}.parquet"
-        if not file.exists():
-            payload = _chunk(step, source.elements[start : start + size], codec)
-            aside = folder / f"_{file.name}"
-            pq.write_table(pa.table({"payload": pa.array([payload], pa.binary())}), aside)
-            aside.rename(file)
-            _order(file, number)
+    with files_told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, start in enumerate(range(0, len(source.elements), size)):
+            file = folder / f"chunk-{number:06d}.parquet"
+            if not file.exists():
+                payload = _chunk(step, source.elements[start : start + size], codec)
+                aside = folder / f"_{file.name}"
+                pq.write_table(pa.table({"payload": pa.array([payload], pa.binary())}), aside)
+                aside.rename(file)
+                _order(file, number)
     frame = (
         spark.readStream.schema("payload binary")
         .option("maxFilesPerTrigger", 1)
