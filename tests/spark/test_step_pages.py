@@ -12,7 +12,7 @@ from windrow.errors import IncompatibleStateError
 from windrow.windows import TimeWindow
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.operators.state import KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.stored_list import StoredList
+from windrow_runtime.operators.stored_list import GrowingList, StoredList
 from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.payload import KeyedElements
 from windrow_runtime.spark.state_codec import StateCodec
@@ -92,7 +92,7 @@ def put_list(state: OperatorState, key: Hashable) -> None:
     """Adds 20 elements to the only window of a key."""
     window = TimeWindow(0, 10)
     held = state.keys.setdefault(key, KeyState())
-    entry = held.windows.setdefault(window, WindowEntry([]))
+    entry = held.windows.setdefault(window, WindowEntry(GrowingList()))
     texts = random.Random(f"{key}{held.arrivals}")
     entry.contents.extend((held.arrivals + n, None, str(texts.random()) * 5) for n in range(20))
     held.arrivals += 20

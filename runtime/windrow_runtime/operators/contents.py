@@ -10,6 +10,7 @@ from windrow.evictors import TimestampedValue
 from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, FunctionSpec, ReduceSpec
 from windrow_runtime.operators.state import NOTHING
+from windrow_runtime.operators.stored_list import GrowingList
 
 __all__ = [
     "AggregatedContents",
@@ -77,7 +78,7 @@ class ListContents(Contents):
 
     def add(self, contents: Any, value: Any, timestamp: int | None, arrival: int) -> Any:
         if contents is NOTHING:
-            return [value]
+            return GrowingList((value,))
         contents.append(value)
         return contents
 
@@ -97,12 +98,12 @@ class ArrivalContents(Contents):
 
     def add(self, contents: Any, value: Any, timestamp: int | None, arrival: int) -> Any:
         if contents is NOTHING:
-            return [(arrival, timestamp, value)]
+            return GrowingList(((arrival, timestamp, value),))
         contents.append((arrival, timestamp, value))
         return contents
 
     def merge(self, first: Any, second: Any) -> Any:
-        return sorted([*first, *second], key=_arrival)
+        return GrowingList(sorted([*first, *second], key=_arrival))
 
     def elements(self, contents: Any) -> Sequence[Any]:
         return [value for _, _, value in contents]

@@ -22,6 +22,7 @@ from windrow.state import (
     ValueState,
     ValueStateDescriptor,
 )
+from windrow_runtime.operators.stored_list import GrowingList
 from windrow_runtime.operators.time_to_live import Cells
 
 __all__ = ["StateAccess", "StateStore", "merge_values", "open_state", "refuse_expiry"]
@@ -109,7 +110,7 @@ def merge_values(descriptor: MergingStateDescriptor, first: Any, second: Any) ->
     if isinstance(descriptor, AggregatingStateDescriptor):
         return descriptor.aggregate_function.merge(first, second)
     if isinstance(descriptor, ListStateDescriptor):
-        return [*first, *second]
+        return GrowingList([*first, *second])
     raise InvalidArgumentError(
         "this kind of state cannot be merged",
         given=descriptor,
@@ -146,15 +147,15 @@ class _List(_Cell):
         return list(self._cells.get(self._name, ()))
 
     def add(self, value: Any) -> None:
-        self._cells.setdefault(self._name, []).append(value)
+        self._cells.setdefault(self._name, GrowingList()).append(value)
 
     def add_all(self, values: Iterable[Any]) -> None:
         added = list(values)
         if added:
-            self._cells.setdefault(self._name, []).extend(added)
+            self._cells.setdefault(self._name, GrowingList()).extend(added)
 
     def update(self, values: Iterable[Any]) -> None:
-        replaced = list(values)
+        replaced = GrowingList(values)
         if replaced:
             self._cells[self._name] = replaced
         else:

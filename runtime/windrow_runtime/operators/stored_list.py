@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-__all__ = ["SegmentReader", "StoredList"]
+__all__ = ["GrowingList", "SegmentReader", "StoredList"]
 
 # Any in this module: lists hold elements of every type.
+
+
+class GrowingList(list[Any]):
+    """A list of the engine's own: elements of a window, or the state behind a handle on a list.
+
+    It may come back from storage as a :class:`StoredList`. A list of the user's, such as an accumulator, may not.
+    """
+
+    __slots__ = ()
 
 
 class SegmentReader(Protocol):

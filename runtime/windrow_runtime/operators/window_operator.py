@@ -30,6 +30,7 @@ from windrow_runtime.operators.merging import Merged, add_window
 from windrow_runtime.operators.operator import KeyedOperator, Output
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.step_errors import calls_of_life, function_failed, shortened, told_by
+from windrow_runtime.operators.stored_list import GrowingList
 
 __all__ = ["WindowOperator"]
 
@@ -435,7 +436,7 @@ def _born(entry: WindowEntry) -> int:
     return entry.born
 
 
-def _without(entries: Iterable[Any], evicted: set[int]) -> list[Any]:
+def _without(entries: Iterable[Any], evicted: set[int]) -> GrowingList:
     if not evicted:
-        return list(entries)
-    return [entry for position, entry in enumerate(entries) if position not in evicted]
+        return GrowingList(entries)
+    return GrowingList(entry for position, entry in enumerate(entries) if position not in evicted)

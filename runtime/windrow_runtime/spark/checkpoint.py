@@ -105,13 +105,18 @@ class Checkpoint:
                 expected="a checkpoint that was not drained",
                 hint="use a new checkpoint, or run(pipeline, drain=False) where the stream goes on later",
             )
-        if not drain and (self.control_folder / _END).exists():
+        if not drain and self.is_ending:
             raise IncompatibleStateError(
                 "a run failed at the end of its stream: nothing can follow but what was left to do there",
                 given=str(self.path),
                 expected="a run that drains",
                 hint="run(pipeline) finishes; then use a new checkpoint",
             )
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the stream is at its end, and something may be left to do there."""
+        return (self.control_folder / _END).exists()
 
     def end_stream(self) -> None:
         """Say that the stream is at its end."""

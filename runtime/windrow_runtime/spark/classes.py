@@ -21,7 +21,6 @@ from pyspark import cloudpickle
 from windrow.errors import IncompatibleStateError
 
 __all__ = [
-    "OWN_MODULES",
     "UserClass",
     "class_name",
     "find_by_name",
@@ -34,8 +33,6 @@ __all__ = [
 
 _PROTOCOL = 5
 _MAIN = "__main__"
-OWN_MODULES = ("windrow.", "windrow_runtime.operators.")
-"""Where windrow's own classes live that state may hold: windows, and the namespaces of timers."""
 
 _registered: dict[str, type[Any]] = {}  # Any: classes of the user's
 

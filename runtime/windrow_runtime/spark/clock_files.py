@@ -71,12 +71,23 @@ class ClockFiles:
         Raises:
             IncompatibleStateError: If the file is missing or cannot be read.
         """
-        try:
-            text = self._file(batch).read_text(encoding="utf-8")
-        except FileNotFoundError as error:
+        found = self.find(batch)
+        if found is None:
             if batch == 0:
                 return BatchClock()
-            raise self._unreadable(batch, "it is missing") from error
+            raise self._unreadable(batch, "it is missing")
+        return found
+
+    def find(self, batch: int) -> BatchClock | None:
+        """What is known when a batch begins; None: there is no file.
+
+        Raises:
+            IncompatibleStateError: If the file cannot be read.
+        """
+        try:
+            text = self._file(batch).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
         try:
             return BatchClock(**json.loads(text))
         except (ValueError, TypeError) as error:

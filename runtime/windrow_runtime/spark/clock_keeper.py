@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from windrow.errors import WindrowError
+from windrow.errors import IncompatibleStateError, WindrowError
 from windrow.plan import TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
@@ -164,9 +164,7 @@ class ClockKeeper:
         for step, node in self._steps:
             tracker = trackers[step.id] = WatermarkTracker(step, node)
             if step.id in told.trackers:
-                *known, memory = told.trackers[step.id]
-                (attributes,) = self._codec.unpack(self._codec.loads(base64.b64decode(memory)))
-                tracker.restore((*known, attributes))
+                tracker.restore(self._decoded(told.trackers[step.id]))
         return trackers
 
     def _encoded(self, tracker: WatermarkTracker) -> list[Any]:
@@ -176,6 +174,18 @@ class ClockKeeper:
         except WindrowError as error:
             raise error.at(tracker.step.where) from error.__cause__
         return [*known, base64.b64encode(memory).decode()]
+
+    def _decoded(self, written: Any) -> tuple[Any, ...]:
+        try:
+            *known, memory = written
+            (attributes,) = self._codec.unpack(self._codec.loads(base64.b64decode(memory)))
+            return *known, dict(attributes)
+        except WindrowError:
+            raise
+        except Exception as error:  # whatever comes of what was not written so
+            raise IncompatibleStateError(
+                "the memory of a watermark generator is damaged", given=f"{type(error).__name__}: {error}"
+            ) from error
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_known": None}

@@ -7,14 +7,15 @@ state at some tens of megabytes a second, and a compressor does better than that
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from struct import Struct
 from typing import Any, Final
 
-from windrow.errors import IncompatibleStateError
+from windrow.errors import IncompatibleStateError, UnsupportedOperationError, WindrowError
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, TimerQueue, WindowEntry
-from windrow_runtime.operators.stored_list import SegmentReader, StoredList
+from windrow_runtime.operators.stored_list import GrowingList, SegmentReader, StoredList
 from windrow_runtime.spark.state_codec import Packed, StateCodec
 
 __all__ = ["PageCodec", "compress", "decompress"]
@@ -25,6 +26,8 @@ _LENGTH: Final = Struct("<I")
 _SMALL: Final = 256
 _TAIL_ELEMENTS: Final = 32
 _SEGMENT_BYTES: Final = 4096
+_ANY_RATIO: Final = 16 << 20  # so many bytes may come of the fewest
+_LARGEST_RATIO: Final = 256
 
 
 class PageCodec:
@@ -43,7 +46,19 @@ class PageCodec:
         Args:
             state: What it holds. Long lists in it become stored lists.
             write_segment: Stores a segment of a long list, and gives its number.
+
+        Raises:
+            UnsupportedOperationError: For a value that cannot be stored.
         """
+        try:
+            return self._dump(state, write_segment)
+        except RecursionError as error:
+            raise UnsupportedOperationError(
+                "a value of the state is nested too deeply to be stored, or holds itself",
+                expected="values of some hundred levels at most",
+            ) from error
+
+    def _dump(self, state: OperatorState, write_segment: Callable[[bytes], int]) -> bytes:
         pack = self._codec.pack
         places: dict[Hashable, int] = {}
         for key in (*state.keys, *(key for table in state.tables.values() for key in table)):
@@ -99,7 +114,7 @@ class PageCodec:
     def _store_tail(self, value: Any, write_segment: Callable[[bytes], int]) -> Any:
         """Moves the elements of a long list into a segment, so that the page stays small."""
         kind = type(value)
-        if kind is list:
+        if kind is GrowingList:
             tail, segments = value, ()
         elif kind is StoredList:
             tail, segments = value.tail, value.segments
@@ -130,9 +145,8 @@ class PageCodec:
         Raises:
             IncompatibleStateError: If the bytes are damaged, or name a class that the plan does not know.
         """
-        columns = self._codec.loads(decompress(data))
-        try:
-            tag, keys, tables, held, events, clocks = columns
+        with _damages_told():
+            tag, keys, tables, held, events, clocks = self._codec.loads(decompress(data))
             if tag != "page":
                 raise IncompatibleStateError("stored state is damaged", given=f"a page that begins {tag!r}")
             unpacked = self._codec.unpack(keys, reader)
@@ -145,10 +159,6 @@ class PageCodec:
                 state.keys = dict(zip(unpacked, self._load_keys(held, reader), strict=False))
             state.event_timers = self._load_timers(events, unpacked)
             state.processing_timers = self._load_timers(clocks, unpacked)
-        except (ValueError, TypeError, IndexError, RuntimeError) as error:
-            raise IncompatibleStateError(
-                "stored state is damaged", given=f"{type(error).__name__}: {error}"
-            ) from error
         return state
 
     def _load_keys(self, held: Packed, reader: SegmentReader) -> Iterable[KeyState]:
@@ -187,7 +197,8 @@ class PageCodec:
 
     def load_segment(self, data: bytes, reader: SegmentReader) -> list[Any]:
         """The elements of a segment."""
-        return self._codec.unpack(self._codec.loads(decompress(data)), reader)
+        with _damages_told():
+            return self._codec.unpack(self._codec.loads(decompress(data)), reader)
 
     def dump_shared(self, shared: dict[str, Any]) -> bytes:
         """What belongs to a step itself."""
@@ -197,8 +208,22 @@ class PageCodec:
         """What :meth:`dump_shared` was given."""
         if not data:
             return {}
-        (shared,) = self._codec.unpack(self._codec.loads(data))
-        return dict(shared)
+        with _damages_told():
+            (shared,) = self._codec.unpack(self._codec.loads(data))
+            return dict(shared)
+
+
+@contextmanager
+def _damages_told() -> Iterator[None]:
+    """Says of whatever bytes lead to, that are not what was written, that they are damaged."""
+    try:
+        yield
+    except WindrowError:
+        raise
+    except Exception as error:
+        raise IncompatibleStateError(
+            "stored state is damaged", given=f"{type(error).__name__}: {error}"
+        ) from error
 
 
 class _NoReader:
@@ -216,11 +241,18 @@ def _zstd() -> Any:  # pyarrow has no types
     return pa.Codec("zstd", compression_level=1)
 
 
+def _most_of(size: int) -> int:
+    """How many bytes may come of so many that are compressed: a few bytes are not to fill the memory."""
+    return max(_ANY_RATIO, min(_LARGEST_RATIO * size, (1 << 32) - 1))
+
+
 def compress(data: bytes) -> bytes:
     """The bytes, smaller where that is worth it. Undone by :func:`decompress`."""
     if len(data) < _SMALL:
         return _LENGTH.pack(0) + data
     smaller: bytes = _zstd().compress(data, asbytes=True)
+    if len(data) > _most_of(len(smaller)):
+        return _LENGTH.pack(0) + data
     return _LENGTH.pack(len(data)) + smaller
 
 
@@ -235,6 +267,8 @@ def decompress(data: bytes) -> bytes:
     (length,) = _LENGTH.unpack_from(data)
     if not length:
         return data[_LENGTH.size :]
+    if length > _most_of(len(data) - _LENGTH.size):
+        raise IncompatibleStateError("stored state is damaged", given=f"{length} of {len(data)} bytes")
     try:
         plain: bytes = _zstd().decompress(data[_LENGTH.size :], length, asbytes=True)
     except OSError as error:

@@ -384,10 +384,12 @@ class _Query:
         """
         # The first batch may be one that was planned before, so that it says nothing about what there is to read now.
         planned = self._checkpoint.last_planned()
+        # Spark reads the end of the stream once. If a run before this one failed behind it, there is none to wait for.
+        ends = drain and not self._checkpoint.is_ending
         query = self.start(0.0)
         try:
             last = self.wait_idle(query, after=planned)
-            if drain:
+            if ends:
                 self.end_stream()
                 # A batch reads the end of the stream, and the one behind it runs under its watermark.
                 last = self.wait_idle(query, after=last, rows=True)
@@ -419,7 +421,15 @@ class _Query:
     def _settled(self, batch: int) -> bool:
         """Whether the batch behind ``batch`` has the same watermark, so that nothing is left to do."""
         clock = self._lowered.clock
-        return clock is None or not clock.exists(batch + 1) or clock.read(batch + 1).settled
+        if clock is None:
+            return True
+        told = clock.find(batch + 1)
+        # The file of a batch of some time ago is gone: a later batch tells.
+        return told is not None and told.settled
+
+    def last_planned(self) -> int:
+        """The number of the last batch that Spark has planned."""
+        return self._checkpoint.last_planned()
 
     def start(self, interval_seconds: float) -> StreamingQuery:
         """Run until stopped."""
@@ -501,8 +511,9 @@ class RunningPipeline:
 
         if self._query.by_clock:
             # Spark would wait for ever: such a query always has another batch to run.
-            done = [progress["batchId"] for progress in self._streaming_query.recentProgress]
-            self._query.wait_idle(self._streaming_query, after=max(done, default=-1))
+            # The last batch that is planned may have been so before the sources had what they have now; so may the
+            # next one, which Spark plans at this very moment.
+            self._query.wait_idle(self._streaming_query, after=self._query.last_planned() + 1)
             return
         try:
             self._streaming_query.processAllAvailable()

@@ -14,13 +14,15 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from enum import Enum
+from fractions import Fraction
 from itertools import chain, compress
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, ClassVar, Final, TypeAlias
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
-from windrow_runtime.operators.stored_list import SegmentReader, StoredList
+from windrow.windows import GlobalWindow
+from windrow_runtime.operators.stored_list import GrowingList, SegmentReader, StoredList
 from windrow_runtime.spark.classes import (
-    OWN_MODULES,
     UserClass,
     find_by_name,
     find_registered,
@@ -58,20 +60,10 @@ _STANDARD: Final = {
     "fractions": {"Fraction"},
     "uuid": {"UUID", "SafeUUID"},
     "zoneinfo": {"ZoneInfo", "ZoneInfo._unpickle"},
-    "builtins": {
-        "set",
-        "frozenset",
-        "bytearray",
-        "complex",
-        "range",
-        "int",
-        "float",
-        "str",
-        "list",
-        "dict",
-        "tuple",
-    },
+    # As the factories of a defaultdict. What would make much of a small number, such as range, is not among them.
+    "builtins": {"set", "frozenset", "complex", "int", "float", "str", "list", "dict", "tuple"},
 }
+_CALLABLE: Final = (type, FunctionType, BuiltinFunctionType, MethodType)
 
 
 class StateCodec:
@@ -122,9 +114,18 @@ class StateCodec:
 
     def _pack_tuples(self, values: Sequence[Any]) -> Packed:
         lengths = set(map(len, values))
+        if lengths == {0}:
+            # A byte for each, so that no small number makes many values.
+            return ("t", bytes(len(values)), ())
         if len(lengths) == 1:
-            return ("t", len(values), tuple(map(self.pack, zip(*values, strict=True))))
+            return ("t", b"", tuple(map(self.pack, zip(*values, strict=True))))
         return ("T", _lengths(values), self.pack(list(chain.from_iterable(values))))
+
+    def _pack_growing(self, values: Sequence[Any]) -> Packed:
+        return ("g", _lengths(values), self.pack(list(chain.from_iterable(values))))
+
+    def _pack_ranges(self, values: Sequence[Any]) -> Packed:
+        return ("R", self.pack([(value.start, value.stop, value.step) for value in values]))
 
     def _pack_lists(self, values: Sequence[Any]) -> Packed:
         return ("l", _lengths(values), self.pack(list(chain.from_iterable(values))))
@@ -156,7 +157,9 @@ class StateCodec:
         set: _pack_sets,
         frozenset: _pack_frozensets,
         dict: _pack_dicts,
+        GrowingList: _pack_growing,
         StoredList: _pack_stored,
+        range: _pack_ranges,
         datetime: _pack_datetimes,
     }
 
@@ -169,7 +172,7 @@ class StateCodec:
         split = splitter(kind)
         if split is None:
             return self._pack_objects(values)
-        return ("r", name, record_fields(kind), len(values), tuple(map(self.pack, split(list(values)))))
+        return ("r", name, record_fields(kind), tuple(map(self.pack, split(list(values)))))
 
     def _pack_objects(self, values: Sequence[Any]) -> Packed:
         kinds = list(dict.fromkeys(map(type, values)))
@@ -183,7 +186,7 @@ class StateCodec:
             _KnownPickler(buffer, self._check_known).dump(list(values))
         except _UnknownClassError as error:
             if self._allow_pickled:
-                return ("P", pickle_any(list(values)))
+                return ("P", self._pickle_whole(kinds[0], values))
             raise UnsupportedOperationError(
                 "a value of a class that the plan does not name is to be stored",
                 given=str(error),
@@ -191,7 +194,17 @@ class StateCodec:
                 hint="annotate the function, or say .returns(Type); for any other class: "
                 "Pipeline(..., allow_pickled_state=True)",
             ) from None
+        except (
+            Exception
+        ) as error:  # pickle, and the methods of the user's class that it calls, may raise anything
+            raise _not_stored(kinds[0], error) from error
         return ("p", buffer.getvalue())
+
+    def _pickle_whole(self, kind: type[Any], values: Sequence[Any]) -> bytes:
+        try:
+            return pickle_any(list(values))
+        except Exception as error:  # as above
+            raise _not_stored(kind, error) from error
 
     def _check_known(self, kind: Any) -> None:
         module = getattr(kind, "__module__", "")
@@ -207,11 +220,14 @@ class StateCodec:
 
     def _find_out(self, full_name: str) -> bool:
         module, _, name = full_name.partition(":")
-        if full_name in self._names or name in _STANDARD.get(module, ()) or module.startswith(OWN_MODULES):
+        if full_name in self._names or name in _STANDARD.get(module, ()):
             return True
-        # Plain data that the plan's functions brought along: to make it runs no code but a generated constructor.
         kind = find_by_name(full_name)
-        return kind is not None and (issubclass(kind, Enum) or bool(record_fields(kind)))
+        # A name may lead through one module into another, or to what a class inherited.
+        if kind is None or _full_name(kind) != full_name:
+            return False
+        # Plain data that the plan's functions brought along: to make it runs no code but a generated constructor.
+        return kind is GlobalWindow or issubclass(kind, Enum) or bool(record_fields(kind))
 
     # In
 
@@ -226,15 +242,12 @@ class StateCodec:
             IncompatibleStateError: If the bytes name a class that the plan does not know, or are damaged.
         """
         tag = packed[0]
-        if tag == "v":
-            return list(packed[1])
-        if tag in "fi":
-            return array("d" if tag == "f" else "q", packed[1]).tolist()
-        if tag == "u":
-            return [_EPOCH + _MICROSECOND * moment for moment in array("q", packed[1])]
+        flat = _FLAT.get(tag)
+        if flat is not None:
+            return flat(packed[1])
         if tag == "t":
             columns = [self.unpack(column, reader) for column in packed[2]]
-            return list(zip(*columns, strict=True)) if columns else [()] * packed[1]
+            return list(zip(*columns, strict=True)) if columns else [()] * len(packed[1])
         if tag in _CUTTERS:
             return list(map(_CUTTERS[tag], _cut(packed[1], self.unpack(packed[2], reader))))
         if tag == "d":
@@ -247,7 +260,12 @@ class StateCodec:
         if tag == "r":
             return self._unpack_records(packed, reader)
         if tag == "e":
-            return list(map(self._class_of(packed[1]), self.unpack(packed[2], reader)))
+            kind = self._class_of(packed[1])
+            if not issubclass(kind, Enum):
+                raise _refused(f"{packed[1]} as an Enum")
+            return list(map(kind, self.unpack(packed[2], reader)))
+        if tag == "R":
+            return [range(*ends) for ends in self.unpack(packed[1])]
         if tag == "S":
             assert reader is not None, "stored lists are read with their reader"
             pieces = zip(self.unpack(packed[1]), self.unpack(packed[2]), strict=True)
@@ -263,17 +281,21 @@ class StateCodec:
         return find_registered(name)
 
     def _unpack_records(self, packed: Packed, reader: SegmentReader | None) -> list[Any]:
-        _, name, fields, count, columns = packed
+        _, name, fields, columns = packed
         kind = self._class_of(name)
         unpacked = [self.unpack(column, reader) for column in columns]
         now = record_fields(kind)
+        if not fields or len(set(map(len, unpacked))) != 1:
+            raise IncompatibleStateError("stored state is damaged", given=f"columns of {name}")
         if now == fields:
-            return list(map(kind, *unpacked)) if unpacked else [kind() for _ in range(count)]
+            return list(map(kind, *unpacked))
+        if not now:
+            raise _refused(f"{name} as a record")
         # The class has changed: by name, and a new field must have a default.
         kept = {field: column for field, column in zip(fields, unpacked, strict=True) if field in now}
         names = tuple(kept)
         if not kept:
-            return [kind() for _ in range(count)]
+            return [kind() for _ in unpacked[0]]
         try:
             return [kind(**dict(zip(names, row, strict=True))) for row in zip(*kept.values(), strict=True)]
         except TypeError as error:
@@ -311,6 +333,7 @@ class StateCodec:
             raise IncompatibleStateError("stored state is damaged", given=data[:16].hex()) from error
         if not isinstance(column, tuple) or not column:
             raise IncompatibleStateError("stored state is damaged", given=type(column).__name__)
+        _check_size(column, 2 * len(data))
         return column
 
 
@@ -327,7 +350,7 @@ class _KnownPickler(pickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         """Called for everything but builtins."""
-        self._check(obj if isinstance(obj, type) or callable(obj) else type(obj))
+        self._check(obj if isinstance(obj, _CALLABLE) else type(obj))
         return NotImplemented
 
     def persistent_id(self, obj: Any) -> Any:
@@ -346,13 +369,47 @@ class _KnownUnpickler(pickle.Unpickler):
         """Called for every name in the bytes."""
         if not self._is_known(f"{module}:{name}"):
             raise _refused(f"{module}.{name}")
-        return super().find_class(module, name)
+        if (module, name) == ("fractions", "Fraction"):
+            return _fraction
+        if name in _STANDARD.get(module, ()):
+            return super().find_class(module, name)
+        return find_registered(f"{module}:{name}")
 
     def persistent_load(self, pid: Any) -> Any:
         """Called for a class of the plan."""
         if not isinstance(pid, str) or not self._is_known(pid):
             raise _refused(str(pid))
         return find_registered(pid)
+
+
+def _check_size(column: Packed, limit: int) -> None:
+    """Refuses columns that hold more than the bytes that they came from.
+
+    A pickle may hold one column and name it many times, in columns that it names many times, and so on.
+
+    Raises:
+        IncompatibleStateError: If they do.
+    """
+    size = 0
+    waiting: list[Any] = [column]
+    while waiting:
+        found = waiting.pop()
+        size += 1
+        if type(found) is tuple:
+            waiting.extend(found)
+        elif type(found) in {bytes, list}:
+            size += len(found)
+        if size + len(waiting) > limit:
+            raise IncompatibleStateError(
+                "stored state is damaged", given="columns larger than their bytes", expected=f"{limit} bytes"
+            )
+
+
+def _fraction(text: Any) -> Fraction:
+    """A fraction as pickle writes it; ``Fraction("1e999999999")`` would compute for years."""
+    if not isinstance(text, str) or not text.replace("/", "").replace("-", "").isdecimal():
+        raise _refused(f"a Fraction of {text!r:.40}")
+    return Fraction(text)
 
 
 def _nothing(name: str) -> bool:
@@ -365,6 +422,15 @@ def _refused(name: str) -> IncompatibleStateError:
         given=name,
         expected="classes that the plan names",
         hint="use the plan that wrote the checkpoint; if it did not write this, somebody else did",
+    )
+
+
+def _not_stored(kind: type[Any], error: Exception) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        "a value of the state cannot be stored",
+        given=f"{kind.__module__}.{kind.__qualname__}: {type(error).__name__}: {error}",
+        expected="values that pickle can carry",
+        hint="keep open files, connections, locks and functions out of accumulators and state",
     )
 
 
@@ -381,6 +447,20 @@ def _cut(lengths: bytes, flat: list[Any]) -> Iterable[list[Any]]:
     for length in array("I", lengths):
         yield flat[position : position + length]
         position += length
+    if position != len(flat):
+        raise ValueError(f"{len(flat)} parts, {position} expected")
 
 
-_CUTTERS: Final[dict[str, Callable[[list[Any]], Any]]] = {"l": list, "T": tuple, "s": set, "z": frozenset}
+_FLAT: Final[dict[str, Callable[[Any], list[Any]]]] = {
+    "v": list,
+    "f": lambda data: array("d", data).tolist(),
+    "i": lambda data: array("q", data).tolist(),
+    "u": lambda data: [_EPOCH + _MICROSECOND * moment for moment in array("q", data)],
+}
+_CUTTERS: Final[dict[str, Callable[[list[Any]], Any]]] = {
+    "l": list,
+    "g": GrowingList,
+    "T": tuple,
+    "s": set,
+    "z": frozenset,
+}
