@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import filterfalse
+from typing import Any, TypeAlias
 
 from windrow_runtime.operators.state import OperatorState, TimerQueue
 
-__all__ = ["join_states", "split_state"]
+__all__ = ["Layout", "join_states", "layout_of", "split_state"]
 
 # Any in this module: state of every type.
+
+Layout: TypeAlias = "dict[int | None, list[Hashable]]"
+"""The keys of a part: those in each table, by its start, and under None those with a state of their own."""
+
+
+def layout_of(state: OperatorState) -> Layout:
+    """Which keys are where in a state."""
+    layout: Layout = {start: list(table) for start, table in state.tables.items()}
+    layout[None] = list(state.keys)
+    return layout
 
 
 def join_states(parts: Iterable[OperatorState]) -> OperatorState:
@@ -40,34 +51,33 @@ def join_states(parts: Iterable[OperatorState]) -> OperatorState:
     return joined
 
 
-def split_state(state: OperatorState, part_of: Callable[[Hashable], int]) -> dict[int, OperatorState]:
+def split_state(
+    state: OperatorState,
+    part_of: Callable[[Hashable], int],
+    layouts: Mapping[int, Layout] | None = None,
+) -> dict[int, OperatorState]:
     """The state in parts; what belongs to the step itself is in none of them.
 
     Args:
-        state: The state; it must not be used any more.
+        state: The state; nothing may be changed in it any more.
         part_of: The number of the part that a key belongs to.
+        layouts: What was in each part before, where the state was put together of parts: makes it faster.
     """
+    layouts = layouts or {}
     parts: dict[int, OperatorState] = {}
 
-    def part(key: Hashable) -> OperatorState:
-        number = part_of(key)
+    def part(number: int) -> OperatorState:
         found = parts.get(number)
         if found is None:
             found = parts[number] = OperatorState()
             found.table_size = state.table_size
         return found
 
-    for key, key_state in state.keys.items():
-        part(key).keys[key] = key_state
+    for number, keys in _split_dict(state.keys, part_of, _column(layouts, None)).items():
+        part(number).keys = keys
     for start, table in state.tables.items():
-        # One look-up for each key and window: the innermost loop for windows in tables.
-        pieces: dict[int, dict[Hashable, Any]] = {}
-        for key, contents in table.items():
-            number = part_of(key)
-            piece = pieces.get(number)
-            if piece is None:
-                piece = pieces[number] = part(key).tables[start] = {}
-            piece[key] = contents
+        for number, piece in _split_dict(table, part_of, _column(layouts, start)).items():
+            part(number).tables[start] = piece
     for timers, name in (
         (state.event_timers, "event_timers"),
         (state.processing_timers, "processing_timers"),
@@ -75,6 +85,33 @@ def split_state(state: OperatorState, part_of: Callable[[Hashable], int]) -> dic
         by_part: dict[int, list[tuple[Hashable, Any, int]]] = {}
         for timer in timers:
             by_part.setdefault(part_of(timer[0]), []).append(timer)
-        for found in by_part.values():
-            setattr(part(found[0][0]), name, TimerQueue(found))
+        for number, found in by_part.items():
+            setattr(part(number), name, TimerQueue(found))
     return parts
+
+
+def _column(layouts: Mapping[int, Layout], start: int | None) -> dict[int, Sequence[Hashable]]:
+    return {number: layout[start] for number, layout in layouts.items() if layout.get(start)}
+
+
+def _split_dict(
+    whole: dict[Hashable, Any], part_of: Callable[[Hashable], int], known: Mapping[int, Sequence[Hashable]]
+) -> dict[int, dict[Hashable, Any]]:
+    """A dictionary by parts; without a step of the interpreter's for a key that is where it was."""
+    pieces: dict[int, dict[Hashable, Any]] = {}
+    found = 0
+    for number, there in known.items():
+        keys = there if all(map(whole.__contains__, there)) else list(filter(whole.__contains__, there))
+        if keys:
+            pieces[number] = dict(zip(keys, map(whole.__getitem__, keys), strict=True))
+            found += len(keys)
+    if found == len(whole):
+        return pieces
+    placed = set().union(*known.values()) if found else frozenset()
+    for key in filterfalse(placed.__contains__, whole):
+        number = part_of(key)
+        piece = pieces.get(number)
+        if piece is None:
+            piece = pieces[number] = {}
+        piece[key] = whole[key]
+    return pieces

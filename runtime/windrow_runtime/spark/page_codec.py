@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain, count
 from struct import Struct
 from typing import Any, Final
 
@@ -59,29 +60,24 @@ class PageCodec:
             ) from error
 
     def _dump(self, state: OperatorState, write_segment: Callable[[bytes], int]) -> bytes:
-        pack = self._codec.pack
-        places: dict[Hashable, int] = {}
-        for key in (*state.keys, *(key for table in state.tables.values() for key in table)):
-            places.setdefault(key, len(places))
-        for timers in (state.event_timers, state.processing_timers):
-            for key, _, _ in timers:
-                places.setdefault(key, len(places))
+        waiting = (key for timers in (state.event_timers, state.processing_timers) for key, _, _ in timers)
+        names = list(dict.fromkeys(chain(state.keys, *state.tables.values(), waiting)))
         columns = (
             "page",
-            pack(list(places)),
-            self._pack_tables(state, places),
+            self._codec.pack(names),
+            self._pack_tables(state, names),
             self._pack_keys(state, write_segment),
-            self._pack_timers(state.event_timers, places),
-            self._pack_timers(state.processing_timers, places),
+            self._pack_timers(state.event_timers, names),
+            self._pack_timers(state.processing_timers, names),
         )
         return compress(self._codec.dumps(columns))
 
-    def _pack_tables(self, state: OperatorState, places: dict[Hashable, int]) -> Packed:
-        tables: list[Packed] = []
-        for start, table in state.tables.items():
-            # Most often every key of the page is in the window, in the same order.
-            members = array("I", map(places.__getitem__, table)).tobytes()
-            tables.append((start, members, self._codec.pack(list(table.values()))))
+    def _pack_tables(self, state: OperatorState, names: list[Hashable]) -> Packed:
+        tables = [
+            (start, _members(list(table), names), self._codec.pack(list(table.values())))
+            for start, table in state.tables.items()
+            if table
+        ]
         return (state.table_size, *tables)
 
     def _pack_keys(self, state: OperatorState, write_segment: Callable[[bytes], int]) -> Packed:
@@ -128,12 +124,11 @@ class PageCodec:
         number = write_segment(compress(data))
         return StoredList(_NO_READER, (*segments, number), [])
 
-    def _pack_timers(self, timers: TimerQueue, places: dict[Hashable, int]) -> Packed:
+    def _pack_timers(self, timers: TimerQueue, names: list[Hashable]) -> Packed:
         if not len(timers):
             return ()
         keys, namespaces, times = zip(*timers, strict=True)
-        members = array("I", map(places.__getitem__, keys)).tobytes()
-        return (members, self._codec.pack(namespaces), self._codec.pack(times))
+        return (_members(list(keys), names), self._codec.pack(namespaces), self._codec.pack(times))
 
     def load(self, data: bytes, reader: SegmentReader) -> OperatorState:
         """A page that :meth:`dump` gave.
@@ -153,7 +148,7 @@ class PageCodec:
             state = OperatorState()
             state.table_size, *windows = tables
             for start, members, contents in windows:
-                owners = map(unpacked.__getitem__, array("I", members))
+                owners = _owners(members, unpacked)
                 state.tables[start] = dict(zip(owners, self._codec.unpack(contents, reader), strict=True))
             if held:
                 state.keys = dict(zip(unpacked, self._load_keys(held, reader), strict=False))
@@ -191,9 +186,8 @@ class PageCodec:
         if not packed:
             return TimerQueue()
         members, namespaces, times = packed
-        owners = map(keys.__getitem__, array("I", members))
         unpack = self._codec.unpack
-        return TimerQueue(list(zip(owners, unpack(namespaces), unpack(times), strict=True)))
+        return TimerQueue(list(zip(_owners(members, keys), unpack(namespaces), unpack(times), strict=True)))
 
     def load_segment(self, data: bytes, reader: SegmentReader) -> list[Any]:
         """The elements of a segment."""
@@ -211,6 +205,18 @@ class PageCodec:
         with _damages_told():
             (shared,) = self._codec.unpack(self._codec.loads(data))
             return dict(shared)
+
+
+def _members(keys: list[Hashable], names: list[Hashable]) -> bytes:
+    """Which keys of a page these are; nothing: all, in order, which is so most often."""
+    if keys == names:
+        return b""
+    return array("I", map(dict(zip(names, count(), strict=False)).__getitem__, keys)).tobytes()
+
+
+def _owners(members: bytes, names: Sequence[Hashable]) -> Iterable[Hashable]:
+    """The keys that :func:`_members` was given."""
+    return map(names.__getitem__, array("I", members)) if members else names
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from windrow.errors import IncompatibleStateError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.operators.partition import join_states, split_state
+from windrow_runtime.operators.partition import Layout, join_states, layout_of, split_state
 from windrow_runtime.operators.state import OperatorState
 from windrow_runtime.operators.stored_list import StoredList
 from windrow_runtime.spark.page_codec import PageCodec
@@ -28,6 +28,7 @@ _PAGE_BYTES: Final = 16 << 10
 _INLINE_BYTES: Final = 64 << 10
 _SHARE_BYTES: Final = 8 << 20
 _SPLITS_PER_BATCH: Final = 256
+_KEYS_FOR_ALL: Final = 8  # so many keys for each page leave hardly a page untouched
 _NO_TIMER: Final = MIN_TIMESTAMP
 
 
@@ -114,6 +115,18 @@ class Share:
     after: Sequence[KeyedElements]
 
 
+class _Homes(dict[Hashable, int]):
+    """The page of each key: what is not known yet is computed."""
+
+    def __init__(self, place: Callable[[Hashable], int]) -> None:
+        super().__init__()
+        self._place = place
+
+    def __missing__(self, key: Hashable) -> int:
+        page = self[key] = self._place(key)
+        return page
+
+
 class StepPages:
     """The state of one step in one key group, during a batch.
 
@@ -139,20 +152,18 @@ class StepPages:
         self._store = store
         self._hash_key = hash_key
         self._groups = groups
-        self._pages: dict[Hashable, int] = {}
+        # Those of the elements' keys, and those of the keys that were loaded last.
+        self._homes = _Homes(self._place)
+        self._loaded = _Homes(self._homes.__getitem__)
+        self._layouts: dict[int, Layout] = {}
         self._read: dict[int, bytes] = {}
         self._segments: dict[int, set[int]] = {}
         self._shared = codec.load_shared(record.shared)
 
     # Which page a key is in
 
-    def _page_of(self, key: Hashable) -> int:
-        page = self._pages.get(key)
-        if page is None:
-            page = self._pages[key] = self._place(key, len(self.record.sizes))
-        return page
-
-    def _place(self, key: Hashable, count: int) -> int:
+    def _place(self, key: Hashable) -> int:
+        count = len(self.record.sizes)
         if count == 1:
             return 0
         bits = self._hash_key(key) // self._groups
@@ -176,9 +187,12 @@ class StepPages:
             if before or after or record.due(watermark, now):
                 yield Share([0], before, after)
             return
+        if sum(record.sizes) <= _SHARE_BYTES and _are_many(before, after, _KEYS_FOR_ALL * len(record.sizes)):
+            yield Share(list(range(len(record.sizes))), before, after)
+            return
         touched = record.due(watermark, now)
         for elements in (*before, *after):
-            touched.update(map(self._page_of, set(elements.keys)))
+            touched.update(map(self._homes.__getitem__, elements.keys))
         pages: list[int] = []
         size = 0
         parts: list[list[int]] = []
@@ -198,8 +212,9 @@ class StepPages:
 
     def _only(self, chunks: Sequence[KeyedElements], pages: frozenset[int]) -> list[KeyedElements]:
         found: list[KeyedElements] = []
+        homes = self._homes
         for step, keys, values, timestamps in chunks:
-            chosen = [place for place, key in enumerate(keys) if self._page_of(key) in pages]
+            chosen = [place for place, key in enumerate(keys) if homes[key] in pages]
             if chosen:
                 pick = [[column[place] for place in chosen] for column in (keys, values, timestamps)]
                 found.append(KeyedElements(step, *pick))
@@ -209,11 +224,15 @@ class StepPages:
 
     def load(self, pages: Sequence[int]) -> OperatorState:
         """The state of some pages."""
+        self._loaded.clear()
+        self._layouts.clear()
         states: list[OperatorState] = []
         for page in pages:
             state = self._load_page(page)
-            for keys in (state.keys, *state.tables.values()):
-                self._pages.update(dict.fromkeys(keys, page))
+            if len(pages) > 1:
+                for keys in (state.keys, *state.tables.values()):
+                    self._loaded.update(dict.fromkeys(keys, page))
+                self._layouts[page] = layout_of(state)
             states.append(state)
         joined = join_states(states)
         joined.shared = self._shared
@@ -250,31 +269,55 @@ class StepPages:
             # All of it is at hand, so it can be laid out anew when it has grown or shrunk.
             self._save_all(state)
             return
-        parts = split_state(state, self._page_of)
+        parts = split_state(state, self._loaded.__getitem__, self._layouts)
         for page in pages:
             self._save_page(page, parts.get(page))
+            # Other pages follow, and nobody asks for this one again.
+            self._read.pop(page, None)
 
     def _save_all(self, state: OperatorState) -> None:
-        record = self.record
-        count = len(record.sizes)
-        old_segments = set().union(*self._segments.values()) if self._segments else set()
-        whole = b"" if _holds_nothing(state) else self._codec.dump(state, self._write_segment)
-        # A page more or less would not pay; twice as much does.
-        wanted = max(1, -(-len(whole) // _PAGE_BYTES)) if len(whole) > _INLINE_BYTES else 1
-        if wanted == 1:
-            self._resize(1)
-            record.inline = whole
-            record.sizes[0] = len(whole)
-            record.events[0], record.clocks[0] = _timers_of(state)
+        old_segments = set().union(*self._segments.values())
+        self._segments = {page: set() for page in self._segments}
+        if _holds_nothing(state):
+            self._put_inline(state, b"")
+        elif len(self.record.sizes) == 1:
+            whole = self._codec.dump(state, self._write_segment)
+            if len(whole) <= _INLINE_BYTES:
+                self._put_inline(state, whole)
+            else:
+                self._put_anew(state, len(whole))
         else:
-            if not (wanted <= 2 * count and count <= 2 * wanted) or count == 1:
-                self._resize(wanted)
-            record.inline = b""
-            parts = split_state(state, self._page_of)
-            for page in range(len(record.sizes)):
-                self._segments[page] = set()
-                self._save_page(page, parts.get(page))
+            self._put_pages(state)
         self._forget_segments(old_segments - set(_segments_in(state)))
+
+    def _put_inline(self, state: OperatorState, data: bytes) -> None:
+        record = self.record
+        self._resize(1)
+        record.inline = data
+        record.sizes[0] = len(data)
+        record.events[0], record.clocks[0] = _timers_of(state)
+
+    def _put_anew(self, state: OperatorState, total: int) -> None:
+        """Lay the state out in as many pages as its size asks for."""
+        self._resize(max(2, -(-total // _PAGE_BYTES)))
+        self.record.inline = b""
+        parts = split_state(state, self._loaded.__getitem__)
+        for page, part in parts.items():
+            self._save_page(page, part)
+
+    def _put_pages(self, state: OperatorState) -> None:
+        """Store all pages, or lay them out anew if they are too large or too small by now."""
+        count = len(self.record.sizes)
+        parts = split_state(state, self._loaded.__getitem__, self._layouts)
+        dumped = {page: self._codec.dump(part, self._write_segment) for page, part in parts.items()}
+        total = sum(map(len, dumped.values()))
+        if total <= _INLINE_BYTES:
+            self._put_inline(state, self._codec.dump(state, self._write_segment))
+        elif _are_too_large(total, count) or _are_too_small(total, count):
+            self._put_anew(state, total)
+        else:
+            for page in range(count):
+                self._save_page(page, parts.get(page), dumped.get(page))
 
     def _resize(self, count: int) -> None:
         """Change the number of pages; what they held is at hand."""
@@ -289,10 +332,16 @@ class StepPages:
         record.sizes = _quads(*[0] * count)
         record.events = _quads(*[_NO_TIMER] * count)
         record.clocks = _quads(*[_NO_TIMER] * count)
-        self._pages.clear()
+        self._forget_places()
+
+    def _forget_places(self) -> None:
+        """There are more pages than before, or fewer."""
+        self._homes.clear()
+        self._loaded.clear()
+        self._layouts.clear()
         self._read.clear()
 
-    def _save_page(self, page: int, state: OperatorState | None) -> None:
+    def _save_page(self, page: int, state: OperatorState | None, data: bytes | None = None) -> None:
         record = self.record
         if state is None or _holds_nothing(state):
             if record.sizes[page]:
@@ -301,7 +350,8 @@ class StepPages:
             record.events[page] = record.clocks[page] = _NO_TIMER
             self._forget_segments(self._segments.get(page, set()))
             return
-        data = self._codec.dump(state, self._write_segment)
+        if data is None:
+            data = self._codec.dump(state, self._write_segment)
         if data != self._read.get(page):
             self._store.put(self._number(page), data)
         record.sizes[page] = len(data)
@@ -317,9 +367,9 @@ class StepPages:
         for _ in range(_SPLITS_PER_BATCH):
             count = len(record.sizes)
             total = sum(record.sizes)
-            if total > 2 * _PAGE_BYTES * count:
+            if _are_too_large(total, count):
                 self._split_one(count)
-            elif count > 2 and total < _PAGE_BYTES // 4 * count:
+            elif _are_too_small(total, count):
                 self._join_one(count)
             else:
                 return
@@ -331,9 +381,8 @@ class StepPages:
         state = self._load_page(source)
         for entries in (record.sizes, record.events, record.clocks):
             entries.append(0 if entries is record.sizes else _NO_TIMER)
-        self._pages.clear()
-        self._read.clear()
-        parts = split_state(state, self._page_of)
+        self._forget_places()
+        parts = split_state(state, self._place)
         for page in (source, count):
             self._segments[page] = set()
             self._save_page(page, parts.get(page))
@@ -348,8 +397,7 @@ class StepPages:
             self._store.remove(self._number(last))
         for entries in (record.sizes, record.events, record.clocks):
             entries.pop()
-        self._pages.clear()
-        self._read.clear()
+        self._forget_places()
         self._segments.pop(last)
         self._segments[target] = set()
         self._save_page(target, state)
@@ -382,6 +430,24 @@ class StepPages:
 
     def _segment_number(self, number: int) -> int:
         return -(self.record.slot << 48 | number)
+
+
+def _are_too_large(total: int, count: int) -> bool:
+    return total > 2 * _PAGE_BYTES * count
+
+
+def _are_too_small(total: int, count: int) -> bool:
+    return count > 2 and total < _PAGE_BYTES // 4 * count
+
+
+def _are_many(before: Sequence[KeyedElements], after: Sequence[KeyedElements], many: int) -> bool:
+    """Whether elements have so many keys."""
+    seen: set[Hashable] = set()
+    for elements in (*before, *after):
+        seen.update(elements.keys)
+        if len(seen) >= many:
+            return True
+    return False
 
 
 def _holds_nothing(state: OperatorState) -> bool:

@@ -1,0 +1,355 @@
+"""Groups of keys without Spark: random elements, tiny pages, batches run twice; the interpreter says what is right."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.spark.fake_steps import Forward
+from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
+from windrow.evictors import CountEvictor
+from windrow.functions import AggregateFunction, KeyedProcessContext, KeyedProcessFunction, OnTimerContext
+from windrow.sinks import CollectSink
+from windrow.sources import CollectionSource
+from windrow.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.triggers import CountTrigger, PurgingTrigger
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
+from windrow_runtime.codecs import stable_hash
+from windrow_runtime.local.execution import Chunk, Execution
+from windrow_runtime.operators.lowering import operator_for
+from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.spark import page_codec, step_pages
+from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
+from windrow_runtime.spark.event_clock import encode_timer
+from windrow_runtime.spark.group_state import GroupState
+from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
+from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.level import KeyedStep, Level
+from windrow_runtime.spark.packer import ToSink
+from windrow_runtime.spark.page_codec import PageCodec
+from windrow_runtime.spark.payload import pack_keyed, unpack_elements
+from windrow_runtime.spark.rows import FIRST_SINK
+from windrow_runtime.spark.state_codec import StateCodec
+from windrow_runtime.spark.step_pages import Share, StepPages
+
+# Any in this module: keys of several types, and what steps make of elements.
+Element = tuple[Any, int, int]
+FINGERPRINT = bytes(16)
+GROUPS = KeyGroups.balanced(1, 2)
+
+
+def millis(number: int) -> timedelta:
+    return timedelta(milliseconds=number)
+
+
+class Gather(AggregateFunction[Element, list[Any], tuple[Any, list[Any]]]):
+    """An accumulator that is a list of the user's: it has to stay one."""
+
+    def create_accumulator(self) -> list[Any]:
+        return []
+
+    def add(self, value: Element, accumulator: list[Any]) -> list[Any]:
+        accumulator[len(accumulator) :] = [*accumulator[-1:], value]  # what only a list can do
+        return accumulator
+
+    def get_result(self, accumulator: list[Any]) -> tuple[Any, list[Any]]:
+        return accumulator[0][0], accumulator[:]
+
+    def merge(self, first: list[Any], second: list[Any]) -> list[Any]:
+        return first + second
+
+
+class Mean(AggregateFunction[Element, tuple[Any, int, int], tuple[Any, float]]):
+    def create_accumulator(self) -> tuple[Any, int, int]:
+        return None, 0, 0
+
+    def add(self, value: Element, accumulator: tuple[Any, int, int]) -> tuple[Any, int, int]:
+        return value[0], accumulator[1] + 1, accumulator[2] + value[2]
+
+    def get_result(self, accumulator: tuple[Any, int, int]) -> tuple[Any, float]:
+        return accumulator[0], accumulator[2] / accumulator[1]
+
+    def merge(self, first: tuple[Any, int, int], second: tuple[Any, int, int]) -> tuple[Any, int, int]:
+        return first[0], first[1] + second[1], first[2] + second[2]
+
+
+class Everything(KeyedProcessFunction[Any, Element, tuple[Any, ...]]):
+    """State of all kinds, timers in event time; keys that have nothing but a timer."""
+
+    all = ListStateDescriptor[int]("all")
+    value = ValueStateDescriptor[list[int]]("value")
+    map = MapStateDescriptor[int, str]("map")
+
+    def process_element(self, value: Element, context: KeyedProcessContext[Any]) -> Iterable[tuple[Any, ...]]:
+        key, at, number = value
+        context.timer_service.register_event_time_timer(at + number % 50)
+        if number % 7 == 0:
+            context.get_state(self.all).clear()
+            context.get_state(self.map).remove(number % 5)
+        elif number % 7 < 5:
+            context.get_state(self.all).add_all([number] * (number % 9))
+            held = context.get_state(self.value)
+            held.update([*(held.value() or [])[-60:], number])
+            context.get_state(self.map).put(number % 5, str(number))
+        else:
+            context.get_state(self.value).clear()
+        return [(key, "element", number, context.timer_service.current_watermark)]
+
+    def on_timer(self, timestamp: int, context: OnTimerContext[Any]) -> Iterable[tuple[Any, ...]]:
+        held = context.get_state(self.value).value()
+        found = sorted(context.get_state(self.map).items())
+        yield (context.key, timestamp, list(context.get_state(self.all).get()), held, found)
+        if timestamp % 3 == 0:
+            for descriptor in (self.all, self.value, self.map):
+                context.get_state(descriptor).clear()
+
+
+class Fading(KeyedProcessFunction[Any, Element, tuple[Any, ...]]):
+    """State that expires by the clock."""
+
+    uses_processing_time = True
+    seen = ListStateDescriptor[int]("seen", ttl=StateTtlConfig(millis(25)))
+
+    def process_element(self, value: Element, context: KeyedProcessContext[Any]) -> Iterable[tuple[Any, ...]]:
+        context.get_state(self.seen).add(value[2])
+        return [(value[0], list(context.get_state(self.seen).get()))]
+
+
+Keyed = KeyedStream[Any, Element]
+PLANS: dict[str, Callable[[Keyed], DataStream[Any]]] = {}
+
+
+def plan(build: Callable[[Keyed], DataStream[Any]]) -> Callable[[Keyed], DataStream[Any]]:
+    PLANS[build.__name__] = build
+    return build
+
+
+def listed(key: Any, window: Any, elements: Sequence[Any]) -> list[Any]:
+    return [(key, window, list(elements))]
+
+
+@plan
+def tables(keyed: Keyed) -> DataStream[Any]:
+    return keyed.window(TumblingEventTimeWindows.of(millis(100))).aggregate(Mean())
+
+
+@plan
+def tables_with_lateness(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(60))).allowed_lateness(millis(80))
+    return windows.aggregate(Mean())
+
+
+@plan
+def sliding_tables(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30)))
+    return windows.reduce(lambda a, b: (a[0], max(a[1], b[1]), a[2] + b[2]))
+
+
+@plan
+def sessions_of_lists(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(EventTimeSessionWindows.with_gap(millis(40))).allowed_lateness(millis(30))
+    return windows.apply(listed)
+
+
+@plan
+def sessions_with_a_list_of_the_users(keyed: Keyed) -> DataStream[Any]:
+    return keyed.window(EventTimeSessionWindows.with_gap(millis(40))).aggregate(Gather())
+
+
+@plan
+def purging(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(200)))
+    return windows.trigger(PurgingTrigger.of(CountTrigger.of(5))).apply(listed)
+
+
+@plan
+def firing_again_and_again(keyed: Keyed) -> DataStream[Any]:
+    return keyed.window(TumblingEventTimeWindows.of(millis(150))).trigger(CountTrigger.of(3)).apply(listed)
+
+
+@plan
+def evicting(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(GlobalWindows.create()).trigger(CountTrigger.of(4))
+    return windows.evictor(CountEvictor.of(10)).apply(listed)
+
+
+@plan
+def state_and_timers(keyed: Keyed) -> DataStream[Any]:
+    return keyed.process(Everything())
+
+
+@plan
+def state_that_expires(keyed: Keyed) -> DataStream[Any]:
+    return keyed.process(Fading())
+
+
+class Store(dict[int, bytes]):
+    """Pages in memory."""
+
+    def put(self, number: int, data: bytes) -> None:
+        self[number] = data
+
+    def remove(self, number: int) -> None:
+        del self[number]  # what is not there is not removed
+
+
+class Engine:
+    """Calls the groups of one step as Spark does: those with elements, and those whose timer is due."""
+
+    def __init__(self, topology: Topology, *, by_clock: bool) -> None:
+        (step,) = topology.keyed
+        output = Forward((ToSink(FIRST_SINK),))
+        keyed = KeyedStep(0, step.id, partial(operator_for, step), output, by_clock=by_clock)
+        self.by_clock = by_clock
+        self.step = step.id
+        self.level = Level(0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,), by_clock=by_clock)
+        self.codec = PageCodec(StateCodec(self.level.classes))
+        self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
+        self.stores = {label: Store() for label in GROUPS.labels}
+        self.timers = dict.fromkeys(GROUPS.labels, 0)
+        self.found: defaultdict[Hashable, list[Any]] = defaultdict(list)
+
+    def batch(self, elements: list[Element], times: BatchTimes, *, crash: bool) -> None:
+        task = GroupTask(self.level)
+        for number, label in enumerate(GROUPS.labels):
+            mine = [element for element in elements if stable_hash(element[0]) % GROUPS.count == number]
+            timer = self.timers[label]
+            current = times.current
+            due = timer and timer <= (current.now if self.by_clock else encode_timer(current.watermark))
+            if not mine and not due:
+                continue
+            before = self.records[label], Store(self.stores[label])
+            first = self._run(task, label, times, mine)
+            if crash:
+                # Nothing of it was committed: it runs again, in another process.
+                after = self.records[label], self.stores[label]
+                self.records[label], self.stores[label] = before
+                assert self._run(GroupTask(self.level), label, times, mine) == first
+                assert (self.records[label], self.stores[label]) == after
+            for value in first:
+                self.found[value[0]].append(value)
+            self.check(label)
+
+    def _run(self, task: GroupTask, label: int, times: BatchTimes, elements: list[Element]) -> list[Any]:
+        payloads = []
+        for start in range(0, len(elements), 40):
+            chunk = elements[start : start + 40]
+            stamps: list[int | None] = [at for _, at, _ in chunk]
+            payloads.append(pack_keyed([(0, [key for key, _, _ in chunk], list(chunk), stamps)]))
+        data, store = self.records[label], self.stores[label]
+        outputs = list(task.run_group(label, data, store, times, times.current.now, [], payloads))
+        update = outputs.pop()
+        assert isinstance(update, GroupUpdate)
+        self.records[label] = update.data
+        if update.old_timer or update.new_timer:
+            self.timers[label] = update.new_timer
+        rows = [row for row in outputs if not isinstance(row, GroupUpdate) and row.sink == FIRST_SINK]
+        rows.sort(key=lambda row: row.number)
+        return [value for row in rows for value in unpack_elements(row.payload).values]
+
+    def check(self, label: int) -> None:
+        """Nothing is stored that nobody refers to, and nothing is missing."""
+        store, data = self.stores[label], self.records[label]
+        if data is None:
+            assert store == {}
+            return
+        record = GroupState.load(data, FINGERPRINT).steps[self.step]
+        pages = StepPages(record, self.codec, store, stable_hash, GROUPS.count)
+        state = pages.load(range(len(record.sizes)))
+        segments = [-(record.slot << 48 | number) for number in step_pages._segments_in(state)]
+        stored = [page for page, size in enumerate(record.sizes) if size] if len(record.sizes) > 1 else []
+        assert sorted(store) == sorted([*segments, *(record.slot << 32 | page for page in stored)])
+
+
+KEYS: list[Any] = [*range(40), *(f"key {n}" for n in range(40)), *((n, str(n)) for n in range(20)), None]
+
+
+def batches(chance: random.Random) -> Iterator[list[Element]]:
+    """Batches of every size; time goes on by some 60 ms in each, with disorder; keys come and go."""
+    for number in range(40):
+        alive = KEYS if number % 10 < 6 else chance.sample(KEYS, 5)
+        size = chance.choice([0, 1, 7, 60, 200])
+        yield [
+            (chance.choice(alive), number * 60 + chance.randrange(-120, 60), chance.randrange(1000))
+            for _ in range(size)
+        ]
+
+
+@pytest.fixture
+def shares(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Pages, shares and segments of some hundred bytes. Notes into how many shares each batch fell."""
+    counts: list[int] = []
+    shares = StepPages.shares
+
+    def counted(self: StepPages, *elements: Any) -> Iterator[Share]:
+        counts.append(0)
+        for share in shares(self, *elements):
+            counts[-1] += 1
+            yield share
+
+    monkeypatch.setattr(StepPages, "shares", counted)
+    monkeypatch.setattr(step_pages, "_PAGE_BYTES", 150)
+    monkeypatch.setattr(step_pages, "_INLINE_BYTES", 250)
+    monkeypatch.setattr(step_pages, "_SHARE_BYTES", 600)
+    monkeypatch.setattr(step_pages, "_SPLITS_PER_BATCH", 3)
+    monkeypatch.setattr(page_codec, "_TAIL_ELEMENTS", 3)
+    monkeypatch.setattr(page_codec, "_SEGMENT_BYTES", 40)
+    return counts
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("name", PLANS)
+def test_pages_give_what_one_piece_gives(name: str, seed: int, shares: list[int]) -> None:
+    chance = random.Random(seed)
+    source = from_source(CollectionSource[Element]([(1, 1, 1)])).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda element: element[1]
+    )
+    sink = CollectSink[Any]()
+    stream = PLANS[name](source.key_by(lambda element: element[0]))
+    topology = Topology(Pipeline(name, stream.sink_to(sink)).steps)
+    reference = Execution(topology, fast=False)
+    reference.open()
+    engine = Engine(topology, by_clock=name == "state_that_expires")
+    time = BatchTime(MIN_TIMESTAMP, 0)
+    highest = MIN_TIMESTAMP
+    port = Port(topology.sources[0].id)
+    sizes: list[int] = []
+    inputs = [*batches(chance), None, []]
+    for number, elements in enumerate(inputs):
+        ended = elements is None or number == len(inputs) - 1
+        watermark = MAX_TIMESTAMP if ended else max(MIN_TIMESTAMP, highest - 81)
+        following = BatchTime(watermark, number * 10)
+        batch = elements or []
+        # None is a key like any other, and True is 1.
+        batch = [(True if key == 1 and at % 2 else key, at, value) for key, at, value in batch]
+        reference.round(
+            {port: Chunk(list(batch), [None] * len(batch))},
+            watermark=watermark,
+            processing_time=following.now,
+        )
+        engine.batch(batch, BatchTimes(time, following), crash=number % 5 == seed)
+        time = following
+        highest = max([highest, *(at for _, at, _ in batch)])
+        sizes.extend(map(len, engine.stores.values()))
+    expected: defaultdict[Hashable, list[Any]] = defaultdict(list)
+    for chunk in reference.sinks.values():
+        for value in chunk.values:
+            expected[value[0]].append(value)
+    assert sum(map(len, expected.values())) > 100
+    assert engine.found == expected
+    assert max(sizes) > 4
+    assert max(shares) > 1
+    if name in {"tables", "sliding_tables", "sessions_of_lists", "sessions_with_a_list_of_the_users"}:
+        assert set(engine.records.values()) == {None}
