@@ -211,7 +211,7 @@ class Engine:
     def __init__(self, topology: Topology, *, by_clock: bool) -> None:
         (step,) = topology.keyed
         output = Forward((ToSink(FIRST_SINK),))
-        keyed = KeyedStep(0, step.id, partial(operator_for, step), output, by_clock=by_clock)
+        keyed = KeyedStep(0, step.id, step.id, partial(operator_for, step), output, by_clock=by_clock)
         self.by_clock = by_clock
         self.step = step.id
         self.level = Level(0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,), by_clock=by_clock)

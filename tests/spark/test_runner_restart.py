@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.comparison import Event, Outputs, Seen, millis
+from tests.spark.versions import records
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import IncompatibleStateError, UserFunctionError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
 from windrow.sinks import FunctionSink
 from windrow.sources import JsonFileSource
-from windrow.state import ReducingStateDescriptor
+from windrow.state import ReducingStateDescriptor, ValueStateDescriptor
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
@@ -57,10 +58,14 @@ def write(folder: Path, numbers: Iterable[int]) -> None:
         os.utime(file, (1_600_000_000 + number,) * 2)
 
 
-def build(folder: Path, size: int = 250, name: str = "windows") -> tuple[Outputs, Pipeline]:
+def build(
+    folder: Path, size: int = 250, name: str = "windows", *, moved: bool = False
+) -> tuple[Outputs, Pipeline]:
+    """The pipeline; where it is moved, every step has another number and another pipeline's name."""
     outputs = Outputs()
+    events = from_source(JsonFileSource(folder, Event, files_per_batch=1))
     keyed = (
-        from_source(JsonFileSource(folder, Event, files_per_batch=1))
+        (events.filter(lambda event: True) if moved else events)
         .assign_timestamps_and_watermarks(
             WatermarkStrategy.for_bounded_out_of_orderness(millis(50)), timestamp=lambda event: event.at
         )
@@ -82,7 +87,7 @@ def build(folder: Path, size: int = 250, name: str = "windows") -> tuple[Outputs
         .window(TumblingEventTimeWindows.of(millis(1_000)))
         .process(Seen()),
     )
-    return outputs, outputs.pipeline("restart")
+    return outputs, outputs.pipeline("moved" if moved else "restart")
 
 
 Found = dict[str, dict[Any, list[Any]]]
@@ -110,8 +115,8 @@ def test_runs_one_after_another_give_what_one_run_gives(spark: SparkSession, tmp
     runs: list[Found] = []
 
     def run(*, drain: bool) -> None:
-        # Everything anew, as in another process.
-        outputs, pipeline = build(folder)
+        # Everything anew, as in another process, and every other time with a step more.
+        outputs, pipeline = build(folder, moved=len(runs) % 2 == 1)
         runs.append(outputs.of(SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=drain)))
 
     run(drain=False)
@@ -171,7 +176,7 @@ def test_a_changed_plan_is_refused_with_what_changed(spark: SparkSession, tmp_pa
     _, renamed = build(folder, name="other")
     with pytest.raises(
         IncompatibleStateError,
-        match=r"another plan(.|\n)*other is new(.|\n)*windows is gone(.|\n)*checkpoint",
+        match=r"another plan(.|\n)*other, \S*test_runner_restart.py:\d+ is new; windows \(Tumbling.*\) is gone",
     ):
         SparkRunner(spark, checkpoint=checkpoint).start(renamed)
 
@@ -208,3 +213,65 @@ def test_a_run_that_failed_at_the_end_of_the_stream_can_be_finished(
     LocalRunner().run(pipeline)
     assert sorted(found, key=repr) == sorted(taken, key=repr)
     assert found
+
+
+def measuring(folder: Path, version: int) -> tuple[Outputs, Pipeline]:
+    """Windows and process state that hold records, in one of two versions of these."""
+    measured, highest = records(version)
+
+    class Peak(KeyedProcessFunction[str, Any, tuple[Any, ...]]):
+        peak = ValueStateDescriptor("peak", highest)
+
+        def process_element(self, value: Any, context: KeyedProcessContext[str]) -> Iterable[tuple[Any, ...]]:
+            peak = context.get_state(self.peak)
+            known = peak.value()
+            if known is not None:
+                yield (context.key, *known)
+            if known is None or known.value < value.value:
+                unit = {"unit": value.unit} if version == 2 else {}
+                peak.update(highest(at=value.at, value=value.value, **unit))
+
+    outputs = Outputs()
+    keyed = (
+        from_source(JsonFileSource(folder, measured))
+        .assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda record: record.at
+        )
+        .key_by(lambda record: record.key, str)
+    )
+    window = keyed.window(TumblingEventTimeWindows.of(millis(100)))
+    outputs.add("all", window.apply(lambda key, _, found: [(key, *map(repr, found))]))
+    outputs.add("lowest", window.reduce(lambda a, b: a if a.value <= b.value else b))
+    outputs.add("peaks", keyed.process(Peak()))
+    return outputs, outputs.pipeline("measuring")
+
+
+def test_stored_records_get_the_default_of_a_new_field(spark: SparkSession, tmp_path: Path) -> None:
+    # records    10: 7.0    20: 9.0   |   30: 8.0 F
+    # version    1                    |   2, with units
+    folder = tmp_path / "in"
+    folder.mkdir()
+    found = []
+    for version, lines in (
+        (1, [{"key": "a", "at": 10, "value": 7.0}, {"key": "a", "at": 20, "value": 9.0}]),
+        (2, [{"key": "a", "at": 30, "value": 8.0, "unit": "F"}]),
+    ):
+        (folder / f"{version}.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        outputs, pipeline = measuring(folder, version)
+        runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+        found.append(outputs.of(runner.run(pipeline, drain=version == 2)))
+    assert found[0] == {"all": {}, "lowest": {}, "peaks": {"a": [("a", 10, 7.0)]}}
+    everything = (
+        "a",
+        *(
+            f"Measured(key='a', {rest})"
+            for rest in (
+                "at=10, unit='C', value=7.0",
+                "at=20, unit='C', value=9.0",
+                "at=30, unit='F', value=8.0",
+            )
+        ),
+    )
+    assert found[1]["all"] == {"a": [everything]}
+    assert list(map(repr, found[1]["lowest"]["a"])) == [everything[1]]
+    assert found[1]["peaks"] == {"a": [("a", 20, "C", 9.0)]}

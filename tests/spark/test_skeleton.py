@@ -57,6 +57,7 @@ class Query:
         first = KeyedStep(
             number=0,
             step_id="first",
+            state_id="first",
             create=partial(ListOfTens, "first"),
             output=Forward((ByKey(1, constant), ToSink(FIRST))),
             side_outputs={"late": Forward((ToSink(LATE),))},
@@ -64,6 +65,7 @@ class Query:
         second = KeyedStep(
             number=1,
             step_id="second",
+            state_id="second",
             create=partial(ListOfTens, "second"),
             output=Forward((ToSink(SECOND),)),
             side_outputs={"late": Forward((ToSink(LATE),))},

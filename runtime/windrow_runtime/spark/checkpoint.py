@@ -5,25 +5,22 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from dataclasses import dataclass
-from hashlib import blake2b
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from windrow.errors import IncompatibleStateError, InvalidArgumentError
 from windrow.plan import Step
-from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint_files import check_whole, files_told, read_description
-from windrow_runtime.spark.group_state import FINGERPRINT_BYTES
-from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.end_of_stream import END_LINE, EndMark, write_whole
 from windrow_runtime.spark.paths import as_spark_path
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+__all__ = ["Checkpoint"]
 
-__all__ = ["Checkpoint", "fingerprint_of"]
+# Any in this module: what JSON holds.
 
-_VERSION = 1
+_DESCRIPTION = "windrow.json"
 _END = "end-of-stream"
 _DRAINED = "drained"
 
@@ -34,9 +31,11 @@ class Checkpoint:
 
     Attributes:
         path: The folder, on the local file system or on one that every machine has mounted.
+        folders: The folders of sources by the id of the step, where they are not named by its number.
     """
 
     path: Path
+    folders: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
     def at(path: str | os.PathLike[str]) -> Checkpoint:
@@ -84,9 +83,18 @@ class Checkpoint:
         """Where a Spark Connect server leaves what a run collected and counted."""
         return self.path / "results"
 
+    @property
+    def end_mark(self) -> EndMark:
+        """Where it stands which batch read the end of the stream."""
+        return EndMark(self.path / "end-of-stream-batch")
+
+    def is_committed(self, batch: int) -> bool:
+        """Whether Spark has noted a batch as done. There is none below 0 that is not."""
+        return batch < 0 or (self.path / "spark" / "commits" / str(batch)).exists()
+
     def folder_of(self, step: Step) -> Path:
         """Where elements of a source are kept that Spark cannot read again from elsewhere."""
-        return self.path / "sources" / str(step.index)
+        return self.path / "sources" / self.folders.get(step.id, str(step.index))
 
     def check_open(self, *, drain: bool) -> None:
         """Refuse a checkpoint whose stream is at its end.
@@ -115,98 +123,58 @@ class Checkpoint:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the stream is at its end, and something may be left to do there."""
+        """Whether it was said that the stream is at its end."""
         return (self.control_folder / _END).exists()
 
     def end_stream(self) -> None:
         """Say that the stream is at its end."""
-        _put(self.control_folder, _END)
+        if not self.is_ending:
+            self._write(self.control_folder / _END, f"{END_LINE}\n")
+
+    def wake(self) -> None:
+        """Give the query a line to read, where all that was planned is done, so that Spark runs a batch.
+
+        After a restart Spark waits for something to read, even if timers are due or the clock goes on.
+        """
+        last = self.last_planned()
+        if last >= 0 and self.is_committed(last):
+            self._write(self.control_folder / f"wake-{last + 1}", "wake\n")
+
+    def has_fired_all(self) -> bool:
+        """Whether the batch behind the one that read the end of the stream is done."""
+        end = self.end_mark.batch()
+        return end is not None and self.is_committed(end + 1)
 
     def mark_drained(self) -> None:
         """Say that everything is done that was left to do at the end of the stream."""
-        _put(self.path, _DRAINED)
+        self._write(self.path / _DRAINED, "end\n")
 
     def query_id(self) -> str:
-        """What tells the query from those of other checkpoints; the same in every run. Call :meth:`groups_for` before.
+        """What tells the query from those of other checkpoints; the same in every run, and known when it is described.
 
         A checkpoint that an earlier version wrote without one is given one.
         """
-        file = self.path / "windrow.json"
-        stored = read_description(file)
+        stored = self.description()
+        assert stored is not None, "the first run describes its plan before it asks"
         if "id" not in stored:
             stored["id"] = uuid.uuid4().hex
-            _replace(file, stored)
+            self.describe(stored)
         return str(stored["id"])
 
-    def groups_for(self, topology: Topology, groups: KeyGroups) -> KeyGroups:
-        """The key groups of the query: those of the first run, or ``groups`` if this is the first.
+    def description(self) -> dict[str, Any] | None:
+        """What the first run said of its plan; None before it.
 
         Raises:
-            IncompatibleStateError: If the folder belongs to another plan, or to an unknown version.
-            CheckpointError: If it is damaged.
+            CheckpointError: If the folder is damaged.
         """
         check_whole(self.path)
-        file = self.path / "windrow.json"
-        shape = _shape(topology)
-        if not file.exists():
-            written = {
-                "version": _VERSION,
-                "id": uuid.uuid4().hex,
-                "partitions": groups.partitions,
-                "groups": groups.count // groups.partitions,
-                "steps": shape,
-            }
-            _replace(file, written)
-            return groups
-        stored = read_description(file)
-        if stored.get("version") != _VERSION:
-            raise IncompatibleStateError(
-                "the checkpoint was written by another version",
-                given=stored.get("version"),
-                expected=f"version {_VERSION}",
-                where=str(self.path),
-            )
-        if stored["steps"] != shape:
-            raise IncompatibleStateError(
-                "the checkpoint belongs to another plan",
-                given=_difference(stored["steps"], shape),
-                expected="the steps with which the checkpoint began",
-                where=str(self.path),
-                hint="give a changed plan a checkpoint of its own",
-            )
-        return KeyGroups.balanced(stored["partitions"], stored["groups"])
+        file = self.path / _DESCRIPTION
+        return read_description(file) if file.exists() else None
 
+    def describe(self, description: Mapping[str, Any]) -> None:
+        """Write down what there is to say of the plan."""
+        self._write(self.path / _DESCRIPTION, json.dumps(description, indent=1))
 
-def _replace(file: Path, content: Mapping[str, object]) -> None:
-    aside = file.with_name(f"_{file.name}")
-    with files_told(file.parent):
-        aside.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        aside.replace(file)
-
-
-def _put(folder: Path, name: str) -> None:
-    aside = folder / f"_{name}"
-    with files_told(folder):
-        aside.write_text("end\n", encoding="utf-8")
-        aside.rename(folder / name)
-
-
-def fingerprint_of(topology: Topology) -> bytes:
-    """A hash of what the stored state of a plan depends on."""
-    text = json.dumps(_shape(topology), sort_keys=True)
-    return blake2b(text.encode(), digest_size=FINGERPRINT_BYTES).digest()
-
-
-def _shape(topology: Topology) -> dict[str, str]:
-    return {step.id: f"{step.node.kind} {step.node.describe()}" for step in topology.keyed}
-
-
-def _difference(stored: Mapping[str, str], now: Mapping[str, str]) -> str:
-    parts = [f"{name} is new" for name in now if name not in stored]
-    parts += [f"{name} is gone" for name in stored if name not in now]
-    parts += [
-        f"{name} was {stored[name]!r} and is {now[name]!r}"
-        for name in now
-        if name in stored and stored[name] != now[name]
-    ]
-    return "; ".join(parts)
+    def _write(self, file: Path, text: str) -> None:
+        with files_told(self.path):
+            write_whole(file, text)

@@ -49,7 +49,7 @@ def read_description(file: Path) -> dict[str, Any]:  # Any: as JSON has it
         raise _damaged(file, f"{error}") from error
     # Another version may have other fields; whoever reads them looks at the version first.
     missing = {"version"} if not isinstance(description, dict) else {"version"} - description.keys()
-    if not missing and description["version"] == 1:
+    if not missing and description["version"] in {1, 2}:
         missing = _FIELDS - description.keys()
     if missing:
         raise _damaged(file, f"no {', '.join(sorted(missing))}")

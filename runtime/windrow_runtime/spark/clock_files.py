@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,9 +54,11 @@ class ClockFiles:
 
     Attributes:
         folder: Where they are: a folder that the driver and all workers see.
+        stored_ids: The names of steps in the files, by the ids of the steps.
     """
 
     folder: Path
+    stored_ids: Mapping[str, str] = field(default_factory=dict)
 
     def _file(self, batch: int) -> Path:
         return self.folder / f"{batch}.json"
@@ -89,7 +91,9 @@ class ClockFiles:
         except FileNotFoundError:
             return None
         try:
-            return BatchClock(**json.loads(text))
+            return _renamed(
+                BatchClock(**json.loads(text)), {name: step for step, name in self.stored_ids.items()}
+            )
         except (ValueError, TypeError) as error:
             raise self._unreadable(batch, f"{error}") from error
 
@@ -105,7 +109,7 @@ class ClockFiles:
         """Tell the time of a batch, and forget those of long ago."""
         self.folder.mkdir(parents=True, exist_ok=True)
         aside = self.folder / f"_{batch}.json"
-        aside.write_text(json.dumps(asdict(clock)), encoding="utf-8")
+        aside.write_text(json.dumps(asdict(_renamed(clock, self.stored_ids))), encoding="utf-8")
         aside.rename(self._file(batch))
         self._file(batch - _KEPT).unlink(missing_ok=True)
 
@@ -113,6 +117,18 @@ class ClockFiles:
 def batch_tag(batch: int) -> str:
     """What the jobs of a batch are tagged with over Spark Connect, where Spark tells their tasks no number."""
     return f"{_TAG}{batch}"
+
+
+def _renamed(clock: BatchClock, names: Mapping[str, str]) -> BatchClock:
+    def named(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {names.get(step, step): value for step, value in values.items()}
+
+    return replace(
+        clock,
+        watermarks=named(clock.watermarks),
+        previous=named(clock.previous),
+        trackers=named(clock.trackers),
+    )
 
 
 def current_batch() -> int | None:

@@ -246,7 +246,7 @@ class GroupTask:
             yield from self._pass_on(found, packer)
         for number, runner in self._runners.items():
             elements = early.get(number, []), late.get(number, [])
-            step = runner.step.step_id
+            step = runner.step.state_id
             known = group.steps.get(step)
             if not any(elements) and (known is None or not _is_due(known, runner.times(times)[1])):
                 continue
@@ -297,7 +297,7 @@ class GroupTask:
         events: list[int] = []
         clocks: list[int] = []
         for runner in self._runners.values():
-            step = group.steps.get(runner.step.step_id)
+            step = group.steps.get(runner.step.state_id)
             if step is None:
                 continue
             watermark = runner.times(times)[1].watermark

@@ -59,7 +59,8 @@ class KeyedStep:
 
     Attributes:
         number: Names the step in packed rows.
-        step_id: Names the step in stored state and in errors.
+        step_id: Names the step in errors and counters.
+        state_id: Names it in stored state, where it keeps its name when steps come and go around it.
         create: Makes its operator, once in each task.
         output: Where its elements go; None: nowhere.
         side_outputs: The same for each side output that is used.
@@ -71,6 +72,7 @@ class KeyedStep:
 
     number: int
     step_id: str
+    state_id: str
     create: Callable[[], KeyedOperator]
     output: Fragment | None
     side_outputs: Mapping[str, Fragment] = field(default_factory=dict)

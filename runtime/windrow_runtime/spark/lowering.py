@@ -7,7 +7,7 @@ pass one stateful operator for each level of keyed steps. What goes to sinks tra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,11 +18,12 @@ from windrow_runtime.codecs import stable_hash
 from windrow_runtime.operators.lowering import operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
-from windrow_runtime.spark.checkpoint import Checkpoint, fingerprint_of
+from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.checkpoint_files import files_told
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_files import ClockFiles
 from windrow_runtime.spark.clock_keeper import needs_keeper
+from windrow_runtime.spark.end_of_stream import END_LINE
 from windrow_runtime.spark.event_clock import END_OF_STREAM
 from windrow_runtime.spark.fragments import PortFragment, Routes
 from windrow_runtime.spark.key_groups import KeyGroups
@@ -31,15 +32,16 @@ from windrow_runtime.spark.paths import as_spark_path
 from windrow_runtime.spark.payload import sequence_number
 from windrow_runtime.spark.processor import KeyGroupProcessor
 from windrow_runtime.spark.readers import scan_source
-from windrow_runtime.spark.rows import END, FIRST_SINK, exchange_schema, source_schema
+from windrow_runtime.spark.rows import CLOCK, END, FIRST_SINK, exchange_schema, source_schema
 from windrow_runtime.spark.shipping import known_classes, without_ends
 from windrow_runtime.spark.source_stage import CLOCK_PAYLOAD, MalformedRule, SourceStage
 from windrow_runtime.spark.state_codec import StateCodec
+from windrow_runtime.spark.stored_plan import StoredPlan, unstored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Lowered", "lower", "lower_batch", "runs_by_clock", "steps_by_clock"]
+__all__ = ["Lowered", "lower", "lower_batch", "runs_by_clock", "steps_by_clock", "time_of"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Lowered:
 
     Attributes:
         topology: The pipeline.
+        groups: Its key groups.
         frame: The packed rows for sinks, see :mod:`windrow_runtime.spark.rows`.
         sinks: The sink of each number.
         by_clock: Whether Spark runs batches for the clock, and so without end.
@@ -58,6 +61,7 @@ class Lowered:
     topology: Topology
     by_clock: bool
     clock: ClockFiles | None
+    groups: KeyGroups
     frame: DataFrame
     sinks: dict[int, Step]
     classes: tuple[UserClass, ...]
@@ -67,7 +71,7 @@ def lower(
     spark: SparkSession,
     pipeline: Pipeline,
     checkpoint: Checkpoint,
-    groups: KeyGroups,
+    stored: StoredPlan,
     *,
     own_clock: bool = False,
 ) -> Lowered:
@@ -77,7 +81,7 @@ def lower(
         spark: The session.
         pipeline: The pipeline.
         checkpoint: Its checkpoint.
-        groups: The key groups.
+        stored: What the checkpoint says.
         own_clock: Whether windrow keeps the time of each batch, even where Spark could.
 
     Raises:
@@ -85,10 +89,12 @@ def lower(
         SourceError: If a source cannot be read.
     """
     topology = Topology(pipeline.steps)
-    keeps = bool(topology.keyed) and (own_clock or needs_keeper(topology))
-    clock = ClockFiles(checkpoint.clock_folder) if keeps else None
+    clock = None
+    if _keeps_clock(topology, own_clock=own_clock):
+        clock = ClockFiles(checkpoint.clock_folder, stored.state_ids)
+    checkpoint = replace(checkpoint, folders=stored.folders)
     return _Lowering(
-        spark, topology, checkpoint, groups, clock, allow_pickled=pipeline.allow_pickled_state
+        spark, topology, checkpoint, stored, clock, allow_pickled=pipeline.allow_pickled_state
     ).lower()
 
 
@@ -106,8 +112,20 @@ def lower_batch(spark: SparkSession, pipeline: Pipeline, groups: KeyGroups, now:
         SourceError: If a source cannot be read.
     """
     topology = Topology(pipeline.steps)
-    lowering = _Lowering(spark, topology, None, groups, None, allow_pickled=pipeline.allow_pickled_state)
+    stored = unstored(topology, groups)
+    lowering = _Lowering(spark, topology, None, stored, None, allow_pickled=pipeline.allow_pickled_state)
     return lowering.lower_batch(now)
+
+
+def time_of(topology: Topology, *, own_clock: bool) -> str:
+    """By which time the query of a plan runs. Its state is stored accordingly, so it cannot change in a checkpoint."""
+    if _keeps_clock(topology, own_clock=own_clock):
+        return "a watermark or clock that windrow keeps"
+    return "processing time" if runs_by_clock(topology) else "event time"
+
+
+def _keeps_clock(topology: Topology, *, own_clock: bool) -> bool:
+    return bool(topology.keyed) and (own_clock or needs_keeper(topology))
 
 
 class _Lowering:
@@ -116,7 +134,7 @@ class _Lowering:
         spark: SparkSession,
         topology: Topology,
         checkpoint: Checkpoint | None,
-        groups: KeyGroups,
+        stored: StoredPlan,
         clock: ClockFiles | None,
         *,
         allow_pickled: bool,
@@ -124,7 +142,8 @@ class _Lowering:
         self._spark = spark
         self._topology = topology
         self._checkpoint = checkpoint
-        self._groups = groups
+        self._stored = stored
+        self._groups = stored.groups
         self._shipped = Topology(without_ends(topology.steps))
         self._classes = known_classes(topology.steps)
         self._routes = Routes(
@@ -147,7 +166,7 @@ class _Lowering:
                 KeyGroupProcessor(self._level(number)), exchange_schema(), "Append", mode
             )
         sinks = {self._routes.sinks[step.id]: step for step in self._topology.sinks}
-        return Lowered(self._topology, self._by_clock, self._clock, frame, sinks, self._classes)
+        return Lowered(self._topology, self._by_clock, self._clock, self._groups, frame, sinks, self._classes)
 
     def lower_batch(self, now: int) -> Lowered:
         from pyspark.sql import functions as f
@@ -160,7 +179,7 @@ class _Lowering:
             rows = frame.repartition(self._groups.partitions, "group").sortWithinPartitions("group", "number")
             frame = rows.mapInArrow(BatchLevel(self._level(number), now), exchange_schema())
         sinks = {self._routes.sinks[step.id]: step for step in self._topology.sinks}
-        return Lowered(self._topology, False, None, frame, sinks, self._classes)
+        return Lowered(self._topology, False, None, self._groups, frame, sinks, self._classes)
 
     # Sources
 
@@ -184,20 +203,21 @@ class _Lowering:
         return frame.select("group", "sink", "number", "payload")
 
     def _control(self) -> DataFrame:
-        """The stream in which the runner says that the end has come."""
+        """The stream in which the runner says that the end has come, or wakes a query."""
         from pyspark.sql import functions as f
 
         assert self._checkpoint is not None, "a streaming query has one"
         folder = self._checkpoint.control_folder
         with files_told(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        ends = self._spark.readStream.text(as_spark_path(folder))
-        return ends.select(
+        lines = self._spark.readStream.text(as_spark_path(folder))
+        is_end = f.col("value") == END_LINE
+        return lines.mapInArrow(self._checkpoint.end_mark.note, "value string").select(
             f.lit(self._groups.service_labels[0]).alias("group"),
-            f.lit(END).alias("sink"),
+            f.when(is_end, END).otherwise(CLOCK).alias("sink"),
             f.lit(0).cast("long").alias("number"),
             f.lit(bytearray(CLOCK_PAYLOAD)).alias("payload"),
-            f.lit(END_OF_STREAM).cast("long").alias("watermark"),
+            f.when(is_end, END_OF_STREAM).cast("long").alias("watermark"),
         )
 
     def _packed(self, step: Step, place: int) -> DataFrame:
@@ -211,6 +231,7 @@ class _Lowering:
             malformed=self._malformed_rule(step),
             place=place,
             classes=self._classes,
+            end=None if self._checkpoint is None else self._checkpoint.end_mark,
         )
         return scan.frame.mapInArrow(stage, source_schema())
 
@@ -229,7 +250,7 @@ class _Lowering:
             number=number,
             last=number == self._depth - 1,
             groups=self._groups,
-            fingerprint=fingerprint_of(self._topology),
+            fingerprint=self._stored.fingerprint,
             hash_key=stable_hash,
             steps=tuple(self._keyed_steps(number)),
             by_clock=self._by_clock,
@@ -247,6 +268,7 @@ class _Lowering:
             yield KeyedStep(
                 number=self._routes.steps[step.id],
                 step_id=step.id,
+                state_id=self._stored.state_ids[step.id],
                 create=partial(operator_for, step),
                 output=self._fragment(Port(step.id)) if Port(step.id) in ports else None,
                 side_outputs=sides,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windrow import DataStream
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.kafka import KafkaSink
 from windrow.plan import Pipeline, SinkNode, SourceNode, Step
 from windrow.sinks import (
@@ -25,30 +25,27 @@ from windrow.sinks import (
 from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.step_errors import sink_unwritable
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.outputs import Output, has_output, open_outputs
+from windrow_runtime.outputs import has_output, open_outputs
 from windrow_runtime.spark.batch_job import batch_job, run_job
 from windrow_runtime.spark.checkpoint import Checkpoint
-from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.clock_keeper import ClockKeeper
 from windrow_runtime.spark.columns_sink import ColumnsSink, checkpoint_inside, pipeline_of
-from windrow_runtime.spark.engine_errors import engine_failure
 from windrow_runtime.spark.kafka import check_connector
-from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.lowering import Lowered, lower
+from windrow_runtime.spark.lowering import Lowered, lower, time_of
+from windrow_runtime.spark.query import Query
 from windrow_runtime.spark.readers import is_bounded
-from windrow_runtime.spark.results import MemoryResults, Results, SpooledResults
-from windrow_runtime.spark.session import configure, is_connect, local_session
-from windrow_runtime.spark.shipping import detached, without_ends
+from windrow_runtime.spark.running import RunningPipeline
+from windrow_runtime.spark.session import configure, local_session
+from windrow_runtime.spark.shipping import without_ends
 from windrow_runtime.spark.state_codec import StateCodec
-from windrow_runtime.spark.writers import BatchWriter, ConnectWriter, unpacked
+from windrow_runtime.spark.stored_plan import Parallelism, resume
+from windrow_runtime.spark.writers import unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = ["RunningPipeline", "SparkRunner"]
 
-_POLL_SECONDS = 0.1
 _KNOWN_SINKS = (CollectSink, ConsoleSink, FunctionSink, JsonFileSink, KafkaSink, ParquetFileSink, WriterSink)
 
 
@@ -60,9 +57,10 @@ class SparkRunner:
         checkpoint: The folder in which the query keeps its progress and its state. A run that is given the folder of
             an earlier one goes on where that one stopped. By default a temporary one, which is deleted at the end.
         partitions: Into how many partitions Spark shuffles, and so how many cores keyed steps can use. By default what
-            the session says; Spark's own default of 200 suits a cluster. Fixed by the first run of a checkpoint.
-        key_groups_per_partition: Into how many groups the keys of each shuffle partition are hashed. Fixed by the
-            first run of a checkpoint.
+            the session says; Spark's own default of 200 suits a cluster. The first run of a checkpoint fixes it: later
+            runs use the stored number, whatever the session says, and refuse another one that is given here.
+        key_groups_per_partition: Into how many groups the keys of each shuffle partition are hashed; 2 by default.
+            Fixed by the first run as well.
         clock: Gives processing time in milliseconds, for tests; called on the driver, once for each batch. By default
             Spark's clock.
 
@@ -77,7 +75,7 @@ class SparkRunner:
         *,
         checkpoint: str | os.PathLike[str] | None = None,
         partitions: int | None = None,
-        key_groups_per_partition: int = 2,
+        key_groups_per_partition: int | None = None,
         clock: Callable[[], int] | None = None,
     ) -> None:
         for name, number in (
@@ -116,7 +114,7 @@ class SparkRunner:
             UserFunctionError: If a function of the pipeline raised.
             UnsupportedOperationError: For a step, source or sink that does not run on Spark.
             SinkError: If a database or a Delta table cannot be written, or does not fit the elements.
-            IncompatibleStateError: If the checkpoint belongs to another plan.
+            IncompatibleStateError: If the checkpoint belongs to another plan, or has another parallelism.
             CheckpointError: If the checkpoint is damaged, or cannot be read or written.
             EngineError: If Spark gave up for a reason outside of the pipeline.
         """
@@ -131,16 +129,10 @@ class SparkRunner:
                 )
         with self._folder() as folder:
             query = self._prepare(pipeline, folder, drain=drain)
-            ends = drain and bool(query.topology.keyed)
-            if query.by_clock:
-                query.run_idle(drain=drain)
+            if drain:
+                query.drain()
             else:
                 query.run_available()
-                if ends:
-                    query.end_stream()
-                    query.run_available()
-            if ends:
-                folder.mark_drained()
             return query.result()
 
     def run_batch(self, pipeline: Pipeline) -> PipelineResult:
@@ -190,7 +182,7 @@ class SparkRunner:
             SourceError: If a source cannot be read.
             UnsupportedOperationError: For a step, source or sink that does not run on Spark.
             SinkError: If a database or a Delta table cannot be reached, or does not fit the elements.
-            IncompatibleStateError: If the checkpoint belongs to another plan, or was drained.
+            IncompatibleStateError: If the checkpoint belongs to another plan, has another parallelism, or was drained.
             CheckpointError: If the checkpoint is damaged, or cannot be read or written.
         """
         if self._checkpoint is None:
@@ -223,7 +215,7 @@ class SparkRunner:
             PlanError: If the plan has faults, such as a type of elements that is not known.
             SourceError: If a source cannot be read.
             UnsupportedOperationError: For a step or source that does not run on Spark.
-            IncompatibleStateError: If the checkpoint belongs to another plan.
+            IncompatibleStateError: If the checkpoint belongs to another plan, or has another parallelism.
         """
         pipeline = pipeline_of(stream, name)
         lowered = (
@@ -232,6 +224,8 @@ class SparkRunner:
         if lowered.clock is not None:
             for step in lowered.topology.sinks:
                 _check_sink_of_own_clock(step)
+        # The query is started by somebody else, and has to shuffle as its state is cut.
+        self._spark.conf.set("spark.sql.shuffle.partitions", str(lowered.groups.partitions))
         ((number, step),) = lowered.sinks.items()
         return unpacked(lowered.frame, number, step, lowered.classes)
 
@@ -243,7 +237,7 @@ class SparkRunner:
         with tempfile.TemporaryDirectory(prefix="windrow-", ignore_cleanup_errors=True) as folder:
             yield Checkpoint(Path(folder))
 
-    def _prepare(self, pipeline: Pipeline, checkpoint: Checkpoint, *, drain: bool) -> _Query:
+    def _prepare(self, pipeline: Pipeline, checkpoint: Checkpoint, *, drain: bool) -> Query:
         topology = Topology(pipeline.steps)
         self._check_sinks(topology)
         checkpoint.check_open(drain=drain)
@@ -261,7 +255,7 @@ class SparkRunner:
                 StateCodec(lowered.classes, allow_pickled=pipeline.allow_pickled_state),
             )
             keeper.begin()
-        return _Query(pipeline, checkpoint, lowered, outputs, keeper, on_server=is_connect(self._spark))
+        return Query(self._spark, pipeline, checkpoint, lowered, outputs, keeper)
 
     def _check_sinks(self, topology: Topology) -> None:
         for step in topology.sinks:
@@ -271,263 +265,18 @@ class SparkRunner:
 
     def _batch(self, pipeline: Pipeline) -> Lowered:
         configure(self._spark)
-        return batch_job(self._spark, pipeline, self._groups(), self._clock)
+        return batch_job(self._spark, pipeline, self._wanted().groups(), self._clock)
 
-    def _groups(self) -> KeyGroups:
-        if self._partitions is not None:
-            self._spark.conf.set("spark.sql.shuffle.partitions", str(self._partitions))
-        partitions = int(str(self._spark.conf.get("spark.sql.shuffle.partitions", "200")))
-        return KeyGroups.balanced(partitions, self._groups_per_partition)
+    def _wanted(self) -> Parallelism:
+        session = int(str(self._spark.conf.get("spark.sql.shuffle.partitions", "200")))
+        return Parallelism(self._partitions, self._groups_per_partition, session)
 
     def _lower(self, pipeline: Pipeline, checkpoint: Checkpoint) -> Lowered:
         configure(self._spark)
-        groups = checkpoint.groups_for(Topology(pipeline.steps), self._groups())
-        return lower(self._spark, pipeline, checkpoint, groups, own_clock=self._clock is not None)
-
-
-class _Query:
-    """A pipeline, lowered, that can be run."""
-
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        checkpoint: Checkpoint,
-        lowered: Lowered,
-        outputs: dict[str, Output],
-        keeper: ClockKeeper | None,
-        *,
-        on_server: bool,
-    ) -> None:
-        self.pipeline = pipeline
-        self.topology = lowered.topology
-        self.by_clock = lowered.by_clock
-        self._checkpoint = checkpoint
-        self._lowered = lowered
-        self._results: Results = MemoryResults()
-        self._write: Callable[[DataFrame, int], None]
-        if on_server:
-            spooled = self._results = SpooledResults(checkpoint.results_folder)
-            spooled.clear()
-            register_classes(lowered.classes)
-            sinks = {number: detached(step) for number, step in lowered.sinks.items()}
-            self._write = ConnectWriter(sinks, lowered.classes, spooled, checkpoint.query_id(), keeper)
-        else:
-            batches = BatchWriter(lowered.sinks, lowered.classes, self._results, outputs, keeper)
-            self._write = self._written_here(batches)
-        self._failure: WindrowError | None = None
-
-    # Any: a user's WriterSink may give any configured DataStreamWriter.
-    def _writer(self) -> Any:
-        for number, step in self._lowered.sinks.items():
-            assert isinstance(step.node, SinkNode)
-            if isinstance(step.node.sink, WriterSink):
-                writer = step.node.sink.configure(
-                    unpacked(self._lowered.frame, number, step, self._lowered.classes)
-                )
-                break
-        else:
-            writer = self._foreach_batch()
-        return writer.queryName(self.pipeline.name).option(
-            "checkpointLocation", self._checkpoint.spark_folder
-        )
-
-    # Any: Spark's two kinds of writers have no common type.
-    def _foreach_batch(self) -> Any:
-        from pyspark.errors import PySparkPicklingError
-
-        try:
-            return self._lowered.frame.writeStream.foreachBatch(self._write)
-        except PySparkPicklingError as error:
-            raise UnsupportedOperationError(
-                "what writes the batches cannot be sent to the Spark Connect server",
-                given=str(error.__cause__ or error).splitlines()[0],
-                expected="functions of sinks, and a clock, that hold nothing but what can be pickled",
-                where=self.pipeline.name,
-                hint="open connections and files inside of the function",
-            ) from error
-
-    def _written_here(self, batches: BatchWriter) -> Callable[[DataFrame, int], None]:
-        def write(frame: DataFrame, batch: int) -> None:
-            try:
-                batches(frame, batch)
-            except Exception as error:
-                # Spark turns what is raised here into an exception of its own.
-                self._failure = engine_failure(error, self._place)
-                raise
-
-        return write
-
-    @property
-    def _place(self) -> str:
-        return f"pipeline {self.pipeline.name!r}, checkpoint {self._checkpoint.path}"
-
-    # Any: Spark's DataStreamWriter, see _writer.
-    def _started(self, writer: Any) -> StreamingQuery:
-        try:
-            query: StreamingQuery = writer.start()
-        except WindrowError:
-            raise
-        except Exception as error:
-            failure = engine_failure(error, self._place)
-            raise failure from failure.__cause__
-        return query
-
-    def run_available(self) -> None:
-        """Run over what is there, and wait for the end."""
-        self.wait(self._started(self._writer().trigger(availableNow=True)))
-
-    def run_idle(self, *, drain: bool) -> None:
-        """Run until every source is at its end, for a query that Spark would run for ever.
-
-        Spark begins a batch at every trigger for a query that waits for the clock, so such a query is stopped when a
-        batch found nothing to read. A batch that is under way then is run again by the next run, under its number.
-        """
-        # The first batch may be one that was planned before, so that it says nothing about what there is to read now.
-        planned = self._checkpoint.last_planned()
-        # Spark reads the end of the stream once. If a run before this one failed behind it, there is none to wait for.
-        ends = drain and not self._checkpoint.is_ending
-        query = self.start(0.0)
-        try:
-            last = self.wait_idle(query, after=planned)
-            if ends:
-                self.end_stream()
-                # A batch reads the end of the stream, and the one behind it runs under its watermark.
-                last = self.wait_idle(query, after=last, rows=True)
-                self.wait_idle(query, after=last)
-        finally:
-            query.stop()
-
-    def wait_idle(self, query: StreamingQuery, *, after: int, rows: bool = False) -> int:
-        """Wait for a batch that read nothing.
-
-        Args:
-            query: The query.
-            after: The number of the batch behind which to look.
-            rows: Wait for a batch that read something instead.
-
-        Returns:
-            The number of the batch.
-
-        Raises:
-            WindrowError: Why the query failed.
-        """
-        while not self.wait(query, _POLL_SECONDS):
-            for progress in query.recentProgress:
-                batch = int(progress["batchId"])
-                if batch > after and (progress.numInputRows > 0) == rows and (rows or self._settled(batch)):
-                    return batch
-        raise UnsupportedOperationError("the query was stopped by somebody else", given=self.pipeline.name)
-
-    def _settled(self, batch: int) -> bool:
-        """Whether the batch behind ``batch`` has the same watermark, so that nothing is left to do."""
-        clock = self._lowered.clock
-        if clock is None:
-            return True
-        told = clock.find(batch + 1)
-        # The file of a batch of some time ago is gone: a later batch tells.
-        return told is not None and told.settled
-
-    def last_planned(self) -> int:
-        """The number of the last batch that Spark has planned."""
-        return self._checkpoint.last_planned()
-
-    def start(self, interval_seconds: float) -> StreamingQuery:
-        """Run until stopped."""
-        interval = f"{round(interval_seconds * 1000)} milliseconds"
-        return self._started(self._writer().trigger(processingTime=interval))
-
-    def wait(self, query: StreamingQuery, timeout_seconds: float | None = None) -> bool:
-        """Wait for the end of a query.
-
-        Returns:
-            Whether it has ended.
-
-        Raises:
-            WindrowError: Why it failed.
-        """
-        from pyspark.errors import StreamingQueryException
-
-        try:
-            if timeout_seconds is None:
-                query.awaitTermination()
-                return True
-            return bool(query.awaitTermination(timeout_seconds))  # type: ignore[arg-type]  # Spark takes fractions
-        except StreamingQueryException as error:
-            failure = self._failure or engine_failure(error, self._place)
-            raise failure from failure.__cause__
-
-    def end_stream(self) -> None:
-        """Say that the stream is at its end; the next run fires what is left."""
-        self._checkpoint.end_stream()
-
-    def result(self) -> PipelineResult:
-        """What was collected and counted so far."""
-        collected = {
-            id(step.node.sink): self._results.collected(number)
-            for number, step in self._lowered.sinks.items()
-            if isinstance(step.node, SinkNode) and isinstance(step.node.sink, CollectSink)
-        }
-        return PipelineResult(self.pipeline, self._results.counters(), collected)
-
-
-class RunningPipeline:
-    """A pipeline that runs until it is stopped."""
-
-    def __init__(self, query: _Query, streaming_query: StreamingQuery) -> None:
-        self._query = query
-        self._streaming_query = streaming_query
-
-    @property
-    def streaming_query(self) -> StreamingQuery:
-        """Spark's query, with its progress."""
-        return self._streaming_query
-
-    @property
-    def is_active(self) -> bool:
-        """Whether it runs."""
-        return bool(self._streaming_query.isActive)
-
-    def await_termination(self, timeout_seconds: float | None = None) -> bool:
-        """Wait until it is stopped or fails.
-
-        Args:
-            timeout_seconds: How long at most; None: for ever.
-
-        Returns:
-            Whether it has ended.
-
-        Raises:
-            WindrowError: Why it failed.
-        """
-        return self._query.wait(self._streaming_query, timeout_seconds)
-
-    def process_available(self) -> None:
-        """Wait until everything that the sources have now is processed.
-
-        Raises:
-            WindrowError: Why it failed, as :meth:`await_termination`.
-        """
-        from pyspark.errors import StreamingQueryException
-
-        if self._query.by_clock:
-            # Spark would wait for ever: such a query always has another batch to run.
-            # The last batch that is planned may have been so before the sources had what they have now; so may the
-            # next one, which Spark plans at this very moment.
-            self._query.wait_idle(self._streaming_query, after=self._query.last_planned() + 1)
-            return
-        try:
-            self._streaming_query.processAllAvailable()
-        except StreamingQueryException:
-            self._query.wait(self._streaming_query)
-
-    def stop(self) -> PipelineResult:
-        """Stop. What is done is in the checkpoint; a batch that is under way is run again at the next start.
-
-        Returns:
-            What was collected and counted since the start.
-        """
-        self._streaming_query.stop()
-        return self._query.result()
+        topology = Topology(pipeline.steps)
+        own_clock = self._clock is not None
+        stored = resume(checkpoint, topology, time_of(topology, own_clock=own_clock), self._wanted())
+        return lower(self._spark, pipeline, checkpoint, stored, own_clock=own_clock)
 
 
 def _check_sink_of_own_clock(step: Step) -> None:

@@ -25,6 +25,7 @@ from windrow.plan import (
 from windrow.plan.types import base_argument
 from windrow.sinks import Sink
 from windrow.sources import Source
+from windrow_runtime.operators.declared_state import declared_state, held_types
 from windrow_runtime.spark.classes import UserClass
 
 __all__ = ["detached", "known_classes", "without_ends"]
@@ -105,6 +106,11 @@ def _types_of(node: Node) -> Iterable[object]:
         yield from _window_types(node)
     elif isinstance(node, KeyedProcessNode):
         yield type(node.function)
+        yield from _held_types(node.function)
+
+
+def _held_types(owner: object) -> Iterable[object]:
+    return (kind for descriptor in declared_state(owner) for kind in held_types(descriptor))
 
 
 def _window_types(node: WindowNode) -> Iterable[object]:
@@ -113,6 +119,8 @@ def _window_types(node: WindowNode) -> Iterable[object]:
     with contextlib.suppress(NameError, TypeError):
         yield typing.get_type_hints(assign).get("return")
     spec = node.function
+    yield from _held_types(spec.process)
+    yield from _held_types(node.effective_trigger)
     if isinstance(spec, AggregateSpec):
         yield base_argument(spec.aggregate, AggregateFunction, 1)
         yield base_argument(spec.aggregate, AggregateFunction, 2)

@@ -10,6 +10,7 @@ from windrow.errors import MalformedRecordError, WindrowError
 from windrow.sources import MalformedRecord
 from windrow_runtime.spark.batch_time import NO_TIME
 from windrow_runtime.spark.classes import UserClass, register_classes
+from windrow_runtime.spark.end_of_stream import EndMark
 from windrow_runtime.spark.event_clock import encode_watermark
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.garbage import rare_collections
@@ -72,6 +73,7 @@ class SourceStage:
         malformed: What becomes of records that do not fit.
         place: Orders the rows of several sources.
         classes: The user's classes that may occur in elements.
+        end: Where it stands which batch ends the stream; None: it never ends.
     """
 
     decode: Callable[[Any], Decoded]
@@ -82,11 +84,12 @@ class SourceStage:
     malformed: MalformedRule
     place: int = 0
     classes: tuple[UserClass, ...] = ()
+    end: EndMark | None = None
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Called by Spark with the Arrow batches of a partition; gives Arrow batches of packed rows."""
         with failures_marked(), rare_collections():
-            yield from self._run(batches)
+            yield from self._run(batches if self.end is None else self.end.before_end(batches))
 
     def _run(self, batches: Iterator[Any]) -> Iterator[Any]:
         from pyspark import TaskContext

@@ -294,9 +294,9 @@ class StateCodec:
         # The class has changed: by name, and a new field must have a default.
         kept = {field: column for field, column in zip(fields, unpacked, strict=True) if field in now}
         names = tuple(kept)
-        if not kept:
-            return [kind() for _ in unpacked[0]]
         try:
+            if not kept:
+                raise TypeError("none of the stored fields is left")
             return [kind(**dict(zip(names, row, strict=True))) for row in zip(*kept.values(), strict=True)]
         except TypeError as error:
             raise IncompatibleStateError(

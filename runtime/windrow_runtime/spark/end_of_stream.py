@@ -1,0 +1,65 @@
+"""The end of a stream that is drained: the batch that reads it, and the batches behind, which take nothing more.
+
+The runner puts a file into the control folder of the checkpoint. The batch that reads it moves the watermark to the end
+of time, and the batch behind it fires what is open. Sources may go on delivering meanwhile; what the batches behind
+the end read would be late everywhere, so it is left where it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from windrow_runtime.spark.clock_files import current_batch
+
+__all__ = ["END_LINE", "EndMark", "write_whole"]
+
+END_LINE: Final = "end"
+"""The line in the control folder that ends the stream. Any other line wakes the query, and means nothing."""
+
+# Any: Arrow batches, and pyarrow has no types.
+
+
+@dataclass(frozen=True, slots=True)
+class EndMark:
+    """Notes in the checkpoint which batch read the end of the stream.
+
+    Attributes:
+        file: Where.
+    """
+
+    file: Path
+
+    def batch(self) -> int | None:
+        """The number of the batch that read the end; None: none has."""
+        try:
+            return int(self.file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+
+    def note(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Called by Spark with the rows of the control folder, by ``mapInArrow``; passes them on."""
+        for batch in batches:
+            number = current_batch()
+            if number is not None and END_LINE in batch.column(0).to_pylist():
+                write_whole(self.file, f"{number}\n")
+            yield batch
+
+    def before_end(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The batches of a source's partition, or nothing where the stream is at its end already."""
+        end, number = self.batch(), current_batch()
+        over = end is not None and number is not None and number > end
+        for batch in batches:  # read to their end in any case, since Spark writes them
+            if not over:
+                yield batch
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a file such that nobody sees half of it."""
+    # Several tasks may write the same: each has a name of its own aside. Spark does not list names with an underscore.
+    aside = file.with_name(f"_{file.name}.{os.getpid()}")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(file)

@@ -1,0 +1,103 @@
+"""Where batches wait that may not begin any more, while a query is stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from windrow.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["BatchGate", "Interrupted"]
+
+
+class Interrupted(Exception):  # noqa: N818  no error: a batch that is left for the next start
+    """Raised in ``foreachBatch`` when the query is stopped in the middle of a batch.
+
+    Spark knows by its words that the batch ended because its query was stopped, and not because it failed. What an
+    interrupted action raises has them too, deep in a traceback, where Spark's regular expression overflows the stack.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "py4j.protocol.Py4JJavaError: An error occurred while calling an action: java.lang.InterruptedException"
+        )
+
+
+class BatchGate:
+    """Stands in front of what ``foreachBatch`` does. One query has one gate.
+
+    Spark computes a batch when it is written, so a batch that does not pass the gate does nothing: no function is
+    called and no state is touched. Spark has noted the batch, and runs it at the next start, under the same number.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begun = -1
+        self._last: int | None = None
+        self._thread: int | None = None
+        self._held = threading.Event()
+        self._stopping = threading.Event()
+
+    @property
+    def holds(self) -> bool:
+        """Whether a batch waits here."""
+        return self._held.is_set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the query is being stopped."""
+        return self._stopping.is_set()
+
+    def enter(self, batch: int, spark: SparkSession) -> None:
+        """Called before a batch does its work. Does not return for a batch that may not begin."""
+        with self._lock:
+            passes = self._last is None or batch <= self._last
+            if passes:
+                self._begun = max(self._begun, batch)
+                self._thread = threading.get_ident()
+        if passes:
+            return
+        self._held.set()
+        self._stopping.wait()
+        try:
+            while True:
+                spark.range(1).collect()
+        except Exception:  # Spark has interrupted the query's thread, in which this runs: an action says so
+            raise Interrupted from None
+
+    def leave(self) -> None:
+        """Called when a batch has done its work, or failed."""
+        with self._lock:
+            self._thread = None
+
+    def close(self, planned: Callable[[], int]) -> int:
+        """Let no batch begin but the one that is under way.
+
+        Args:
+            planned: Gives the number of the last batch that Spark has planned; -1: none.
+
+        Returns:
+            The number of the last batch that may pass; -1: none.
+
+        Raises:
+            UnsupportedOperationError: When the batch that is under way asks for it: it cannot wait for its own end.
+        """
+        with self._lock:
+            if self._thread == threading.get_ident():
+                raise UnsupportedOperationError(
+                    "a sink cannot wait for the end of the batch that it writes",
+                    given=f"a graceful stop or a drain within batch {self._begun}",
+                    expected="a call from another thread",
+                    hint="set a threading.Event in the sink, and stop where you wait for it",
+                )
+            if self._last is None:
+                self._last = max(self._begun, planned())
+            return self._last
+
+    def release(self) -> None:
+        """Let a batch that waits see that its query is stopped."""
+        self._stopping.set()

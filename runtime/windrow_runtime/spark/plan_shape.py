@@ -1,0 +1,203 @@
+"""What the stored state of a plan depends on, as plain data for the checkpoint.
+
+Each keyed step is described: assigner, trigger, evictor, lateness, function, and the types of keys, elements and state.
+What is not known before the pipeline runs, such as the result of a lambda, is None. Plain functions are not described:
+they may change, and their names mean nothing to the state.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from windrow.errors import InvalidArgumentError
+from windrow.functions import AggregateFunction
+from windrow.functions.plain import Applied, AppliedAll, WithoutKey
+from windrow.plan import AggregateSpec, KeyByNode, KeyedProcessNode, ReduceSpec, SourceNode, Step, WindowNode
+from windrow.plan.types import base_argument
+from windrow.rolling import RollingReduce, RollingValue
+from windrow_runtime.codecs.record_type import record_type, type_name
+from windrow_runtime.codecs.value_type import Kind, RecordShape, ValueType
+from windrow_runtime.operators.declared_state import declared_state, held_types
+from windrow_runtime.operators.topology import Topology, key_step
+from windrow_runtime.spark.columns import record_fields
+
+__all__ = ["Shape", "source_shapes", "state_ids", "step_shape", "type_shape"]
+
+# Any in this module: what JSON holds, and functions of every type.
+Shape = dict[str, Any]
+_MISSING = object()
+
+
+def state_ids(topology: Topology) -> dict[str, str]:
+    """Under which name each step's state is stored, by the id of the step.
+
+    A step that has a name is found by it, wherever it stands. Others are counted among those of their kind, so steps
+    without state and steps with a name may come and go around them.
+    """
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for step in (*topology.keyed, *topology.timestamps):
+        name = step.node.name
+        candidates = (
+            _numbered(f"#{step.node.kind}-", "", 1) if name is None else _numbered(name, f"{name}#", 2)
+        )
+        found[step.id] = next(candidate for candidate in candidates if candidate not in taken)
+        taken.add(found[step.id])
+    return found
+
+
+def _numbered(prefix: str, more: str, first: int) -> Iterator[str]:
+    """A name, then the same with numbers; or numbers from the first on."""
+    if more:
+        yield prefix
+    number = first
+    while True:
+        yield f"{more or prefix}{number}"
+        number += 1
+
+
+def source_shapes(topology: Topology) -> list[Shape]:
+    """The sources, in the order in which Spark notes how far each was read."""
+    found: list[Shape] = []
+    for step in topology.sources:
+        assert isinstance(step.node, SourceNode)
+        found.append({"kind": type(step.node.source).__name__, "folder": str(step.index)})
+    return found
+
+
+def step_shape(topology: Topology, step: Step) -> Shape:
+    """What the state of a keyed step depends on."""
+    node = step.node
+    keys = key_step(topology, step)
+    shape: Shape = {
+        "kind": node.kind,
+        "level": topology.levels[step.id],
+        "key type": type_shape(keys.node.key_type)
+        if keys is not None and isinstance(keys.node, KeyByNode)
+        else "no keys",
+        "record type": type_shape(node.inputs[0].element_type),
+    }
+    if isinstance(node, WindowNode):
+        shape["assigner"] = _part(node.assigner)
+        shape["trigger"] = _part(node.effective_trigger)
+        # Without an evictor a reduced or aggregated window keeps one value, with one all its elements.
+        shape["evictor"] = None if node.evictor is None else "evicts"
+        shape["allowed lateness"] = node.allowed_lateness or 0
+        shape.update(_window_function(node))
+    else:
+        assert isinstance(node, KeyedProcessNode)
+        shape["function"] = _process_function(node.function)
+        shape["state"] = _descriptors(node.function)
+    return shape
+
+
+def _window_function(node: WindowNode) -> Shape:
+    spec = node.function
+    shape: Shape = {}
+    if isinstance(spec, ReduceSpec):
+        shape["function"] = "reduce"
+    elif isinstance(spec, AggregateSpec):
+        shape["function"] = f"aggregate {_class_name(type(spec.aggregate))}"
+        shape["accumulator type"] = type_shape(base_argument(spec.aggregate, AggregateFunction, 1))
+    else:
+        shape["function"] = "process"
+    inner: object = spec.process
+    if isinstance(inner, WithoutKey):
+        inner = inner.function
+    if inner is not None:
+        plain = isinstance(inner, (Applied, AppliedAll))
+        shape["window function"] = None if plain else _class_name(type(inner))
+    shape["state"] = {**_descriptors(inner), **_descriptors(node.effective_trigger, "trigger ")}
+    return shape
+
+
+def _process_function(function: object) -> str:
+    if isinstance(function, RollingReduce) and function.describe().startswith("rolling reduce "):
+        return "rolling reduce"
+    if isinstance(function, (RollingReduce, RollingValue)):
+        return function.describe()
+    return _class_name(type(function))
+
+
+def _class_name(kind: type) -> str:
+    # Without its module: a class may move, and that of the main program has another one when it is imported.
+    return kind.__qualname__.rpartition("<locals>.")[2]
+
+
+def _part(part: Any) -> Shape:
+    """An assigner or a trigger: its class and what its constructor was given."""
+    shape: Shape = {"class": _class_name(type(part)), "text": part.describe()}
+    parameters = {}
+    for name in _constructor_parameters(type(part)):
+        value = getattr(part, name, getattr(part, f"_{name}", _MISSING))
+        if value is not _MISSING and not callable(value):
+            parameters[name] = _value(value)
+    return {**shape, "parameters": parameters}
+
+
+def _constructor_parameters(kind: type) -> Iterable[str]:
+    constructor = next(vars(base)["__init__"] for base in kind.__mro__ if "__init__" in vars(base))
+    try:
+        return list(inspect.signature(constructor).parameters)[1:]
+    except (TypeError, ValueError):
+        return []
+
+
+def _value(value: object) -> object:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, enum.Enum):
+        return value.name
+    if callable(getattr(value, "describe", None)):
+        return _part(value)
+    # A repr of something else may name its place in memory, which is another one in each run.
+    text = repr(value)
+    return type(value).__name__ if " at 0x" in text else text
+
+
+def _descriptors(owner: object, prefix: str = "") -> Shape:
+    return {
+        prefix + descriptor.name: {
+            "kind": type(descriptor).__name__.removesuffix("StateDescriptor").lower(),
+            "types": list(map(type_shape, held_types(descriptor))),
+        }
+        for descriptor in declared_state(owner)
+    }
+
+
+def type_shape(kind: object) -> object:
+    """A type as plain data; None where it is not known. Records have their fields."""
+    if kind is None:
+        return None
+    try:
+        return _value_shape(record_type(kind).root)
+    except InvalidArgumentError:
+        # No columns can hold it; its name has to do.
+        return _class_name(kind) if isinstance(kind, type) else type_name(kind)
+
+
+def _value_shape(value: ValueType) -> object:
+    if value.kind is Kind.RECORD:
+        return {
+            "record": _class_name(value.python_type),
+            # Field by field, or as a whole by pickle, which does not know of new fields.
+            "by field": value.shape is RecordShape.TYPED_DICT or bool(record_fields(value.python_type)),
+            "nullable": value.nullable,
+            "fields": {
+                field.name: {
+                    "type": _value_shape(field.type),
+                    "default": field.default is not None or field.absent_allowed,
+                }
+                for field in value.fields
+            },
+        }
+    if value.arguments and value.kind is not Kind.ENUM:
+        return {
+            "container": value.kind.value,
+            "nullable": value.nullable,
+            "parts": [_value_shape(part) for part in value.arguments],
+        }
+    return str(value)

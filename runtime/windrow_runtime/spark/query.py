@@ -1,0 +1,329 @@
+"""A lowered pipeline as Spark's streaming query: started, watched, stopped, drained."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.plan import Pipeline, SinkNode
+from windrow.sinks import CollectSink, WriterSink
+from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.outputs import Output
+from windrow_runtime.spark.checkpoint import Checkpoint
+from windrow_runtime.spark.classes import register_classes
+from windrow_runtime.spark.clock_keeper import ClockKeeper
+from windrow_runtime.spark.engine_errors import engine_failure
+from windrow_runtime.spark.gate import BatchGate, Interrupted
+from windrow_runtime.spark.lowering import Lowered
+from windrow_runtime.spark.results import MemoryResults, Results, SpooledResults
+from windrow_runtime.spark.session import is_connect
+from windrow_runtime.spark.shipping import detached
+from windrow_runtime.spark.writers import BatchWriter, ConnectWriter, unpacked
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["Query"]
+
+_POLL_SECONDS = 0.05
+_PATIENCE_SECONDS = 5.0
+_ATTEMPTS = 4
+_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+class Query:
+    """A pipeline, lowered, that can be run. It may be started several times, one time after the other.
+
+    Args:
+        spark: The session.
+        pipeline: The pipeline.
+        checkpoint: Where it keeps its progress.
+        lowered: The same pipeline for Spark.
+        outputs: Databases and tables to write to, by the id of the sink.
+        keeper: Tells the time of each batch, where windrow keeps it.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        checkpoint: Checkpoint,
+        lowered: Lowered,
+        outputs: dict[str, Output],
+        keeper: ClockKeeper | None,
+    ) -> None:
+        self.pipeline = pipeline
+        self.topology = lowered.topology
+        self.by_clock = lowered.by_clock
+        self._spark = spark
+        self._checkpoint = checkpoint
+        self._lowered = lowered
+        self._gate = BatchGate()
+        self._results: Results = MemoryResults()
+        self._write: Callable[[DataFrame, int], None]
+        if is_connect(spark):
+            spooled = self._results = SpooledResults(checkpoint.results_folder)
+            spooled.clear()
+            register_classes(lowered.classes)
+            sinks = {number: detached(step) for number, step in lowered.sinks.items()}
+            self._write = ConnectWriter(sinks, lowered.classes, spooled, checkpoint.query_id(), keeper)
+        else:
+            batches = BatchWriter(lowered.sinks, lowered.classes, self._results, outputs, keeper)
+            self._write = self._written_here(batches)
+        self._failure: WindrowError | None = None
+
+    # Any: a user's WriterSink may give any configured DataStreamWriter.
+    def _start(self, trigger: Callable[[Any], Any]) -> StreamingQuery:
+        self._gate = BatchGate()
+        for number, step in self._lowered.sinks.items():
+            assert isinstance(step.node, SinkNode)
+            if isinstance(step.node.sink, WriterSink):
+                writer = step.node.sink.configure(
+                    unpacked(self._lowered.frame, number, step, self._lowered.classes)
+                )
+                break
+        else:
+            writer = self._foreach_batch()
+        writer = writer.queryName(self.pipeline.name).option(
+            "checkpointLocation", self._checkpoint.spark_folder
+        )
+        with _shuffling(self._spark, self._lowered.groups.partitions):
+            try:
+                query: StreamingQuery = trigger(writer).start()
+            except WindrowError:
+                raise
+            except Exception as error:
+                failure = engine_failure(error, self._place)
+                raise failure from failure.__cause__
+        return query
+
+    @property
+    def _place(self) -> str:
+        return f"pipeline {self.pipeline.name!r}, checkpoint {self._checkpoint.path}"
+
+    # Any: Spark's two kinds of writers have no common type.
+    def _foreach_batch(self) -> Any:
+        from pyspark.errors import PySparkPicklingError
+
+        try:
+            return self._lowered.frame.writeStream.foreachBatch(self._write)
+        except PySparkPicklingError as error:
+            raise UnsupportedOperationError(
+                "what writes the batches cannot be sent to the Spark Connect server",
+                given=str(error.__cause__ or error).splitlines()[0],
+                expected="functions of sinks, and a clock, that hold nothing but what can be pickled",
+                where=self.pipeline.name,
+                hint="open connections and files inside of the function",
+            ) from error
+
+    def _written_here(self, batches: BatchWriter) -> Callable[[DataFrame, int], None]:
+        def write(frame: DataFrame, batch: int) -> None:
+            gate = self._gate
+            gate.enter(batch, frame.sparkSession)
+            try:
+                batches(frame, batch)
+            except Exception as error:
+                if gate.is_stopping and not isinstance(error, WindrowError):
+                    raise Interrupted from None
+                # Spark turns what is raised here into an exception of its own.
+                self._failure = engine_failure(error, self._place)
+                raise
+            finally:
+                gate.leave()
+
+        return write
+
+    def start(self, interval_seconds: float) -> StreamingQuery:
+        """Run until stopped."""
+        if self.topology.keyed:
+            # The run before may have ended behind a batch that moved the watermark, and what is due need not wait.
+            self._checkpoint.wake()
+        return self._start(
+            lambda writer: writer.trigger(processingTime=f"{round(interval_seconds * 1000)} milliseconds")
+        )
+
+    def _start_available(self) -> StreamingQuery:
+        # Spark asks the sources once, at the start, what they have, and gives that in as many batches as it takes.
+        return self._start(lambda writer: writer.trigger(availableNow=True))
+
+    def run_available(self) -> None:
+        """Run over what the sources have now, and wait for the end.
+
+        Spark runs batches without end for a query that waits for the clock, so such a query is stopped behind the
+        first batch that found nothing to read.
+        """
+        # The first batch may be one that was planned before, so that it says nothing about what there is to read now.
+        planned = self._checkpoint.last_planned()
+        if self.by_clock:
+            self._checkpoint.wake()
+        query = self._start_available()
+        if not self.by_clock:
+            self.wait(query)
+            return
+        with self._stopped_on_error(query):
+            ended = self._wait_until(query, lambda: self._has_idled(query, after=planned))
+        if not ended:
+            self.stop(query)
+
+    def drain(self) -> None:
+        """Run over what the sources have now, then fire every window in event time, and wait for the end.
+
+        What the sources deliver meanwhile may be taken by the batch that reads the end of the stream; batches behind
+        it take nothing. A drain that failed is finished by the next one.
+        """
+        if not self._checkpoint.is_ending:
+            self.run_available()
+        if not self.topology.keyed:
+            return
+        self._checkpoint.end_stream()
+        for _ in range(_ATTEMPTS):
+            if self._checkpoint.has_fired_all():
+                break
+            if self._checkpoint.end_mark.batch() is not None:
+                # The end was read, and Spark knows no reason for another batch, as after a restart.
+                self._checkpoint.wake()
+            query = self._start_available()
+            with self._stopped_on_error(query):
+                ended = self._wait_until(query, self._checkpoint.has_fired_all)
+            if not ended:
+                # Spark still has what arrived meanwhile, or it runs for the clock.
+                self.stop(query)
+        else:
+            raise UnsupportedOperationError(
+                "the query ended before everything was fired that is due at the end of the stream",
+                given=self.pipeline.name,
+                expected="a query that nobody else stops",
+                hint="run(pipeline) with the same checkpoint finishes the drain",
+            )
+        self._checkpoint.mark_drained()
+
+    def stop(self, query: StreamingQuery) -> None:
+        """Stop a query behind the batch that is under way: it is finished and noted as done, and no other begins.
+
+        Raises:
+            WindrowError: Why the query failed, if it did.
+        """
+        last = self._gate.close(self._checkpoint.last_planned)
+        ended = self._wait_until(query, lambda: self._checkpoint.is_committed(last))
+        if not ended:
+            self._await_rest(query)
+        self.kill(query)
+
+    def _await_rest(self, query: StreamingQuery) -> None:
+        """Wait until a query does nothing. One that is stopped while it plans a batch logs errors that are none."""
+        patience = time.monotonic() + _PATIENCE_SECONDS
+        self._wait_until(
+            query,
+            lambda: self._gate.holds or not query.status["isTriggerActive"] or time.monotonic() > patience,
+        )
+
+    def kill(self, query: StreamingQuery) -> None:
+        """Stop a query at once. A batch that is under way is run again by the next run, under its number."""
+        self._gate.release()
+        query.stop()
+
+    @contextmanager
+    def _stopped_on_error(self, query: StreamingQuery) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.kill(query)
+            raise
+
+    def _wait_until(self, query: StreamingQuery, condition: Callable[[], bool]) -> bool:
+        """Wait for a condition, or for the end of a query.
+
+        Returns:
+            Whether the query has ended.
+
+        Raises:
+            WindrowError: Why the query failed.
+        """
+        while not condition():
+            if self.wait(query, _POLL_SECONDS):
+                return True
+        return False if query.isActive else self.wait(query)
+
+    def wait_idle(self, query: StreamingQuery) -> None:
+        """Wait for another batch that finds nothing to read.
+
+        Raises:
+            WindrowError: Why the query failed.
+            UnsupportedOperationError: If somebody else stopped it.
+        """
+        # The last batch that is planned may have been so before the sources had what they have now; so may the next
+        # one, which Spark plans at this very moment.
+        done = self._checkpoint.last_planned() + 1
+        if self._wait_until(query, lambda: self._has_idled(query, after=done)):
+            raise UnsupportedOperationError(
+                "the query was stopped by somebody else", given=self.pipeline.name
+            )
+
+    def _has_idled(self, query: StreamingQuery, *, after: int) -> bool:
+        """Whether a batch behind ``after`` took nothing, and left nothing to do to the next one."""
+        for progress in query.recentProgress:
+            batch = int(progress["batchId"])
+            if batch > after and all(map(_took_nothing, progress.sources)) and self._is_settled(batch):
+                return True
+        return False
+
+    def _is_settled(self, batch: int) -> bool:
+        """Whether the batch behind ``batch`` has the same watermark."""
+        clock = self._lowered.clock
+        if clock is None:
+            return True
+        told = clock.find(batch + 1)
+        # The file of a batch of some time ago is gone: a later batch tells.
+        return told is not None and told.settled
+
+    def wait(self, query: StreamingQuery, timeout_seconds: float | None = None) -> bool:
+        """Wait for the end of a query.
+
+        Returns:
+            Whether it has ended.
+
+        Raises:
+            WindrowError: Why it failed.
+        """
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            if timeout_seconds is None:
+                query.awaitTermination()
+                return True
+            return bool(query.awaitTermination(timeout_seconds))  # type: ignore[arg-type]  # Spark takes fractions
+        except StreamingQueryException as error:
+            failure = self._failure or engine_failure(error, self._place)
+            raise failure from failure.__cause__
+
+    def result(self) -> PipelineResult:
+        """What was collected and counted so far."""
+        collected = {
+            id(step.node.sink): self._results.collected(number)
+            for number, step in self._lowered.sinks.items()
+            if isinstance(step.node, SinkNode) and isinstance(step.node.sink, CollectSink)
+        }
+        return PipelineResult(self.pipeline, self._results.counters(), collected)
+
+
+# Any: Spark's report on one source.
+def _took_nothing(source: Any) -> bool:
+    return bool(source.startOffset == source.endOffset)
+
+
+@contextmanager
+def _shuffling(spark: SparkSession, partitions: int) -> Iterator[None]:
+    """Have a query that is started shuffle into so many partitions, whatever the session says to others."""
+    before = spark.conf.get(_PARTITIONS, None)
+    spark.conf.set(_PARTITIONS, str(partitions))
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(_PARTITIONS)
+        else:
+            spark.conf.set(_PARTITIONS, before)

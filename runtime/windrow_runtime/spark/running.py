@@ -1,0 +1,113 @@
+"""A pipeline that runs until it is stopped."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.spark.query import Query
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["RunningPipeline"]
+
+
+class RunningPipeline:
+    """A pipeline that runs until it is stopped; made by :meth:`SparkRunner.start`.
+
+    Its methods may be called from several threads.
+    """
+
+    def __init__(self, query: Query, streaming_query: StreamingQuery) -> None:
+        self._query = query
+        self._streaming_query = streaming_query
+        self._drain_over: threading.Event | None = None
+
+    @property
+    def streaming_query(self) -> StreamingQuery:
+        """Spark's query, with its progress. A drain ends it and goes on in queries of its own."""
+        return self._streaming_query
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it runs, or drains."""
+        over = self._drain_over
+        return bool(self._streaming_query.isActive) or (over is not None and not over.is_set())
+
+    def await_termination(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until it is stopped or drained, or fails.
+
+        Args:
+            timeout_seconds: How long at most; None: for ever. While it drains, the time counts anew.
+
+        Returns:
+            Whether it has ended.
+
+        Raises:
+            WindrowError: Why it failed. The error of a drain is raised where it was called.
+        """
+        ended = self._query.wait(self._streaming_query, timeout_seconds)
+        over = self._drain_over
+        return ended and (over is None or over.wait(timeout_seconds))
+
+    def process_available(self) -> None:
+        """Wait until everything that the sources have now is processed.
+
+        Raises:
+            WindrowError: Why it failed, as :meth:`await_termination`.
+        """
+        from pyspark.errors import StreamingQueryException
+
+        if self._query.by_clock:
+            # Spark would wait for ever: such a query always has another batch to run.
+            self._query.wait_idle(self._streaming_query)
+            return
+        try:
+            self._streaming_query.processAllAvailable()
+        except StreamingQueryException:
+            self._query.wait(self._streaming_query)
+
+    def stop(self, *, graceful: bool = True) -> PipelineResult:
+        """Stop. A later run with the same checkpoint goes on from there.
+
+        Args:
+            graceful: Whether the batch that is under way is finished and committed first; no other batch does any
+                work. Otherwise the batch is broken off, and the next run does it again, under its number.
+
+        Returns:
+            What was collected and counted since the start.
+
+        Raises:
+            WindrowError: If it failed before, or fails in that batch. Not raised without ``graceful``.
+            UnsupportedOperationError: If a sink calls it: the batch cannot wait for its own end.
+        """
+        if graceful:
+            self._query.stop(self._streaming_query)
+        else:
+            self._query.kill(self._streaming_query)
+        return self._query.result()
+
+    def drain(self) -> PipelineResult:
+        """End the stream: process what the sources have now, fire every window and timer in event time, and stop.
+
+        The batch that is under way is finished first. What the sources deliver while the pipeline drains may still be
+        taken, by the batch with which the stream ends, or it is left alone; none of it is dropped as late. Windows and
+        timers in processing time that are not due do not fire. The checkpoint is at its end then and cannot be used
+        again. Where a drain fails, ``SparkRunner.run(pipeline)`` with the same checkpoint finishes it.
+
+        Returns:
+            What was collected and counted since the start.
+
+        Raises:
+            WindrowError: As :meth:`stop`.
+            UnsupportedOperationError: As :meth:`stop`.
+        """
+        self._drain_over = threading.Event()
+        try:
+            self._query.stop(self._streaming_query)
+            self._query.drain()
+        finally:
+            self._drain_over.set()
+        return self._query.result()

@@ -1,0 +1,223 @@
+"""What the checkpoint says of the plan that it belongs to, and whether another run may go on from there."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib import metadata
+from typing import Any, Final
+
+from windrow.errors import IncompatibleStateError
+from windrow.plan import SourceNode, Step
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.checkpoint import Checkpoint
+from windrow_runtime.spark.compatibility import merged, step_changes
+from windrow_runtime.spark.group_state import FINGERPRINT_BYTES
+from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.plan_shape import Shape, source_shapes, state_ids, step_shape
+
+__all__ = ["Parallelism", "StoredPlan", "resume", "unstored"]
+
+# Any in this module: what JSON holds.
+
+_VERSION: Final = 2
+_FIRST_VERSION: Final = 1  # knew steps by their ids, and compared what explain() says of them
+_DEFAULT_GROUPS: Final = 2
+_HINT: Final = (
+    "give a changed plan a checkpoint of its own; a step with a name= keeps its state when others move"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parallelism:
+    """What the runner was told, and what it does where it was told nothing.
+
+    Attributes:
+        partitions: Shuffle partitions; None: not told.
+        key_groups_per_partition: Key groups in each of them; None: not told.
+        session_partitions: Shuffle partitions of the session.
+    """
+
+    partitions: int | None
+    key_groups_per_partition: int | None
+    session_partitions: int
+
+    def groups(self) -> KeyGroups:
+        """The key groups of a new checkpoint."""
+        return KeyGroups.balanced(
+            self.partitions or self.session_partitions, self.key_groups_per_partition or _DEFAULT_GROUPS
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlan:
+    """What a run takes from its checkpoint.
+
+    Attributes:
+        groups: The key groups.
+        fingerprint: Stands in all stored state.
+        state_ids: Under which name the state of a step is stored, by the id of the step.
+        folders: The folder of each source, by the id of its step.
+    """
+
+    groups: KeyGroups
+    fingerprint: bytes
+    state_ids: Mapping[str, str]
+    folders: Mapping[str, str]
+
+
+def resume(checkpoint: Checkpoint, topology: Topology, time: str, wanted: Parallelism) -> StoredPlan:
+    """What the checkpoint says, or what begins with this run if it is the first.
+
+    Args:
+        checkpoint: The checkpoint.
+        topology: The plan of this run.
+        time: By which time the query runs; it cannot change.
+        wanted: The parallelism that was asked for.
+
+    Raises:
+        IncompatibleStateError: If the checkpoint belongs to another plan or to an unknown version, or was begun with
+            another parallelism than the one that was asked for.
+    """
+    stored = checkpoint.description()
+    if stored is None:
+        return _begin(checkpoint, topology, time, wanted.groups())
+    if stored.get("version") not in (_FIRST_VERSION, _VERSION):
+        raise IncompatibleStateError(
+            "the checkpoint was written by another version",
+            given=stored.get("version"),
+            expected=f"version {_FIRST_VERSION} or {_VERSION}",
+            where=str(checkpoint.path),
+            hint="run it with the version of windrow that wrote it, or a newer one",
+        )
+    groups = _stored_groups(stored, wanted, checkpoint)
+    if stored["version"] == _FIRST_VERSION:
+        return _first_version(stored, topology, groups, checkpoint)
+    names = state_ids(topology)
+    changes = list(_plan_changes(stored, topology, time, names))
+    if changes:
+        raise _another_plan(changes, checkpoint)
+    steps = {
+        names[step.id]: merged(stored["steps"][names[step.id]], step_shape(topology, step))
+        for step in topology.keyed
+    }
+    if steps != stored["steps"]:
+        # The next run has to read what this one stores.
+        checkpoint.describe({**stored, "steps": steps})
+    folders = {
+        step.id: source["folder"] for step, source in zip(topology.sources, stored["sources"], strict=True)
+    }
+    return StoredPlan(groups, bytes.fromhex(stored["fingerprint"]), names, folders)
+
+
+def unstored(topology: Topology, groups: KeyGroups) -> StoredPlan:
+    """The same for a run that keeps nothing."""
+    return StoredPlan(groups, bytes(FINGERPRINT_BYTES), state_ids(topology), {})
+
+
+def _begin(checkpoint: Checkpoint, topology: Topology, time: str, groups: KeyGroups) -> StoredPlan:
+    names = state_ids(topology)
+    steps = {names[step.id]: step_shape(topology, step) for step in topology.keyed}
+    sources = source_shapes(topology)
+    fingerprint = _hash(steps)
+    checkpoint.describe(
+        {
+            "version": _VERSION,
+            "windrow": metadata.version("windrow"),
+            "id": uuid.uuid4().hex,
+            "partitions": groups.partitions,
+            "groups": groups.count // groups.partitions,
+            "fingerprint": fingerprint.hex(),
+            "time": time,
+            "sources": sources,
+            "steps": steps,
+        }
+    )
+    folders = {step.id: source["folder"] for step, source in zip(topology.sources, sources, strict=True)}
+    return StoredPlan(groups, fingerprint, names, folders)
+
+
+def _hash(shape: object) -> bytes:
+    return blake2b(json.dumps(shape, sort_keys=True).encode(), digest_size=FINGERPRINT_BYTES).digest()
+
+
+def _stored_groups(stored: Mapping[str, Any], wanted: Parallelism, checkpoint: Checkpoint) -> KeyGroups:
+    for name, before, given in (
+        ("partitions", stored["partitions"], wanted.partitions),
+        ("key_groups_per_partition", stored["groups"], wanted.key_groups_per_partition),
+    ):
+        if given is not None and given != before:
+            raise IncompatibleStateError(
+                "the parallelism of a checkpoint cannot change: its state lies where its keys were hashed to",
+                given=f"{name}={given}",
+                expected=f"{name}={before}, as in the first run",
+                where=str(checkpoint.path),
+                hint=f"leave {name} out to go on with what is stored, or begin a new checkpoint",
+            )
+    return KeyGroups.balanced(stored["partitions"], stored["groups"])
+
+
+def _another_plan(changes: list[str], checkpoint: Checkpoint) -> IncompatibleStateError:
+    return IncompatibleStateError(
+        "the checkpoint belongs to another plan",
+        given="; ".join(changes),
+        expected="steps that can read what is stored",
+        where=str(checkpoint.path),
+        hint=_HINT,
+    )
+
+
+def _plan_changes(
+    stored: Mapping[str, Any], topology: Topology, time: str, names: Mapping[str, str]
+) -> Iterator[str]:
+    before: Mapping[str, Shape] = stored["steps"]
+    now = {names[step.id]: step for step in topology.keyed}
+    for name, step in now.items():
+        if name not in before:
+            yield f"{step.where} is new"
+            continue
+        yield from (
+            f"{step.where}: {change}" for change in step_changes(before[name], step_shape(topology, step))
+        )
+    yield from (f"{_label(name, shape)} is gone" for name, shape in before.items() if name not in now)
+    if stored["time"] != time:
+        yield f"the query ran by {stored['time']} and would run by {time}"
+    yield from _source_changes(stored["sources"], topology.sources)
+
+
+def _label(name: str, shape: Shape) -> str:
+    what = shape["assigner"]["text"] if "assigner" in shape else shape["function"]
+    return f"{name.lstrip('#')} ({what})"
+
+
+def _source_changes(before: list[Shape], sources: tuple[Step, ...]) -> Iterator[str]:
+    # Spark knows sources by their order alone.
+    kinds = [shape["kind"] for shape in before]
+    now = [type(step.node.source).__name__ for step in sources if isinstance(step.node, SourceNode)]
+    if kinds != now:
+        yield f"the sources were {', '.join(kinds)} and are {', '.join(now)}"
+
+
+def _first_version(
+    stored: Mapping[str, Any], topology: Topology, groups: KeyGroups, checkpoint: Checkpoint
+) -> StoredPlan:
+    before: Mapping[str, str] = stored["steps"]
+    now = {step.id: f"{step.node.kind} {step.node.describe()}" for step in topology.keyed}
+    changes = [f"{topology.step(name).where} is new" for name in now if name not in before]
+    changes += [f"{name} is gone" for name in before if name not in now]
+    changes += [
+        f"{topology.step(name).where} was {before[name]!r} and is {text!r}"
+        for name, text in now.items()
+        if name in before and before[name] != text
+    ]
+    if changes:
+        raise _another_plan(changes, checkpoint)
+    return StoredPlan(
+        groups,
+        _hash(before),
+        {step.id: step.id for step in (*topology.keyed, *topology.timestamps)},
+        {step.id: str(step.index) for step in topology.sources},
+    )
