@@ -27,6 +27,8 @@ from windrow_runtime.spark.gate import BatchGate
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.classic(reason="sinks tell this process what they see")
+
 NUMBERS = list(range(12))
 late = OutputTag("late", Event)
 
@@ -237,3 +239,44 @@ def test_a_restart_by_the_clock_needs_no_element_to_wake_it(spark: SparkSession,
     again, sums = pipeline()
     result = SparkRunner(spark, checkpoint=tmp_path, clock=lambda: 20_000).run(again, drain=False)
     assert result.collected(sums) == [sum(NUMBERS)]
+
+
+def test_a_drain_that_died_behind_the_end_still_fires_all(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # batch   0           1                 2
+    #         elements    reads the end     fires what is open
+    # run     the first dies here ----->    the second
+    def pipeline() -> tuple[Pipeline, CollectSink[int]]:
+        sums = CollectSink[int]()
+        windows = (
+            from_collection(NUMBERS)
+            .assign_timestamps_and_watermarks(
+                WatermarkStrategy.no_watermarks(), timestamp=lambda number: number
+            )
+            .window_all(TumblingEventTimeWindows.of(millis(100)))
+        )
+        return Pipeline("died", windows.reduce(lambda a, b: a + b).sink_to(sums)), sums
+
+    died = SystemExit("killed behind the batch that read the end")
+
+    def dies(checkpoint: Checkpoint) -> bool:
+        end = checkpoint.end_mark.batch()
+        if end is not None and checkpoint.is_committed(end):
+            raise died
+        return False
+
+    # No batch is begun behind the end, as if the process were gone.
+    spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+    monkeypatch.setattr(Checkpoint, "has_fired_all", dies)
+    first, sums = pipeline()
+    with pytest.raises(SystemExit, match="killed"):
+        SparkRunner(spark, checkpoint=tmp_path).run(first)
+    monkeypatch.undo()
+    spark.conf.unset("spark.sql.streaming.noDataMicroBatches.enabled")
+    end = Checkpoint(tmp_path).end_mark.batch()
+    assert end is not None
+    assert Checkpoint(tmp_path).last_planned() == end
+    again, sums = pipeline()
+    assert SparkRunner(spark, checkpoint=tmp_path).run(again).collected(sums) == [sum(NUMBERS)]
+    assert (tmp_path / "drained").exists()
