@@ -45,8 +45,8 @@ class Peak(NamedTuple):
     celsius: float
 
 
-# Every fifth one comes 260 ms late: some behind the end of their windows, some within the lateness of sessions.
-READINGS = [Reading("abc"[n % 3], n * 40 - (260 if n % 5 == 4 else 0), float(n * 7 % 11)) for n in range(48)]
+# Every fifth one comes 400 ms late: some behind the end of their windows, some within the lateness of sessions.
+READINGS = [Reading("abc"[n % 3], n * 40 - (400 if n % 5 == 4 else 0), float(n * 7 % 11)) for n in range(48)]
 HALF = 24
 _BATCH = 4
 
@@ -125,7 +125,7 @@ def pipeline(readings: Sequence[Reading]) -> tuple[Pipeline, Outputs]:
     outputs.add(
         "of all",
         coldest.key_by(lambda reading: 0, int)
-        .window(TumblingEventTimeWindows.of(millis(900)))
+        .window(TumblingEventTimeWindows.of(millis(600)))
         .apply(lambda key, window, found: [(key, window.end, sorted(reading.at for reading in found))]),
     )
     return outputs.pipeline("kept"), outputs
