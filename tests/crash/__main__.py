@@ -14,7 +14,7 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
-from tests.crash.pipeline import Total, build, write_input
+from tests.crash.pipeline import PLANS, Total, build, write_input
 from windrow import Pipeline, from_source
 from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource, ParquetFileSource
@@ -29,12 +29,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--kills", type=int, default=3, help="how often to kill (default 3)")
     parser.add_argument("--seed", type=int, default=1, help="chooses the moments (default 1)")
+    parser.add_argument("--plan", choices=PLANS, default=PLANS[0], help="the pipeline (default %(default)s)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="windrow-crash-") as folder:
-        return run(Path(folder), options.kills, random.Random(options.seed))
+        return run(Path(folder), options.kills, random.Random(options.seed), options.plan)
 
 
-def run(folder: Path, kills: int, chance: random.Random) -> int:
+def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0]) -> int:
     """Run undisturbed in the interpreter, then on Spark with kills.
 
     Returns:
@@ -42,14 +43,14 @@ def run(folder: Path, kills: int, chance: random.Random) -> int:
     """
     source = folder / "in"
     write_input(source, files=_FILES_A_KILL * (kills + 1))
-    LocalRunner().run(build(source, folder / "undisturbed"))
+    LocalRunner().run(build(source, folder / "undisturbed", plan))
     expected = totals(folder / "undisturbed")
     killed = 0
     starts = 0
     while True:
         starts += 1
         patience = chance.uniform(*_PATIENCE) if killed < kills else None
-        code = attempt(folder, patience)
+        code = attempt(folder, plan, patience)
         if code == -signal.SIGKILL:
             killed += 1
         elif code != 0:
@@ -72,7 +73,7 @@ def run(folder: Path, kills: int, chance: random.Random) -> int:
     return 0 if equal else 1
 
 
-def attempt(folder: Path, patience: float | None) -> int:
+def attempt(folder: Path, plan: str, patience: float | None) -> int:
     """Start the pipeline, and kill it after so many seconds, with all its processes.
 
     Returns:
@@ -81,7 +82,7 @@ def attempt(folder: Path, patience: float | None) -> int:
     arguments = [str(folder / name) for name in ("in", "out", "checkpoint")]
     with (folder / "log").open("ab") as log:
         child = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.child", *arguments],
+            [sys.executable, "-m", "tests.crash.child", *arguments, plan],
             cwd=ROOT,
             stdout=log,
             stderr=log,

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
 from windrow.sinks import DatabaseSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource
 from windrow.state import ReducingStateDescriptor
 from windrow.windows import EventTimeSessionWindows
 
-__all__ = ["Event", "Total", "build", "write_input"]
+__all__ = ["PLANS", "Event", "Total", "build", "write_input"]
+
+PLANS = ("one", "watermarks")
 
 
 @dataclass(frozen=True)
@@ -70,15 +72,29 @@ def write_input(folder: Path, files: int) -> None:
         os.utime(file, (1_700_000_000 + number,) * 2)
 
 
-def build(folder: Path, output: Path) -> Pipeline:
-    keyed = (
-        from_source(JsonFileSource(folder, Event, files_per_batch=1))
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(milliseconds=500)),
-            timestamp=lambda event: event.at,
-        )
-        .key_by(lambda event: event.key)
+def _stamped(stream: DataStream[Event], disorder: int) -> DataStream[Event]:
+    return stream.assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(milliseconds=disorder)),
+        timestamp=lambda event: event.at,
     )
+
+
+def build(folder: Path, output: Path, plan: str = PLANS[0]) -> Pipeline:
+    """The pipeline.
+
+    Args:
+        folder: The input.
+        output: Where sinks write.
+        plan: "one" source with timestamps; or two, whose "watermarks" windrow has to keep itself.
+    """
+    events = from_source(JsonFileSource(folder, Event, files_per_batch=1))
+    if plan == "watermarks":
+        other = from_source(JsonFileSource(folder, Event, files_per_batch=1), name="other")
+        even = _stamped(events.filter(lambda event: event.value % 2 == 0), 500)
+        stamped = even.union(_stamped(other.filter(lambda event: event.value % 2 == 1), 900))
+    else:
+        stamped = _stamped(events, 500)
+    keyed = stamped.key_by(lambda event: event.key)
     sessions = (
         keyed.window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=150)))
         .allowed_lateness(timedelta(milliseconds=300))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,8 @@ import pytest
 
 from tests.spark.comparison import Event, Outputs, Seen, millis
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
-from windrow.errors import IncompatibleStateError, UnsupportedOperationError
-from windrow.sinks import CollectSink, WriterSink
+from windrow.errors import IncompatibleStateError, UnsupportedOperationError, UserFunctionError
+from windrow.sinks import CollectSink, FunctionSink, WriterSink
 from windrow.sources import CollectionSource
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TumblingEventTimeWindows, TumblingProcessingTimeWindows
@@ -181,6 +181,39 @@ def test_a_restart_knows_every_watermark(spark: SparkSession, tmp_path: Path) ->
         result = SparkRunner(spark, checkpoint=tmp_path).run(outputs.pipeline(f"run {count}"), drain=False)
         fired.append({seen[1].end for seen in result.collected(outputs.sinks["union windows"])})
     assert fired == [{200, 400, 600, 800}, {1000, 1200, 1400}]
+
+
+@pytest.mark.classic(reason="the function shares a list with the test")
+def test_a_run_that_failed_at_the_end_of_the_stream_is_finished(spark: SparkSession, tmp_path: Path) -> None:
+    # batch     ...   e               e + 1                          | e + 1           e + 2
+    #           ...   reads the end   what is left fires, and fails  | writes it then  nothing more to wait for
+    written: dict[int, list[int]] = {}
+    failures = [True]
+
+    def write(batch: int, ends: Sequence[int]) -> None:
+        if max(ends) > 1000 and failures:
+            failures.clear()
+            raise OSError("no")
+        written[batch] = list(ends)
+
+    fast = stamped(source([Event("a", n * 60, n) for n in range(20)], batch_size=20, name="fast"))
+    slow = stamped(source([Event("b", n * 25, n) for n in range(20)], batch_size=20, name="slow"))
+    windows = (
+        fast.union(slow)
+        .key_by(lambda event: event.key)
+        .window(TumblingEventTimeWindows.of(millis(200)))
+        .apply(lambda key, window, elements: [window.end])
+        .returns(int)
+    )
+    pipeline = Pipeline("end", windows.sink_to(FunctionSink(write)))
+    with pytest.raises(UserFunctionError, match="no"):
+        SparkRunner(spark, checkpoint=tmp_path).run(pipeline)
+    SparkRunner(spark, checkpoint=tmp_path).run(pipeline)
+    assert sorted(end for ends in written.values() for end in ends) == sorted(
+        [*range(200, 1201, 200), *range(200, 601, 200)]
+    )
+    with pytest.raises(IncompatibleStateError, match="was drained"):
+        SparkRunner(spark, checkpoint=tmp_path).run(pipeline)
 
 
 def test_the_last_batch_that_was_planned_is_known(tmp_path: Path) -> None:

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 import uuid
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
+from threading import Lock
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
 from windrow.windows import GlobalWindow, TimeWindow
-from windrow_runtime.operators.stored_list import StoredList
+from windrow_runtime.operators.state import KeyState, OperatorState, WindowEntry
+from windrow_runtime.operators.stored_list import GrowingList, StoredList
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.group_state import GroupState
-from windrow_runtime.spark.page_codec import compress, decompress
+from windrow_runtime.spark.page_codec import PageCodec, compress, decompress
 from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.step_pages import StepRecord
 
@@ -56,7 +61,22 @@ class Sketch:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
 
-KNOWN = [UserClass(kind, {}) for kind in (Point, Sum, Color, Sketch)]
+class Callable:
+    """Its instances have no name, though they can be called."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def __call__(self) -> object:
+        return self.held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Callable) and other.held == self.held
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+
+KNOWN = [UserClass(kind, {}) for kind in (Point, Sum, Color, Sketch, Callable)]
 register_classes(KNOWN)
 CODEC = StateCodec(KNOWN)
 
@@ -117,6 +137,13 @@ def test_values_come_back_with_their_types(column: list[Any]) -> None:
         [(), ()],
         [[Sum(1.0, (1, 2))], []],
         [{"a": [Color.RED]}, {"b": {1: Point(1, None)}}],
+        [range(3), range(10**12, 0, -7)],
+        [Fraction(-3, 7), Fraction(2)],
+        [defaultdict(list, a=[1]), defaultdict(int)],
+        [bytearray(b"ab")],
+        [GrowingList([1, "a"]), GrowingList()],
+        [GlobalWindow(), TimeWindow(1, 2)],
+        [Callable([1]), Callable({})],
     ],
 )
 def test_more_values_come_back(column: list[Any]) -> None:
@@ -191,6 +218,62 @@ def test_bytes_that_name_other_things_are_refused(column: Any) -> None:
         (IncompatibleStateError, ValueError), match=r"names a class that the plan|damaged|parts"
     ):
         CODEC.unpack(CODEC.loads(pickle.dumps(column)))
+
+
+@pytest.mark.parametrize(
+    ("codec", "held"), [(CODEC, Lock()), (CODEC, open), (StateCodec(KNOWN, allow_pickled=True), Lock())]
+)
+def test_a_value_that_cannot_be_pickled_is_told(codec: StateCodec, held: object) -> None:
+    with pytest.raises(UnsupportedOperationError, match=r"cannot be stored|the plan does not name"):
+        codec.pack([Callable(held)])
+
+
+def test_a_value_that_holds_itself_is_told() -> None:
+    state = OperatorState()
+    itself: list[Any] = []
+    itself.append(itself)
+    state.keys["a"] = KeyState(state={"value": itself})
+    with pytest.raises(UnsupportedOperationError, match="holds itself"):
+        PageCodec(CODEC).dump(state, lambda data: 1)
+
+
+def test_a_page_that_was_damaged_is_told() -> None:
+    state = OperatorState()
+    for number in range(8):
+        window = TimeWindow(0, number)
+        entry = WindowEntry(GrowingList([(1, 2, "x")]))
+        held = {"d": Decimal(number), "f": Fraction(number, 3), "s": {number}}
+        state.keys[number] = KeyState({window: entry}, [window], 3, held)
+        state.event_timers.register(number, window, number)
+        state.tables.setdefault(0, {})[number] = Point(number, None)
+    pages = PageCodec(CODEC)
+    plain = decompress(pages.dump(state, lambda data: 1))
+    chance = random.Random(3)
+    told = 0
+    for _ in range(400):
+        damaged = bytearray(plain)
+        damaged[chance.randrange(len(plain))] = chance.randrange(256)
+        try:
+            pages.load(bytes(4) + damaged, NoSegments())  # not compressed
+        except IncompatibleStateError:
+            told += 1
+    assert 200 < told < 400
+
+
+class NoSegments:
+    def read_segment(self, number: int) -> list[Any]:
+        raise AssertionError(number)
+
+
+def test_few_bytes_do_not_fill_the_memory() -> None:
+    # 64 MiB of zeros: what is written so is not compressed, and what is compressed so is not ours.
+    zeros = bytes(64 << 20)
+    kept = compress(zeros)
+    assert kept[4:] == zeros
+    assert decompress(kept) == zeros
+    bomb = len(zeros).to_bytes(4, "little") + pa.Codec("zstd").compress(zeros, asbytes=True)
+    with pytest.raises(IncompatibleStateError, match="damaged"):
+        decompress(bomb)
 
 
 @pytest.mark.parametrize("data", [b"", b"junk", pickle.dumps(Run()), pickle.dumps([1]), pickle.dumps(Point)])

@@ -114,6 +114,8 @@ def _load_steps(body: bytes) -> dict[str, StepRecord]:
             header = _STEP.unpack(take(_STEP.size))
             name_length, slot, watermark, now, segments, shared, inline, pages = header
             name = take(name_length).decode()
+            if not pages:
+                raise IncompatibleStateError("stored state is damaged", given="a step without pages")
             record = StepRecord(slot, watermark, now, segments, take(shared), take(inline))
             record.sizes, record.events, record.clocks = (array("q", take(8 * pages)) for _ in range(3))
             steps[name] = record
