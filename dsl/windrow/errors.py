@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing_extensions import Self
 
 __all__ = [
+    "AggregateOverflowError",
     "CheckpointError",
     "EngineError",
     "Fault",
@@ -165,6 +166,10 @@ class EngineError(WindrowError):
 
 class UserFunctionError(WindrowError):
     """A function of the user's raised; the original exception is the cause."""
+
+
+class AggregateOverflowError(WindrowError, OverflowError):
+    """The result of an aggregate does not fit into the type of its column."""
 
 
 class IncompatibleStateError(WindrowError):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from typing_extensions import Self
 
+from windrow.aggregates.declared import DeclaredAggregate
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import Evictor
 from windrow.functions import (
@@ -166,6 +167,9 @@ class _WindowStage(Generic[T, W]):
             )
         return self._stream(ReduceSpec(reduce=function, process=behind), element_type, name)
 
+    def _aggregated(self, function: AggregateFunction[Any, Any, Any]) -> object | None:
+        return _aggregated(function, self._settings.input.element_type)
+
     def _aggregate(
         self,
         function: AggregateFunction[Any, Any, Any],
@@ -245,7 +249,7 @@ class _KeyedStage(_WindowStage[T, W], Generic[T, K, W]):
             name: Names the step.
         """
         _check_process(window_function, ProcessWindowFunction)
-        kind = _aggregated(function) if window_function is None else _result_of(window_function)
+        kind = self._aggregated(function) if window_function is None else _result_of(window_function)
         return self._aggregate(function, window_function, kind, name)
 
     def process(
@@ -354,7 +358,7 @@ class _AllStage(_WindowStage[T, W]):
         """Fold the elements of a window into an accumulator; see :meth:`WindowedStream.aggregate`."""
         _check_process(window_function, ProcessAllWindowFunction)
         if window_function is None:
-            return self._aggregate(function, None, _aggregated(function), name)
+            return self._aggregate(function, None, self._aggregated(function), name)
         return self._aggregate(function, WithoutKey(window_function), _result_of(window_function), name)
 
     def process(
@@ -404,9 +408,11 @@ def _result_of(
     return base_argument(function, base, 1) or iterable_item(result_type(function.process))
 
 
-def _aggregated(function: AggregateFunction[Any, Any, Any]) -> object | None:
+def _aggregated(function: AggregateFunction[Any, Any, Any], element_type: object | None) -> object | None:
     if not isinstance(function, AggregateFunction):
         return None
+    if isinstance(function, DeclaredAggregate):
+        return function.result_type(element_type)
     return base_argument(function, AggregateFunction, 2) or result_type(function.get_result)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from windrow import WindrowError, errors
 from windrow.errors import (
+    AggregateOverflowError,
     CheckpointError,
     EngineError,
     Fault,
@@ -26,6 +27,7 @@ from windrow.errors import (
 )
 
 KINDS: list[type[WindrowError]] = [
+    AggregateOverflowError,
     IncompatibleStateError,
     InvalidArgumentError,
     MalformedRecordError,

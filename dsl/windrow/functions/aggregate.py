@@ -51,6 +51,15 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co]):
             hint="override merge(self, a, b)",
         )
 
+    @property
+    def can_merge(self) -> bool:
+        """Whether there is a ``merge``; asked when the plan is built."""
+        return type(self).merge is not AggregateFunction.merge
+
+    def describe(self) -> str:
+        """A few words for ``explain()``."""
+        return type(self).__name__
+
 
 class ReduceFunction(RichFunction, ABC, Generic[T]):
     """Combines two elements into one of the same type. A plain function of two arguments serves as well."""

@@ -211,7 +211,7 @@ class AggregateSpec(FunctionSpec):
     aggregate: AggregateFunction[Any, Any, Any]
 
     def describe(self) -> str:
-        return f"aggregate {type(self.aggregate).__name__}{self._behind}"
+        return f"aggregate {self.aggregate.describe()}{self._behind}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

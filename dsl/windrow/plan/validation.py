@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windrow.errors import Fault, PlanError
-from windrow.functions import AggregateFunction
 from windrow.plan.nodes import (
     AggregateSpec,
     KeyByNode,
@@ -105,10 +104,10 @@ def _window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
         if (
             isinstance(node.function, AggregateSpec)
             and node.evictor is None
-            and type(node.function.aggregate).merge is AggregateFunction.merge
+            and not node.function.aggregate.can_merge
         ):
             yield Fault(
-                f"{type(node.function.aggregate).__name__} has no merge, but {node.assigner.describe()} merges windows",
+                f"{node.function.aggregate.describe()} has no merge, but {node.assigner.describe()} merges windows",
                 step.where,
                 "override AggregateFunction.merge",
             )

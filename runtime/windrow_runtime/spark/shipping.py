@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from windrow.aggregates.combined import Combined
 from windrow.functions import AggregateFunction
 from windrow.plan import (
     AggregateSpec,
@@ -122,8 +123,10 @@ def _window_types(node: WindowNode) -> Iterable[object]:
     yield from _held_types(spec.process)
     yield from _held_types(node.effective_trigger)
     if isinstance(spec, AggregateSpec):
-        yield base_argument(spec.aggregate, AggregateFunction, 1)
-        yield base_argument(spec.aggregate, AggregateFunction, 2)
+        members = spec.aggregate.members if isinstance(spec.aggregate, Combined) else (("", spec.aggregate),)
+        for _, member in members:
+            yield base_argument(member, AggregateFunction, 1)
+            yield base_argument(member, AggregateFunction, 2)
     elif isinstance(spec, ReduceSpec):
         yield node.input.element_type
 

@@ -1,0 +1,67 @@
+"""Declared aggregates: ready-made aggregate functions that say what they compute.
+
+Some have the names of Python's own functions, so import the module: ``from windrow import aggregates as agg``.
+"""
+
+from windrow.aggregates.arithmetic import (
+    count,
+    mean,
+    stddev,
+    stddev_pop,
+    stddev_samp,
+    sum,  # noqa: A004  the field's name for it, here and below
+    var_pop,
+    var_samp,
+    variance,
+)
+from windrow.aggregates.arrival import collect_list, first, last
+from windrow.aggregates.combined import combine, into
+from windrow.aggregates.declared import Declaration, DeclaredAggregate
+from windrow.aggregates.distinct import count_distinct
+from windrow.aggregates.expressions import Binary, Constant, Element, Expression, Field, Item, Unary
+from windrow.aggregates.order import (
+    max,  # noqa: A004
+    max_by,
+    min,  # noqa: A004
+    min_by,
+    top_k,
+)
+from windrow.aggregates.selectors import Opaque, recognise
+from windrow.aggregates.sketches import approx_count_distinct, approx_quantile, approx_quantiles
+
+__all__ = [
+    "Binary",
+    "Constant",
+    "Declaration",
+    "DeclaredAggregate",
+    "Element",
+    "Expression",
+    "Field",
+    "Item",
+    "Opaque",
+    "Unary",
+    "approx_count_distinct",
+    "approx_quantile",
+    "approx_quantiles",
+    "collect_list",
+    "combine",
+    "count",
+    "count_distinct",
+    "first",
+    "into",
+    "last",
+    "max",
+    "max_by",
+    "mean",
+    "min",
+    "min_by",
+    "recognise",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "sum",
+    "top_k",
+    "var_pop",
+    "var_samp",
+    "variance",
+]

@@ -1,0 +1,263 @@
+"""Counts, sums, means and measures of spread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, TypeVar
+
+from typing_extensions import final
+
+from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector, optional
+from windrow.aggregates.numbers import (
+    add_number,
+    add_value,
+    as_number,
+    checked_int,
+    compensated,
+    merge_totals,
+)
+from windrow.aggregates.selectors import selected_type
+
+__all__ = [
+    "Count",
+    "Mean",
+    "Spread",
+    "Sum",
+    "count",
+    "mean",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "sum",
+    "var_pop",
+    "var_samp",
+    "variance",
+]
+
+T = TypeVar("T")
+N = TypeVar("N", int, float, Decimal, timedelta)
+
+# Any: a total is of the type of what is added; see windrow.aggregates.numbers.
+Total = tuple[int, Any, float]
+"""How many values, their total, and what rounding took away."""
+
+Moments = tuple[int, float, float]
+"""How many values, their mean, and the sum of the squares of their distances from it."""
+
+
+@final
+@dataclass(frozen=True)
+class Count(DeclaredAggregate[T, int, int]):
+    """See :func:`count`."""
+
+    # Any: whatever the selector gives is only compared with None.
+    selector: Callable[[T], Any] | None
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: T, accumulator: int) -> int:
+        if self.selector is not None and self.selector(value) is None:
+            return accumulator
+        return accumulator + 1
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, a: int, b: int) -> int:
+        return a + b
+
+    @property
+    def declaration(self) -> Declaration:
+        return Declaration("count", () if self.selector is None else (("value", self.selector),))
+
+    def result_type(self, element_type: object | None) -> object | None:
+        return int
+
+
+@final
+@dataclass(frozen=True)
+class Sum(DeclaredAggregate[T, Total, N | None]):
+    """See :func:`sum`."""
+
+    selector: Callable[[T], N | None]
+
+    def create_accumulator(self) -> Total:
+        return 0, 0, 0.0
+
+    def add(self, value: T, accumulator: Total) -> Total:
+        selected = self.selector(value)
+        if selected is None:
+            return accumulator
+        total, lost = add_value(accumulator[1], accumulator[2], selected)
+        return accumulator[0] + 1, total, lost
+
+    def get_result(self, accumulator: Total) -> N | None:
+        held, total, lost = accumulator
+        # The sum of values of type N is of type N.
+        result: N | None = checked_int(compensated(total, lost), self.describe()) if held else None
+        return result
+
+    def merge(self, a: Total, b: Total) -> Total:
+        return _merged(a, b)
+
+    @property
+    def declaration(self) -> Declaration:
+        return Declaration("sum", (("value", self.selector),))
+
+    def result_type(self, element_type: object | None) -> object | None:
+        kind = selected_type(self.selector, element_type)
+        return optional(int if kind is bool else kind)
+
+
+@final
+@dataclass(frozen=True)
+class Mean(DeclaredAggregate[T, Total, float | None]):
+    """See :func:`mean`."""
+
+    selector: Callable[[T], float | None]
+
+    def create_accumulator(self) -> Total:
+        return 0, 0, 0.0
+
+    def add(self, value: T, accumulator: Total) -> Total:
+        selected = self.selector(value)
+        if selected is None:
+            return accumulator
+        total, lost = add_number(accumulator[1], accumulator[2], selected)
+        return accumulator[0] + 1, total, lost
+
+    def get_result(self, accumulator: Total) -> float | None:
+        held, total, lost = accumulator
+        return float(compensated(total, lost) / held) if held else None
+
+    def merge(self, a: Total, b: Total) -> Total:
+        return _merged(a, b)
+
+    @property
+    def declaration(self) -> Declaration:
+        return Declaration("mean", (("value", self.selector),))
+
+
+def _merged(a: Total, b: Total) -> Total:
+    if not a[0] or not b[0]:
+        return a if a[0] else b
+    total, lost = merge_totals(a[1], a[2], b[1], b[2])
+    return a[0] + b[0], total, lost
+
+
+@final
+@dataclass(frozen=True)
+class Spread(DeclaredAggregate[T, Moments, float | None]):
+    """Variance and standard deviation; see :func:`variance` and :func:`var_pop`.
+
+    Welford's method, and Chan's for merges: no difference of large squares.
+    """
+
+    selector: Callable[[T], float | None]
+    kind: str
+    sample: bool
+    root: bool
+
+    def create_accumulator(self) -> Moments:
+        return 0, 0.0, 0.0
+
+    def add(self, value: T, accumulator: Moments) -> Moments:
+        selected = self.selector(value)
+        if selected is None:
+            return accumulator
+        number = selected if type(selected) is float else float(as_number(selected))
+        held, middle, squares = accumulator
+        held += 1
+        distance = number - middle
+        middle += distance / held
+        return held, middle, squares + distance * (number - middle)
+
+    def get_result(self, accumulator: Moments) -> float | None:
+        held, _, squares = accumulator
+        freedom = held - 1 if self.sample else held
+        if freedom < 1:
+            return None
+        return math.sqrt(squares / freedom) if self.root else squares / freedom
+
+    def merge(self, a: Moments, b: Moments) -> Moments:
+        if not a[0] or not b[0]:
+            return a if a[0] else b
+        held = a[0] + b[0]
+        distance = b[1] - a[1]
+        squares = a[2] + b[2] + distance * distance * (a[0] * b[0] / held)
+        return held, a[1] + distance * (b[0] / held), squares
+
+    @property
+    def declaration(self) -> Declaration:
+        return Declaration(self.kind, (("value", self.selector),))
+
+
+# Any: whatever the selector gives is only compared with None.
+def count(selector: Callable[[T], Any] | None = None) -> Count[T]:
+    """How many elements there are, or for how many ``selector`` gives something else than None. Nothing counts as 0."""
+    if selector is not None:
+        check_selector(selector, "count")
+    return Count(selector)
+
+
+def sum(selector: Callable[[T], N | None]) -> Sum[T, N]:  # noqa: A001  the field's name for it
+    """The sum of what ``selector`` gives; None of nothing.
+
+    None is left out; a NaN makes the sum NaN. Ints are added exactly, and a result beyond 64 bits is an
+    :class:`~windrow.errors.AggregateOverflowError`. Floats are added with compensation, so that the order shows in the
+    last bits at most; decimals are added without rounding, up to 200 digits. A bool counts as 0 or 1.
+    """
+    check_selector(selector, "sum")
+    return Sum(selector)
+
+
+def mean(selector: Callable[[T], float | None]) -> Mean[T]:
+    """The mean of what ``selector`` gives; None of nothing.
+
+    None is left out; a NaN makes the mean NaN. Sums are kept as in :func:`sum`, however large, and divided at the end.
+    """
+    check_selector(selector, "mean")
+    return Mean(selector)
+
+
+def variance(selector: Callable[[T], float | None]) -> Spread[T]:
+    """The variance of a sample, as ``variance`` and ``var_samp`` in Spark SQL; None of fewer than two values.
+
+    None is left out; a NaN or an infinity makes it NaN.
+    """
+    return _spread(selector, "variance", sample=True, root=False)
+
+
+def var_samp(selector: Callable[[T], float | None]) -> Spread[T]:
+    """The same as :func:`variance`."""
+    return _spread(selector, "var_samp", sample=True, root=False)
+
+
+def var_pop(selector: Callable[[T], float | None]) -> Spread[T]:
+    """The variance of a whole population; None of nothing. Otherwise as :func:`variance`."""
+    return _spread(selector, "var_pop", sample=False, root=False)
+
+
+def stddev(selector: Callable[[T], float | None]) -> Spread[T]:
+    """The standard deviation of a sample, as ``stddev`` in Spark SQL: the root of :func:`variance`."""
+    return _spread(selector, "stddev", sample=True, root=True)
+
+
+def stddev_samp(selector: Callable[[T], float | None]) -> Spread[T]:
+    """The same as :func:`stddev`."""
+    return _spread(selector, "stddev_samp", sample=True, root=True)
+
+
+def stddev_pop(selector: Callable[[T], float | None]) -> Spread[T]:
+    """The standard deviation of a whole population: the root of :func:`var_pop`."""
+    return _spread(selector, "stddev_pop", sample=False, root=True)
+
+
+def _spread(selector: Callable[[T], float | None], kind: str, *, sample: bool, root: bool) -> Spread[T]:
+    check_selector(selector, kind)
+    return Spread(selector, kind, sample, root)

@@ -1,0 +1,137 @@
+"""Aggregates of elements in their order of arrival: first, last, all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+from typing_extensions import final
+
+from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector, optional
+from windrow.aggregates.selectors import selected_type
+
+__all__ = ["CollectList", "Edge", "collect_list", "first", "last"]
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+# Any: what selectors give, whose type is the aggregate's parameter and not the accumulator's.
+One = tuple[Any, ...]
+"""A value, which may be None, or nothing."""
+
+
+@final
+@dataclass(frozen=True)
+class Edge(DeclaredAggregate[T, One, V | None]):
+    """See :func:`first` and :func:`last`."""
+
+    selector: Callable[[T], V] | None
+    newest: bool
+    ignore_nulls: bool
+
+    def create_accumulator(self) -> One:
+        return ()
+
+    def add(self, value: T, accumulator: One) -> One:
+        if accumulator and not self.newest:
+            return accumulator
+        selected = value if self.selector is None else self.selector(value)
+        return accumulator if selected is None and self.ignore_nulls else (selected,)
+
+    def get_result(self, accumulator: One) -> V | None:
+        return accumulator[0] if accumulator else None
+
+    def merge(self, a: One, b: One) -> One:
+        return (b or a) if self.newest else (a or b)
+
+    @property
+    def declaration(self) -> Declaration:
+        selectors = () if self.selector is None else (("value", self.selector),)
+        parameters = (("ignore_nulls", True),) if self.ignore_nulls else ()
+        return Declaration("last" if self.newest else "first", selectors, parameters)
+
+    def result_type(self, element_type: object | None) -> object | None:
+        if self.selector is None:
+            return optional(element_type)
+        return optional(selected_type(self.selector, element_type))
+
+
+@final
+@dataclass(frozen=True)
+class CollectList(DeclaredAggregate[T, list[V], list[V]]):
+    """See :func:`collect_list`."""
+
+    selector: Callable[[T], V | None] | None
+
+    def create_accumulator(self) -> list[V]:
+        return []
+
+    def add(self, value: T, accumulator: list[V]) -> list[V]:
+        # Without a selector the overloads have proved that V is T.
+        selected: Any = value if self.selector is None else self.selector(value)
+        if selected is not None:
+            accumulator.append(selected)
+        return accumulator
+
+    def get_result(self, accumulator: list[V]) -> list[V]:
+        return list(accumulator)
+
+    def merge(self, a: list[V], b: list[V]) -> list[V]:
+        return [*a, *b]
+
+    @property
+    def declaration(self) -> Declaration:
+        return Declaration("collect_list", () if self.selector is None else (("value", self.selector),))
+
+    def result_type(self, element_type: object | None) -> object | None:
+        kind = element_type if self.selector is None else selected_type(self.selector, element_type)
+        items: object | None = None if kind is None else list.__class_getitem__(kind)
+        return items
+
+
+@overload
+def first(*, ignore_nulls: bool = False) -> Edge[T, T]: ...
+@overload
+def first(selector: Callable[[T], V], *, ignore_nulls: bool = False) -> Edge[T, V]: ...
+def first(selector: Callable[[T], V] | None = None, *, ignore_nulls: bool = False) -> Edge[T, T] | Edge[T, V]:
+    """The element that arrived first, or what ``selector`` gives for it; None of nothing.
+
+    Where windows merge, the elements of the window that was there first count as the earlier ones.
+
+    Args:
+        selector: What to take from the element.
+        ignore_nulls: Whether elements for which it gives None are passed over.
+    """
+    if selector is None:
+        return Edge[T, T](None, newest=False, ignore_nulls=ignore_nulls)
+    check_selector(selector, "first")
+    return Edge(selector, newest=False, ignore_nulls=ignore_nulls)
+
+
+@overload
+def last(*, ignore_nulls: bool = False) -> Edge[T, T]: ...
+@overload
+def last(selector: Callable[[T], V], *, ignore_nulls: bool = False) -> Edge[T, V]: ...
+def last(selector: Callable[[T], V] | None = None, *, ignore_nulls: bool = False) -> Edge[T, T] | Edge[T, V]:
+    """The element that arrived last, or what ``selector`` gives for it; see :func:`first`."""
+    if selector is None:
+        return Edge[T, T](None, newest=True, ignore_nulls=ignore_nulls)
+    check_selector(selector, "last")
+    return Edge(selector, newest=True, ignore_nulls=ignore_nulls)
+
+
+@overload
+def collect_list() -> CollectList[T, T]: ...
+@overload
+def collect_list(selector: Callable[[T], V | None]) -> CollectList[T, V]: ...
+def collect_list(selector: Callable[[T], V | None] | None = None) -> CollectList[T, T] | CollectList[T, V]:
+    """The elements in order of arrival, or what ``selector`` gives for them; an empty list of nothing.
+
+    None is left out. Where windows merge, the contents of the window that was there first come first. The window keeps
+    all that it collects.
+    """
+    if selector is None:
+        return CollectList[T, T](None)
+    check_selector(selector, "collect_list")
+    return CollectList(selector)

@@ -1,0 +1,107 @@
+"""What all declared aggregates are: aggregate functions that say what they compute."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from windrow.aggregates.selectors import selector_text
+from windrow.errors import require_callable
+from windrow.functions.aggregate import AggregateFunction
+from windrow.functions.rich import RichFunction, RuntimeContext
+from windrow.plan.types import base_argument
+
+__all__ = ["Declaration", "DeclaredAggregate", "check_selector", "optional"]
+
+# Any in this module: selectors of elements of every type.
+
+T = TypeVar("T")
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What an aggregate computes, for engines that can compute it themselves, and for ``explain()``.
+
+    Attributes:
+        kind: The name of the function that made it, such as ``mean``; ``function`` for an aggregate function of
+            yours inside a combination.
+        selectors: What it takes from an element, by role: ``value`` is aggregated, ``by`` is compared. Without
+            ``value`` it is the element itself. :func:`windrow.aggregates.recognise` says which fields these read.
+        parameters: Its other parameters.
+        members: The aggregates that it combines, with the fields that they fill; the name is empty where they go by
+            position.
+        target: What a combination makes from the results; None: a tuple.
+    """
+
+    kind: str
+    selectors: tuple[tuple[str, Callable[[Any], Any]], ...] = ()
+    parameters: tuple[tuple[str, object], ...] = ()
+    members: tuple[tuple[str, Declaration], ...] = ()
+    target: Callable[..., Any] | None = None
+
+    def describe(self) -> str:
+        """The call that made it, such as ``into(Climate, low=min(.celsius), n=count())``."""
+        parts: list[str] = []
+        if self.target is not None:
+            parts.append(getattr(self.target, "__name__", type(self.target).__name__))
+        for name, member in self.members:
+            parts.append(f"{name}={member.describe()}" if name else member.describe())
+        for role, selector in self.selectors:
+            text = selector_text(selector)
+            parts.append(f"{role}={text}" if parts else text)
+        parts.extend(f"{name}={value!r}" for name, value in self.parameters)
+        return f"{self.kind}({', '.join(parts)})"
+
+
+class DeclaredAggregate(AggregateFunction[T, A, R], ABC, Generic[T, A, R]):
+    """An aggregate function that says what it computes.
+
+    It runs everywhere as any other aggregate function. ``merge`` changes neither of its arguments.
+    """
+
+    @property
+    @abstractmethod
+    def declaration(self) -> Declaration:
+        """What it computes."""
+
+    def result_type(self, element_type: object | None) -> object | None:
+        """The type of the result for elements of a type; None where annotations do not say."""
+        return base_argument(self, AggregateFunction, 2)
+
+    def describe(self) -> str:
+        return self.declaration.describe()
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        for _, selector in self.declaration.selectors:
+            if isinstance(selector, RichFunction):
+                selector.open(runtime_context)
+
+    def close(self) -> None:
+        for _, selector in self.declaration.selectors:
+            if isinstance(selector, RichFunction):
+                selector.close()
+
+
+def check_selector(selector: object, aggregate: str) -> None:
+    """Refuse a selector that cannot be called.
+
+    Raises:
+        InvalidArgumentError: If it cannot.
+    """
+    require_callable(
+        selector, f"the selector of {aggregate}", "a function of an element, such as lambda r: r.celsius"
+    )
+
+
+def optional(kind: object | None) -> object | None:
+    """``X | None`` for ``X``; None where the type is not known."""
+    if kind is None:
+        return None
+    # Any: typing has no type for what can stand in a union.
+    present: Any = kind
+    union: object = present | None
+    return union

@@ -1,0 +1,253 @@
+"""Aggregates that compare: the lowest and highest values, and the elements that have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+from typing_extensions import final
+
+from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector, optional
+from windrow.aggregates.selectors import selected_type
+from windrow.errors import InvalidArgumentError
+from windrow.rolling import Comparable
+
+__all__ = ["Extreme", "ExtremeBy", "TopK", "max", "max_by", "min", "min_by", "top_k"]
+
+# Any in accumulators: what selectors give, whose types are the aggregate's parameters and not the accumulator's.
+
+T = TypeVar("T")
+V = TypeVar("V")
+C = TypeVar("C", bound=Comparable)
+
+One = tuple[Any, ...]
+"""A value, or nothing."""
+
+Ranked = tuple[list[Any], list[Any]]
+"""What is compared, highest first, and the values that belong to it."""
+
+
+def _precedes(a: Any, b: Any) -> bool:
+    """Whether ``a`` is lower. A NaN is higher than every number, as in Spark SQL, and as high as another NaN."""
+    # Only a NaN is not equal to itself.
+    return bool(a < b) or bool(b != b and a == a)  # noqa: PLR0124
+
+
+@final
+@dataclass(frozen=True)
+class Extreme(DeclaredAggregate[T, One, C | None]):
+    """See :func:`min` and :func:`max`."""
+
+    selector: Callable[[T], C | None]
+    highest: bool
+
+    def create_accumulator(self) -> One:
+        return ()
+
+    def add(self, value: T, accumulator: One) -> One:
+        selected = self.selector(value)
+        if selected is None:
+            return accumulator
+        return self._better(accumulator, selected)
+
+    def get_result(self, accumulator: One) -> C | None:
+        return accumulator[0] if accumulator else None
+
+    def merge(self, a: One, b: One) -> One:
+        return self._better(a, b[0]) if b else a
+
+    def _better(self, held: One, selected: Any) -> One:
+        if not held:
+            return (selected,)
+        if self.highest:
+            return (selected,) if _precedes(held[0], selected) else held
+        return (selected,) if _precedes(selected, held[0]) else held
+
+    @property
+    def declaration(self) -> Declaration:
+        return Declaration("max" if self.highest else "min", (("value", self.selector),))
+
+    def result_type(self, element_type: object | None) -> object | None:
+        return optional(selected_type(self.selector, element_type))
+
+
+@final
+@dataclass(frozen=True)
+class ExtremeBy(DeclaredAggregate[T, One, V | None]):
+    """See :func:`min_by` and :func:`max_by`."""
+
+    selector: Callable[[T], V] | None
+    by: Callable[[T], Comparable | None]
+    highest: bool
+
+    def create_accumulator(self) -> One:
+        return ()
+
+    def add(self, value: T, accumulator: One) -> One:
+        rank = self.by(value)
+        if rank is None or (accumulator and not self._is_better(accumulator[0], rank)):
+            return accumulator
+        return rank, value if self.selector is None else self.selector(value)
+
+    def get_result(self, accumulator: One) -> V | None:
+        return accumulator[1] if accumulator else None
+
+    def merge(self, a: One, b: One) -> One:
+        return b if b and (not a or self._is_better(a[0], b[0])) else a
+
+    def _is_better(self, held: Any, rank: Any) -> bool:
+        return _precedes(held, rank) if self.highest else _precedes(rank, held)
+
+    @property
+    def declaration(self) -> Declaration:
+        return Declaration("max_by" if self.highest else "min_by", _roles(self.by, self.selector))
+
+    def result_type(self, element_type: object | None) -> object | None:
+        return optional(_value_type(self.selector, element_type))
+
+
+@final
+@dataclass(frozen=True)
+class TopK(DeclaredAggregate[T, Ranked, list[V]]):
+    """See :func:`top_k`."""
+
+    k: int
+    selector: Callable[[T], V] | None
+    by: Callable[[T], Comparable | None]
+
+    def create_accumulator(self) -> Ranked:
+        return [], []
+
+    def add(self, value: T, accumulator: Ranked) -> Ranked:
+        rank = self.by(value)
+        ranks, values = accumulator
+        if rank is None or (len(ranks) == self.k and not _precedes(ranks[-1], rank)):
+            return accumulator
+        place = len(ranks)
+        while place and _precedes(ranks[place - 1], rank):
+            place -= 1
+        ranks.insert(place, rank)
+        values.insert(place, value if self.selector is None else self.selector(value))
+        del ranks[self.k :], values[self.k :]
+        return accumulator
+
+    def get_result(self, accumulator: Ranked) -> list[V]:
+        return list(accumulator[1])
+
+    def merge(self, a: Ranked, b: Ranked) -> Ranked:
+        ranks: list[Any] = []
+        values: list[Any] = []
+        first = second = 0
+        while len(ranks) < self.k and (first < len(a[0]) or second < len(b[0])):
+            if second == len(b[0]) or (first < len(a[0]) and not _precedes(a[0][first], b[0][second])):
+                source, place = a, first
+                first += 1
+            else:
+                source, place = b, second
+                second += 1
+            ranks.append(source[0][place])
+            values.append(source[1][place])
+        return ranks, values
+
+    @property
+    def declaration(self) -> Declaration:
+        return Declaration("top_k", _roles(self.by, self.selector), (("k", self.k),))
+
+    def result_type(self, element_type: object | None) -> object | None:
+        kind = _value_type(self.selector, element_type)
+        items: object | None = None if kind is None else list.__class_getitem__(kind)
+        return items
+
+
+def _roles(
+    by: Callable[[Any], Any], selector: Callable[[Any], Any] | None
+) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    compared = (("by", by),)
+    return compared if selector is None else (*compared, ("value", selector))
+
+
+def _value_type(selector: Callable[[Any], Any] | None, element_type: object | None) -> object | None:
+    return element_type if selector is None else selected_type(selector, element_type)
+
+
+def min(selector: Callable[[T], C | None]) -> Extreme[T, C]:  # noqa: A001  the field's name for it
+    """The lowest of what ``selector`` gives: numbers, texts, datetimes, whatever has an order. None of nothing.
+
+    None is left out. A NaN is higher than every number, as in Spark SQL. Of equals the first stays.
+    """
+    check_selector(selector, "min")
+    return Extreme(selector, highest=False)
+
+
+def max(selector: Callable[[T], C | None]) -> Extreme[T, C]:  # noqa: A001  the field's name for it
+    """The highest of what ``selector`` gives; see :func:`min`."""
+    check_selector(selector, "max")
+    return Extreme(selector, highest=True)
+
+
+@overload
+def min_by(by: Callable[[T], Comparable | None]) -> ExtremeBy[T, T]: ...
+@overload
+def min_by(by: Callable[[T], Comparable | None], value: Callable[[T], V]) -> ExtremeBy[T, V]: ...
+def min_by(
+    by: Callable[[T], Comparable | None], value: Callable[[T], V] | None = None
+) -> ExtremeBy[T, T] | ExtremeBy[T, V]:
+    """The element for which ``by`` gives the lowest value; None of nothing.
+
+    Elements for which ``by`` gives None are left out. A NaN is higher than every number. Of equals the first stays;
+    where windows merge, that of the window that was there first.
+
+    Args:
+        by: What is compared.
+        value: What to take from that element; by default the element itself. It may be None.
+    """
+    check_selector(by, "min_by")
+    if value is None:
+        return ExtremeBy[T, T](None, by, highest=False)
+    check_selector(value, "min_by")
+    return ExtremeBy(value, by, highest=False)
+
+
+@overload
+def max_by(by: Callable[[T], Comparable | None]) -> ExtremeBy[T, T]: ...
+@overload
+def max_by(by: Callable[[T], Comparable | None], value: Callable[[T], V]) -> ExtremeBy[T, V]: ...
+def max_by(
+    by: Callable[[T], Comparable | None], value: Callable[[T], V] | None = None
+) -> ExtremeBy[T, T] | ExtremeBy[T, V]:
+    """The element for which ``by`` gives the highest value; see :func:`min_by`."""
+    check_selector(by, "max_by")
+    if value is None:
+        return ExtremeBy[T, T](None, by, highest=True)
+    check_selector(value, "max_by")
+    return ExtremeBy(value, by, highest=True)
+
+
+@overload
+def top_k(k: int, by: Callable[[T], Comparable | None]) -> TopK[T, T]: ...
+@overload
+def top_k(k: int, by: Callable[[T], Comparable | None], value: Callable[[T], V]) -> TopK[T, V]: ...
+def top_k(
+    k: int, by: Callable[[T], Comparable | None], value: Callable[[T], V] | None = None
+) -> TopK[T, T] | TopK[T, V]:
+    """The ``k`` elements for which ``by`` gives the highest values, highest first; an empty list of nothing.
+
+    Elements for which ``by`` gives None are left out. A NaN is higher than every number. Of equals the first comes
+    first; where windows merge, those of the window that was there first.
+
+    Args:
+        k: How many at most.
+        by: What is compared.
+        value: What to take from each of the elements; by default the element itself.
+
+    Raises:
+        InvalidArgumentError: If ``k`` is not a positive int.
+    """
+    if type(k) is not int or k < 1:
+        raise InvalidArgumentError("k of top_k must be positive", given=k, expected="an int of at least 1")
+    check_selector(by, "top_k")
+    if value is None:
+        return TopK[T, T](k, None, by)
+    check_selector(value, "top_k")
+    return TopK(k, value, by)

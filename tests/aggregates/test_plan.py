@@ -1,0 +1,192 @@
+"""What plans say of declared aggregates, what types they know, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.operators.streams import millis
+from windrow import Pipeline, WatermarkStrategy, from_collection
+from windrow import aggregates as agg
+from windrow.aggregates import Declaration, DeclaredAggregate
+from windrow.errors import InvalidArgumentError, PlanError
+from windrow.functions import AggregateFunction, KeySelector, RuntimeContext
+from windrow.sinks import CollectSink
+from windrow.windowed import MergingWindowedStream, WindowedStream
+from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+
+# Any in this module: aggregates of every type, and arguments that the type checker would refuse.
+
+
+@dataclass(frozen=True)
+class Reading:
+    sensor: str
+    at: int
+    celsius: float
+    humidity: int | None
+
+
+class Climate(NamedTuple):
+    low: float | None
+    n: int
+
+
+class Total(AggregateFunction[Reading, float, float]):
+    def create_accumulator(self) -> float:
+        return 0.0
+
+    def add(self, value: Reading, accumulator: float) -> float:
+        return accumulator + value.celsius
+
+    def get_result(self, accumulator: float) -> float:
+        return accumulator
+
+
+READINGS = [Reading("a", 0, 1.5, 40), Reading("a", 1, 0.5, None)]
+keyed = (
+    from_collection(READINGS, Reading)
+    .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at)
+    .key_by(lambda r: r.sensor)
+)
+windows: WindowedStream[Reading, str, TimeWindow] = keyed.window(TumblingEventTimeWindows.of(millis(5)))
+sessions: MergingWindowedStream[Reading, str, TimeWindow] = keyed.window(
+    EventTimeSessionWindows.with_gap(millis(5))
+)
+
+
+def celsius(reading: Reading) -> float:
+    return reading.celsius if reading.celsius > 0 else 0.0
+
+
+SHOWN: dict[str, tuple[DeclaredAggregate[Reading, Any, Any], object]] = {
+    "count()": (agg.count(), int),
+    "count(.humidity)": (agg.count(lambda r: r.humidity), int),
+    "sum(.humidity)": (agg.sum(lambda r: r.humidity), int | None),
+    "sum(.celsius * 2)": (agg.sum(lambda r: r.celsius * 2), float | None),
+    "mean(.celsius)": (agg.mean(lambda r: r.celsius), float | None),
+    "stddev_pop(.celsius)": (agg.stddev_pop(lambda r: r.celsius), float | None),
+    "min(celsius)": (agg.min(celsius), float | None),
+    "max(lambda)": (agg.max(lambda r: abs(r.celsius)), None),
+    "max_by(.celsius)": (agg.max_by(lambda r: r.celsius), Reading | None),
+    "min_by(.celsius, value=.sensor)": (agg.min_by(lambda r: r.celsius, lambda r: r.sensor), str | None),
+    "first()": (agg.first(), Reading | None),
+    "last(.humidity, ignore_nulls=True)": (agg.last(lambda r: r.humidity, ignore_nulls=True), int | None),
+    "collect_list(.humidity)": (agg.collect_list(lambda r: r.humidity), list[int]),
+    "top_k(.celsius, k=3)": (agg.top_k(3, lambda r: r.celsius), list[Reading]),
+    "count_distinct(.sensor)": (agg.count_distinct(lambda r: r.sensor), int),
+    "approx_count_distinct(.sensor, rsd=0.05)": (
+        agg.approx_count_distinct(lambda r: r.sensor, rsd=0.05),
+        int,
+    ),
+    "approx_quantile(.celsius, q=0.5, k=200)": (agg.approx_quantile(lambda r: r.celsius, 0.5), float | None),
+    "approx_quantiles(.celsius, q=(0.5, 0.9), k=100)": (
+        agg.approx_quantiles(lambda r: r.celsius, [0.5, 0.9], k=100),
+        list[float],
+    ),
+    "combine(count(), Total)": (agg.combine(agg.count(), Total()), tuple[int, float]),
+    "into(Climate, low=min(.celsius), n=count())": (
+        agg.into(Climate, low=agg.min(lambda r: r.celsius), n=agg.count()),
+        Climate,
+    ),
+    "into(Climate, min(.celsius), count())": (
+        agg.into(Climate, agg.min(lambda r: r.celsius), agg.count()),
+        Climate,
+    ),
+}
+
+
+@pytest.mark.parametrize("text", SHOWN)
+def test_explain_shows_the_call_and_the_plan_knows_the_type(text: str) -> None:
+    function, kind = SHOWN[text]
+    stream = windows.aggregate(function)
+    assert f"aggregate {text}" in Pipeline("p", stream.sink_to(CollectSink())).explain()
+    assert stream.node.element_type == kind
+    assert LocalRunner().run(Pipeline("p", stream.sink_to(CollectSink()))) is not None
+
+
+def test_without_the_type_of_elements_the_type_of_the_result_is_not_known() -> None:
+    assert agg.min(lambda r: r.celsius).result_type(None) is None
+    assert agg.combine(agg.count(), agg.first()).result_type(None) is None
+
+
+def test_a_declaration_tells_all() -> None:
+    def by(r: Reading) -> float:
+        return r.celsius
+
+    top = agg.top_k(3, by)
+    assert top.declaration == Declaration("top_k", (("by", by),), (("k", 3),))
+    total = Total()
+    members = (
+        ("low", Declaration("top_k", (("by", by),), (("k", 3),))),
+        ("n", Declaration("function", parameters=(("function", total),))),
+    )
+    assert agg.into(dict, low=top, n=total).declaration == Declaration("into", members=members, target=dict)
+
+
+class Opened(KeySelector[Reading, float]):
+    """Knows where it runs."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.closed = 0
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.steps.append(runtime_context.step_name)
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def get_key(self, value: Reading) -> float:
+        assert self.steps
+        return value.celsius
+
+
+def test_selectors_that_are_rich_functions_are_opened_and_closed() -> None:
+    alone, inside = Opened(), Opened()
+    for function, selector in ((agg.mean(alone), alone), (agg.combine(agg.min(inside)), inside)):
+        LocalRunner().run(Pipeline("p", windows.aggregate(function, name="warm").sink_to(CollectSink())))
+        assert len(selector.steps) == selector.closed == 1
+
+
+def test_a_combination_merges_if_all_its_members_do() -> None:
+    assert agg.combine(agg.count(), agg.first()).can_merge
+    message = r"combine\(count\(\), Total\) has no merge, but EventTimeSessionWindows"
+    with pytest.raises(PlanError, match=message):
+        Pipeline("p", sessions.aggregate(agg.combine(agg.count(), Total())).sink_to(CollectSink()))
+
+
+# The type checker would have refused most of these.
+anything: Any = agg
+WRONG: dict[str, tuple[Callable[[], Any], str]] = {
+    "no function": (
+        lambda: anything.sum("celsius"),
+        r"the selector of sum must be a function\n  given:    celsius",
+    ),
+    "k": (lambda: anything.top_k(0, celsius), r"k of top_k must be positive\n  given:    0"),
+    "nothing": (anything.combine, r"combine needs aggregates"),
+    "no aggregate": (
+        lambda: anything.combine(anything.count),
+        r"aggregate functions(.|\n)*hint:     count\(\)",
+    ),
+    "no record": (lambda: anything.into(7, agg.count()), r"needs something to make\n  given:    7"),
+    "mixed": (
+        lambda: anything.into(Climate, agg.count(), n=agg.count()),
+        r"by position and by name\n  given:    1 by position; n",
+    ),
+    "unknown field": (
+        lambda: agg.into(Climate, low=agg.count(), m=agg.count()),
+        r"Climate does not take these results: (.|\n)*given:    low, m\n  expected: Climate\(low: ",
+    ),
+    "missing field": (lambda: anything.into(Climate, agg.count()), r"missing a required argument: 'n'"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_refused(name: str) -> None:
+    call, message = WRONG[name]
+    with pytest.raises(InvalidArgumentError, match=message):
+        call()

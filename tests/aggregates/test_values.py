@@ -1,0 +1,188 @@
+"""Every aggregate gives what its plain definition gives, however the elements were merged."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal, Inexact
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.aggregates.naive import AGGREGATES, Row, close
+from windrow import aggregates as agg
+from windrow.aggregates import DeclaredAggregate
+from windrow.errors import AggregateOverflowError, InvalidArgumentError
+
+# Any in this module: results of every type.
+
+floats = st.one_of(
+    st.sampled_from([0.0, -0.0, 1.5, -2.0, math.nan, math.inf, -math.inf]), st.floats(-1e6, 1e6), st.none()
+)
+rows = st.lists(
+    st.builds(
+        Row,
+        st.sampled_from("ab"),
+        st.integers(0, 60),
+        floats,
+        st.one_of(st.none(), st.integers(-(2**55), 2**55)),
+        st.sampled_from([None, "", "north", "süd"]),
+    ),
+    max_size=12,
+)
+
+
+def folded(function: DeclaredAggregate[Any, Any, Any], elements: Sequence[Any]) -> Any:
+    """The accumulator of some elements."""
+    accumulator = function.create_accumulator()
+    for element in elements:
+        accumulator = function.add(element, accumulator)
+    return accumulator
+
+
+def result(function: DeclaredAggregate[Any, Any, Any], elements: Sequence[Any]) -> Any:
+    return function.get_result(folded(function, elements))
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+@settings(max_examples=25, derandomize=True, deadline=None)
+@given(elements=rows, data=st.data())
+def test_every_aggregate_is_what_it_says(name: str, elements: list[Row], data: st.DataObject) -> None:
+    function, naive = AGGREGATES[name]
+    expected = naive(elements)
+    found = result(function, elements)
+    assert close(found, expected), (found, expected)
+    # Cut into pieces, which are then merged two by two at random places: the earlier one comes first.
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(elements)), max_size=4)))
+    pieces = [
+        folded(function, elements[start:end])
+        for start, end in zip([0, *cuts], [*cuts, len(elements)], strict=True)
+    ]
+    while len(pieces) > 1:
+        place = data.draw(st.integers(0, len(pieces) - 2))
+        first, second = pieces[place], pieces[place + 1]
+        before = pickle.dumps((first, second))
+        merged = function.merge(first, second)
+        assert pickle.dumps((first, second)) == before, "merge changed what it was given"
+        pieces[place : place + 2] = [merged]
+    merged_result = function.get_result(pieces[0])
+    assert close(merged_result, expected), (merged_result, expected)
+    # The result is a snapshot, and asking for it changes nothing.
+    again = copy.deepcopy(merged_result)
+    function.add(Row("a", 0, 1e6, 7, "zz"), pieces[0])
+    assert close(merged_result, again)
+
+
+def test_of_nothing() -> None:
+    nothing = {
+        name: function.get_result(function.create_accumulator()) for name, (function, _) in AGGREGATES.items()
+    }
+    zero = {"count", "count of", "count_distinct", "approx_count_distinct"}
+    empty = {"top_k", "collect_list", "collect_list of", "approx_quantiles"}
+    assert {name for name, value in nothing.items() if value == 0} == zero
+    assert {name for name, value in nothing.items() if value == []} == empty
+    others = {name for name, value in nothing.items() if value is None}
+    assert others == set(nothing) - zero - empty - {"combine", "into"}
+
+
+def test_sums_of_floats_keep_what_rounding_takes_away() -> None:
+    values = [1e16, 1.0, -1e16, 1e-9] * 1000
+    function = agg.sum(lambda value: value)
+    for order in (values, values[::-1], sorted(values)):
+        assert result(function, order) == pytest.approx(math.fsum(values), rel=1e-12)
+        halves = folded(function, order[:1234]), folded(function, order[1234:])
+        assert function.get_result(function.merge(*halves)) == pytest.approx(math.fsum(values), rel=1e-12)
+
+
+def test_sums_beyond_the_largest_float_are_infinite() -> None:
+    assert result(agg.sum(lambda value: value), [1e308, 1e308]) == math.inf
+    assert math.isnan(result(agg.sum(lambda value: value), [math.inf, -math.inf]))
+
+
+def test_ints_and_floats_in_one_sum() -> None:
+    function = agg.sum(lambda value: value)
+    for order in ([2**60 + 1, 0.5, 2**60 + 1, -(2.0**61)], [0.5, 2**60 + 1, -(2.0**61), 2**60 + 1]):
+        assert result(function, order) == 2.5
+    assert result(function, [True, False, True]) == 2
+    assert type(result(function, [True])) is int
+
+
+@pytest.mark.parametrize(
+    ("values", "total"),
+    [
+        ([Decimal("0.1")] * 3, Decimal("0.3")),
+        ([Decimal("1e30"), Decimal("1e-30"), Decimal("-1e30")], Decimal("1e-30")),
+        ([timedelta(days=1), None, timedelta(microseconds=1)], timedelta(days=1, microseconds=1)),
+        ([2**62, 2**62, -(2**62)], 2**62),
+    ],
+    ids=["decimals", "exact", "spans", "ints"],
+)
+def test_sums_of_other_types(values: list[Any], total: Any) -> None:
+    found = result(agg.sum(lambda value: value), values)
+    assert found == total
+    assert type(found) is type(total)
+
+
+def test_a_sum_that_fits_no_column_is_an_error() -> None:
+    with pytest.raises(
+        AggregateOverflowError, match=r"sum\(element\) does not fit into 64 bits(.|\n)*9223372036854775808"
+    ):
+        result(agg.sum(lambda value: value), [2**62, 2**62])
+    with pytest.raises(Inexact):
+        result(agg.sum(lambda value: value), [Decimal("1e200"), Decimal("1e-200")])
+    # The mean of the same values is a float, and exact.
+    assert result(agg.mean(lambda value: value), [2**62, 2**62]) == 2.0**62
+
+
+@pytest.mark.parametrize(
+    "values", [[Decimal(1), 1.5], [1.5, Decimal(1)], [1, timedelta(1)], [timedelta(1), 1], ["x"]]
+)
+def test_sums_of_what_cannot_be_added(values: list[Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"cannot be added|got something else"):
+        result(agg.sum(lambda value: value), values)
+
+
+def test_numbers_are_asked_for() -> None:
+    for function in (agg.mean(lambda value: value), agg.variance(lambda value: value)):
+        # Any: the type checker would have refused it.
+        wrong: DeclaredAggregate[Any, Any, Any] = function
+        with pytest.raises(
+            InvalidArgumentError, match=r"aggregate of numbers got something else\n  given:    'x'"
+        ):
+            result(wrong, ["x"])
+
+
+def test_variance_of_numbers_that_are_close_to_each_other() -> None:
+    values = [1e9 + step for step in (4.0, 7.0, 13.0, 16.0)]
+    assert result(agg.variance(lambda value: value), values) == 30.0
+    assert result(agg.var_pop(lambda value: value), values) == 22.5
+
+
+def test_whatever_has_an_order_can_be_compared() -> None:
+    days = [date(2024, 1, day) for day in (3, 1, 2)]
+    assert result(agg.min(lambda day: day), days) == date(2024, 1, 1)
+    moments = [datetime(2024, 1, day, tzinfo=timezone.utc) for day in (3, 1, 2)]
+    assert result(agg.max(lambda moment: moment), moments) == moments[0]
+    assert result(agg.top_k(2, lambda pair: pair), [(1, "a"), (2, "b"), (1, "c")]) == [(2, "b"), (1, "c")]
+
+
+def test_of_equals_the_first_stays() -> None:
+    pairs = [(1, "a"), (2, "b"), (1, "c"), (2, "d")]
+    assert result(agg.min_by(lambda pair: pair[0]), pairs) == (1, "a")
+    assert result(agg.max_by(lambda pair: pair[0]), pairs) == (2, "b")
+    assert result(agg.top_k(3, lambda pair: pair[0]), pairs) == [(2, "b"), (2, "d"), (1, "a")]
+    top: DeclaredAggregate[tuple[int, str], Any, Any] = agg.top_k(3, lambda pair: pair[0])
+    merged = top.merge(folded(top, pairs[2:]), folded(top, pairs[:2]))
+    assert top.get_result(merged) == [(2, "d"), (2, "b"), (1, "c")]
+
+
+def test_values_without_a_hash_are_refused() -> None:
+    # Any: the type checker would have refused it.
+    selector: Any = lambda value: value  # noqa: E731
+    with pytest.raises(InvalidArgumentError, match=r"no hash\n  given:    \[1\](.|\n)*tuple"):
+        result(agg.count_distinct(selector), [[1]])
