@@ -40,13 +40,13 @@ nitpick_ignore = [
     ("py:class", "windrow.sources.SparkDataFrame"),
     ("py:class", "windrow.windowed.WindowSettings"),
     ("py:class", "windrow_runtime.operators.merging.Merged"),
-    ("py:class", "windrow_runtime.spark.runner._Query"),
+    ("py:class", "windrow_runtime.spark.query.Query"),
     # Imported for type checkers only, so that signatures give their bare names.
     ("py:class", "datetime"),
     ("py:class", "DataFrame"),
     ("py:class", "SparkSession"),
     ("py:class", "StreamingQuery"),
-    ("py:class", "_Query"),
+    ("py:class", "Query"),
 ]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
