@@ -42,6 +42,17 @@ class Environment:
         """Whether something else was running."""
         return self.load > 0.5
 
+    def text(self) -> str:
+        """In two lines, or three if the machine was busy."""
+        versions = ", ".join(f"{name} {version}" for name, version in self.packages.items())
+        lines = [
+            f"{self.date}, {self.cores} cores, {self.processor}, load {self.load} before the run",
+            f"Python {self.python}, {versions}, revision {self.revision}",
+        ]
+        if self.is_busy:
+            lines.append("The machine was busy before the run: neither figures nor ratios can be relied on.")
+        return "\n".join(lines)
+
 
 def environment() -> Environment:
     """The present environment."""

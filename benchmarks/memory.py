@@ -1,4 +1,4 @@
-"""Peak memory of the driver and of Python workers, read from /proc."""
+"""Memory and processor time of the driver and of Python workers, read from /proc."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["PeakMemory", "PeakMemorySampler"]
+__all__ = ["PeakMemory", "PeakMemorySampler", "Resident", "ResidentPeak", "processor_seconds", "resident"]
 
 _PROC = Path("/proc")
 _INTERVAL_SECONDS = 0.2
@@ -74,6 +74,80 @@ class PeakMemorySampler:
         self.peak = PeakMemory(
             max(peak.driver, driver), max(peak.workers, sum(workers)), max(peak.worker, *workers, 0)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """Resident memory in MiB, of each part of an embedded Spark.
+
+    Attributes:
+        jvm: The JVM, which is driver and executor.
+        python: This process.
+        workers: Sum over the Python workers, Spark's daemon included. They are forks of it, so pages that they share
+            are counted in each.
+    """
+
+    jvm: float
+    python: float
+    workers: float
+
+
+def resident() -> Resident:
+    """The memory of this process and of those that it started; zeros where there is no /proc."""
+    if not _PROC.is_dir():
+        return Resident(0, 0, 0)
+    own = os.getpid()
+    jvm = workers = 0.0
+    for process in _descendants(own, _parents()):
+        name = _name(process)
+        if name == "java":
+            jvm += _resident(process)
+        elif name.startswith("python"):
+            workers += _resident(process)
+    return Resident(jvm, _resident(own), workers)
+
+
+class ResidentPeak:
+    """Samples :func:`resident` while its ``with`` block runs; :attr:`peak` holds the peak of each part by itself."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample_until_stopped, daemon=True)
+        self.peak = Resident(0, 0, 0)
+
+    def __enter__(self) -> ResidentPeak:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _sample_until_stopped(self) -> None:
+        while not self._stop.wait(_INTERVAL_SECONDS):
+            now, peak = resident(), self.peak
+            self.peak = Resident(
+                max(now.jvm, peak.jvm), max(now.python, peak.python), max(now.workers, peak.workers)
+            )
+
+
+def processor_seconds() -> float:
+    """Processor time of the Python workers and of the JVM so far, in seconds; 0 where there is no /proc.
+
+    Time of workers that have ended counts, as their parents' does.
+    """
+    if not _PROC.is_dir():
+        return 0.0
+    ticks = 0
+    for process in _descendants(os.getpid(), _parents()):
+        try:
+            stat = (_PROC / str(process) / "stat").read_text()
+        except OSError:  # it ended meanwhile
+            continue
+        ticks += sum(map(int, stat.rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _parents() -> dict[int, int]:

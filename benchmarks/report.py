@@ -40,14 +40,7 @@ class Report:
 
     def text(self) -> str:
         """The tables."""
-        where = self.environment
-        versions = ", ".join(f"{name} {version}" for name, version in where.packages.items())
-        lines = [
-            f"{where.date}, {where.cores} cores, {where.processor}, load {where.load} before the run",
-            f"Python {where.python}, {versions}, revision {where.revision}",
-        ]
-        if where.is_busy:
-            lines.append("The machine was busy before the run: neither figures nor ratios can be relied on.")
+        lines = [self.environment.text()]
         if self.scale.quick:
             lines.append("Quick run: little input, rough figures.")
         for workload in self.spark:

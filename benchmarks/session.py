@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,27 +17,34 @@ _ROOT = Path(__file__).parent.parent
 
 
 @contextmanager
-def spark_session() -> Iterator[SparkSession]:
-    """The one session of a benchmark: embedded, two cores, RocksDB for state."""
+def spark_session(settings: Mapping[str, str] | None = None, *, cores: int = CORES) -> Iterator[SparkSession]:
+    """The one session of a benchmark: embedded, two cores, RocksDB for state.
+
+    Args:
+        settings: More settings of Spark's, or others in place of these.
+        cores: How many cores, and shuffle partitions.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # Functions of the contenders are pickled by name, so workers must be able to import `benchmarks`.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
-    spark = (
-        SparkSession.builder.master(f"local[{CORES}]")
+    builder = (
+        SparkSession.builder.master(f"local[{cores}]")
         .appName("windrow benchmarks")
         .config("spark.driver.memory", "4g")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", str(CORES))
+        .config("spark.sql.shuffle.partitions", str(cores))
         .config("spark.sql.session.timeZone", "UTC")
         .config(
             "spark.sql.streaming.stateStore.providerClass",
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         )
-        .getOrCreate()
     )
+    for name, value in (settings or {}).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     try:
         yield spark

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import chain, count
+from itertools import chain, count, islice
 from struct import Struct
 from typing import Any, Final
 
@@ -170,17 +170,15 @@ class PageCodec:
             unpack(states),
         )
         pairs = zip(unpack(windows), entries, strict=True)
-        return [
-            KeyState(
-                {window: entry for _, (window, entry) in zip(range(count), pairs, strict=False)},
-                live,
-                arrived,
-                state,
-            )
-            for count, live, arrived, state in zip(
-                array("I", counts), unpack(lives), unpack(arrivals), unpack(cells), strict=True
-            )
-        ]
+        numbers = array("I", counts)
+        held_by_key: Iterable[dict[Any, WindowEntry]]
+        if all(map((1).__eq__, numbers)):
+            # One window for each key is common, as sessions are.
+            held_by_key = ({window: entry} for window, entry in pairs)
+        else:
+            held_by_key = (dict(islice(pairs, number)) for number in numbers)
+        columns = (held_by_key, unpack(lives), unpack(arrivals), unpack(cells))
+        return [KeyState(*row) for row in zip(*columns, strict=True)]
 
     def _load_timers(self, packed: Packed, keys: Sequence[Hashable]) -> TimerQueue:
         if not packed:

@@ -1,0 +1,123 @@
+"""A query that is fed one batch at a time, so that two of them can be measured in turn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from benchmarks.errors import MeasurementError
+from benchmarks.growth.records import Event
+from windrow import DataStream, Pipeline, from_source
+from windrow.sinks import FunctionSink
+from windrow.sources import ParquetFileSource
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+__all__ = ["BatchFigures", "LiveQuery", "figures_of"]
+
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFigures:
+    """What Spark reports of a batch.
+
+    Attributes:
+        number: Its number.
+        input_rows: The rows that it read.
+        seconds: From its trigger to its commit.
+        state_rows: The rows of state behind it: records of key groups, pages, segments of lists, timers.
+        state_mib: The size of the state's files, compressed.
+        written_mib: What its state operators wrote, before RocksDB compresses and compacts it.
+    """
+
+    number: int
+    input_rows: int
+    seconds: float
+    state_rows: int
+    state_mib: float
+    written_mib: float
+
+
+def figures_of(progress: StreamingQueryProgress) -> BatchFigures:
+    """The figures in one of Spark's progress reports."""
+    operators = progress.stateOperators
+    return BatchFigures(
+        number=progress.batchId,
+        input_rows=progress.numInputRows,
+        seconds=progress.durationMs.get("triggerExecution", 0) / 1_000,
+        state_rows=sum(operator.numRowsTotal for operator in operators),
+        state_mib=sum(operator.customMetrics.get("rocksdbSstFileSize", 0) for operator in operators) / _MIB,
+        written_mib=sum(operator.customMetrics.get("rocksdbTotalBytesWritten", 0) for operator in operators)
+        / _MIB,
+    )
+
+
+class LiveQuery:
+    """A streaming query over events, fed through a folder. Results are counted in the driver.
+
+    Args:
+        spark: The session.
+        folder: An empty folder for its input and its checkpoint.
+        steps: What it computes.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: Path,
+        # Any: results are of every type, and are only counted.
+        steps: Callable[[DataStream[Event]], DataStream[Any]],
+    ) -> None:
+        self.results = 0
+        self.running_folder = folder
+        self._input = folder / "input"
+        self._input.mkdir(parents=True)
+        self._files = 0
+        self._seen = -1
+        results = steps(from_source(ParquetFileSource(self._input, Event)))
+        pipeline = Pipeline(folder.name, results.sink_to(FunctionSink(self._count)))
+        self._running = SparkRunner(spark, checkpoint=folder / "checkpoint").start(pipeline)
+
+    def _count(self, _: int, results: Sequence[Any]) -> None:
+        self.results += len(results)
+
+    def feed(self, events: pa.Table) -> list[BatchFigures]:
+        """Run a batch with these events, and those without data that follow; gives the figures of each.
+
+        Raises:
+            MeasurementError: If Spark split the events into several batches.
+        """
+        self._files += 1
+        hidden = self._input / f".{self._files:04d}.parquet"
+        pq.write_table(events, hidden)
+        os.replace(hidden, self._input / f"{self._files:04d}.parquet")
+        self._running.process_available()
+        reports = (figures_of(progress) for progress in self._running.streaming_query.recentProgress)
+        batches = [batch for batch in reports if batch.number > self._seen]
+        if sum(batch.input_rows > 0 for batch in batches) != 1:
+            raise MeasurementError(f"a file was not read as one batch: {batches}")
+        self._seen = batches[-1].number
+        return batches
+
+    def stop(self) -> None:
+        """Stop the query."""
+        self._running.stop()
+
+    def __enter__(self) -> LiveQuery:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

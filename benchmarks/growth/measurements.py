@@ -1,0 +1,300 @@
+"""What is measured of growing state. Each function runs in a process of its own, with a Spark of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from benchmarks.growth.live import BatchFigures, LiveQuery
+from benchmarks.growth.records import (
+    Event,
+    closing_events,
+    events_of,
+    sessions,
+    totals,
+    tumbling,
+    windows_in_full,
+)
+from benchmarks.memory import Resident, ResidentPeak, processor_seconds
+from benchmarks.section import Claim, Section
+from benchmarks.session import spark_session
+
+if TYPE_CHECKING:
+    from benchmarks.growth.scale import Scale
+    from windrow import DataStream
+
+__all__ = ["MEASUREMENTS"]
+
+# Any: results are of every type, and are only counted.
+_Steps = Callable[["DataStream[Event]"], "DataStream[Any]"]
+
+_FORMS: Final[Mapping[str, _Steps]] = {"table": tumbling, "session": sessions, "process": totals}
+_MOST = 1.3
+# What is left of a state whose windows are all closed: the record of the key group with the closing event.
+_ROWS_LEFT = 2
+
+
+@dataclass(slots=True)
+class _Touches:
+    """The batches of one query that touch a few keys each."""
+
+    query: LiveQuery
+    keys: int
+    batches: list[BatchFigures] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+
+    def touch(self, count: int, seed: int) -> None:
+        """Run a batch."""
+        chosen = np.random.default_rng(seed).choice(self.keys, count, replace=False)
+        begin = processor_seconds()
+        self.batches.append(self.query.feed(events_of(chosen, seed))[0])
+        self.processor.append(processor_seconds() - begin)
+
+    @property
+    def seconds(self) -> float:
+        """The median batch, the first left out."""
+        return median(batch.seconds for batch in self.batches[1:])
+
+    @property
+    def processor_seconds(self) -> float:
+        """The median of the processor time, the first batch left out."""
+        return median(self.processor[1:])
+
+
+def _build(query: LiveQuery, keys: int, batches: int, seed: int = 1) -> list[BatchFigures]:
+    """One event for each key, in any order."""
+    order = np.random.default_rng(seed).permutation(keys)
+    return [query.feed(events_of(part, seed + 1))[0] for part in np.array_split(order, batches)]
+
+
+def measure_state(scale: Scale) -> Section:
+    """Batches that touch as many keys of a state that is ten times as large."""
+    header = ("form", "touched", "keys", "batch s", "ratio", "CPU s", "ratio", "written MiB", "state MiB")
+    section = Section("state", "the same keys touched, ten times the keys stored", (*header, "rows", "load"))
+    sizes = (scale.keys, 10 * scale.keys)
+    for form in scale.forms:
+        with spark_session() as spark, ExitStack() as opened:
+            folder = Path(opened.enter_context(TemporaryDirectory(prefix="windrow-growth-")))
+            queries = [
+                opened.enter_context(LiveQuery(spark, folder / f"{form}-{keys}", _FORMS[form]))
+                for keys in sizes
+            ]
+            for query, keys in zip(queries, sizes, strict=True):
+                _build(query, keys, 4)
+            for touched in scale.touched:
+                pair = [_Touches(query, keys) for query, keys in zip(queries, sizes, strict=True)]
+                for number in range(scale.batches + 1):
+                    for touches in pair:
+                        touches.touch(touched, 100 + number)
+                _add_pair(section, form, touched, pair)
+    return section
+
+
+def _add_pair(section: Section, form: str, touched: int, pair: list[_Touches]) -> None:
+    small, large = pair
+    for touches in pair:
+        last = touches.batches[-1]
+        section.rows.append(
+            [
+                form,
+                f"{touched:,}",
+                f"{touches.keys:,}",
+                f"{touches.seconds:.2f}",
+                f"{touches.seconds / small.seconds:.2f}",
+                f"{touches.processor_seconds:.2f}",
+                f"{touches.processor_seconds / (small.processor_seconds or 1):.2f}",
+                f"{last.written_mib:.2f}",
+                f"{last.state_mib:.1f}",
+                f"{last.state_rows:,}",
+                f"{os.getloadavg()[0]:.1f}",
+            ]
+        )
+    ratio = large.seconds / small.seconds
+    text = f"{form}, {touched:,} keys touched: {ratio:.2f} times the batch time (at most {_MOST})"
+    section.claims.append(Claim(text, ratio <= _MOST, timed=True))
+
+
+def measure_memory(scale: Scale) -> Section:
+    """Millions of open windows in a driver with 4 GiB."""
+    header = ("what", "batches", "batch s, median", "batch s, longest", "windows", "rows", "state MiB")
+    section = Section(
+        "memory",
+        f"{scale.windows:,} open windows, spark.driver.memory=4g",
+        (*header, "JVM MiB", "driver MiB", "workers MiB", "load"),
+    )
+    for form in _windowed(scale):
+        with (
+            spark_session({"spark.driver.memory": "4g"}) as spark,
+            TemporaryDirectory(prefix="windrow-growth-") as folder,
+            LiveQuery(spark, Path(folder) / form, _FORMS[form]) as query,
+        ):
+            phases: dict[str, Callable[[], list[BatchFigures]]] = {
+                "built up": partial(_build, query, scale.windows, scale.build),
+                "few keys touched": partial(_touch_few, query, scale),
+                "all fired": partial(query.feed, closing_events()),
+            }
+            done: list[BatchFigures] = []
+            for what, work in phases.items():
+                with ResidentPeak() as memory:
+                    done = work()
+                row = _memory_row(done, memory.peak, scale.windows - query.results)
+                section.rows.append([f"{form}: {what}", *row])
+            section.claims.extend(_closed_claims(form, query, done[-1], scale.windows))
+    return section
+
+
+def _touch_few(query: LiveQuery, scale: Scale) -> list[BatchFigures]:
+    random = np.random.default_rng(5)
+    chosen = (random.choice(scale.windows, scale.touched[0], replace=False) for _ in range(scale.batches))
+    return [query.feed(events_of(keys, number))[0] for number, keys in enumerate(chosen)]
+
+
+def _memory_row(batches: list[BatchFigures], peak: Resident, open_windows: int) -> list[str]:
+    times = [batch.seconds for batch in batches]
+    return [
+        str(len(batches)),
+        f"{median(times):.1f}",
+        f"{max(times):.1f}",
+        f"{open_windows:,}",
+        f"{batches[-1].state_rows:,}",
+        f"{batches[-1].state_mib:.1f}",
+        *(f"{size:,.0f}" for size in (peak.jvm, peak.python, peak.workers)),
+        f"{os.getloadavg()[0]:.1f}",
+    ]
+
+
+def _windowed(scale: Scale) -> list[str]:
+    """The forms that have windows."""
+    return [form for form in scale.forms if form != "process"]
+
+
+def _closed_claims(form: str, query: LiveQuery, last: BatchFigures, windows: int) -> list[Claim]:
+    fired = f"{form}: {query.results:,} results of {windows:,} windows"
+    left = f"{form}: {last.state_rows} rows are left (at most {_ROWS_LEFT})"
+    return [Claim(fired, query.results == windows), Claim(left, last.state_rows <= _ROWS_LEFT)]
+
+
+def measure_shrinking(scale: Scale) -> Section:
+    """What is left of a state when its windows are closed."""
+    section = Section(
+        "shrinking",
+        "state when all windows are closed",
+        ("form", "keys", "when", "rows", "state MiB", "results"),
+    )
+    for form in _windowed(scale):
+        with (
+            spark_session() as spark,
+            TemporaryDirectory(prefix="windrow-growth-") as folder,
+            LiveQuery(spark, Path(folder) / form, _FORMS[form]) as query,
+        ):
+            full = _build(query, scale.keys, 2)[-1]
+            closed = query.feed(closing_events())[-1]
+            for when, figures, results in (("open", full, 0), ("closed", closed, query.results)):
+                cells = (f"{figures.state_rows:,}", f"{figures.state_mib:.2f}", f"{results:,}")
+                section.rows.append([form, f"{scale.keys:,}", when, *cells])
+            section.claims.extend(_closed_claims(form, query, closed, scale.keys))
+    return section
+
+
+def measure_lists(scale: Scale) -> Section:
+    """A window that holds all its elements, of one key."""
+    section = Section(
+        "lists",
+        f"one key whose window holds all its elements, {scale.elements:,} more in each batch",
+        ("elements held", "batch s", "written MiB", "rows", "state MiB", "load"),
+    )
+    with (
+        spark_session() as spark,
+        TemporaryDirectory(prefix="windrow-growth-") as folder,
+        LiveQuery(spark, Path(folder) / "lists", windows_in_full) as query,
+    ):
+        user = np.zeros(scale.elements, dtype=np.int64)
+        batches = [query.feed(events_of(user, number))[0] for number in range(scale.lists)]
+        step = max(1, scale.lists // 5)
+        for number in range(step - 1, scale.lists, step):
+            batch = batches[number]
+            section.rows.append(
+                [
+                    f"{(number + 1) * scale.elements:,}",
+                    f"{batch.seconds:.2f}",
+                    f"{batch.written_mib:.3f}",
+                    f"{batch.state_rows:,}",
+                    f"{batch.state_mib:.2f}",
+                    f"{os.getloadavg()[0]:.1f}",
+                ]
+            )
+        quarter = scale.lists // 4
+        early, late = batches[1 : 1 + quarter], batches[-quarter:]
+        for what, figure, most, timed in (
+            ("bytes written", lambda b: b.written_mib, 1.2, False),
+            ("batch time", lambda b: b.seconds, _MOST, True),
+        ):
+            ratio = median(map(figure, late)) / median(map(figure, early))
+            text = f"{what} of the last batches: {ratio:.2f} times those of the first (at most {most})"
+            section.claims.append(Claim(text, ratio <= most, timed=timed))
+        query.feed(closing_events())
+        section.claims.append(Claim("the window fired once", query.results == 1))
+    return section
+
+
+@dataclass(frozen=True, slots=True)
+class CoreRun:
+    """One query on so many cores."""
+
+    cores: int
+    form: str
+    batch: float
+    load: float
+
+
+def run_on_cores(scale: Scale, cores: int) -> list[CoreRun]:
+    """The same batches on so many cores, with as many partitions."""
+    runs: list[CoreRun] = []
+    with spark_session(cores=cores) as spark, TemporaryDirectory(prefix="windrow-growth-") as folder:
+        for form in scale.forms:
+            with LiveQuery(spark, Path(folder) / form, _FORMS[form]) as query:
+                random = np.random.default_rng(3)
+                times = [
+                    query.feed(events_of(random.integers(0, scale.keys // 10, scale.core_rows), number))[
+                        0
+                    ].seconds
+                    for number in range(4)
+                ]
+                runs.append(CoreRun(cores, form, median(times[1:]), os.getloadavg()[0]))
+    return runs
+
+
+def cores_section(scale: Scale, runs: list[CoreRun]) -> Section:
+    """One core and two."""
+    section = Section(
+        "cores",
+        f"{scale.core_rows:,} rows a batch over {scale.keys // 10:,} keys; as many partitions as cores",
+        ("form", "batch s, 1 core", "batch s, 2 cores", "speed-up", "load"),
+    )
+    for form in scale.forms:
+        times = {
+            cores: median(run.batch for run in runs if (run.form, run.cores) == (form, cores))
+            for cores in (1, 2)
+        }
+        load = max(run.load for run in runs if run.form == form)
+        speed_up = times[1] / times[2]
+        cells = (f"{times[1]:.2f}", f"{times[2]:.2f}", f"{speed_up:.2f}", f"{load:.1f}")
+        section.rows.append([form, *cells])
+    return section
+
+
+MEASUREMENTS: Final[Mapping[str, Callable[[Scale], Section]]] = {
+    "state": measure_state,
+    "memory": measure_memory,
+    "shrinking": measure_shrinking,
+    "lists": measure_lists,
+}

@@ -1,0 +1,67 @@
+"""How much the measurements of growing state run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+__all__ = ["FULL", "QUICK", "Scale"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Sizes of the measurements.
+
+    Attributes:
+        keys: The smaller number of stored keys; the larger is ten times as many.
+        touched: How many of them a batch touches.
+        batches: How many batches are measured, behind one that is not.
+        forms: The forms of state that are measured.
+        windows: How many windows are open in a small driver.
+        build: In how many batches they come to be.
+        elements: How many elements a batch adds to the list of one key.
+        lists: How many such batches there are.
+        core_rows: Rows of a batch where cores are compared.
+        core_rounds: How often each number of cores runs.
+    """
+
+    keys: int
+    touched: tuple[int, ...]
+    batches: int
+    forms: tuple[str, ...]
+    windows: int
+    build: int
+    elements: int
+    lists: int
+    core_rows: int
+    core_rounds: int
+
+    def with_forms(self, forms: tuple[str, ...]) -> Scale:
+        """The same with these forms of state alone."""
+        return replace(self, forms=forms)
+
+
+FULL = Scale(
+    keys=100_000,
+    touched=(500, 5_000),
+    batches=5,
+    forms=("table", "session", "process"),
+    windows=5_000_000,
+    build=10,
+    elements=25_000,
+    lists=20,
+    core_rows=200_000,
+    core_rounds=2,
+)
+
+QUICK = Scale(
+    keys=500,
+    touched=(50,),
+    batches=2,
+    forms=("table",),
+    windows=5_000,
+    build=2,
+    elements=1_000,
+    lists=8,
+    core_rows=2_000,
+    core_rounds=1,
+)

@@ -1,0 +1,83 @@
+"""The benchmarks of growing state and of long runs still run. Their figures are not looked at."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.section import Claim, markdown_table
+from benchmarks.soak.flatness import Sample, flat_claims
+
+ROOT = Path(__file__).parents[2]
+
+
+# Any: what JSON holds.
+def run(module: str, file: Path, *arguments: str) -> Any:
+    """Runs a benchmark as a user does; gives the figures that it wrote."""
+    command = [sys.executable, "-m", module, *arguments, "--json", str(file)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=False
+    )
+    assert file.exists(), done.stderr
+    return json.loads(file.read_text())
+
+
+@pytest.mark.spark
+def test_growth(tmp_path: Path) -> None:
+    found = run(
+        "benchmarks.growth", tmp_path / "growth.json", "--quick", "--form", "session", "--only", "shrinking"
+    )
+    (section,) = found["sections"]
+    assert [row[2] for row in section["rows"]] == ["open", "closed"]
+    assert all(claim["holds"] for claim in section["claims"]), section
+
+
+@pytest.mark.spark
+def test_soak(tmp_path: Path) -> None:
+    found = run(
+        "benchmarks.soak",
+        tmp_path / "soak.json",
+        "--minutes",
+        "0.03",
+        "--sample-seconds",
+        "1",
+        "--rate",
+        "40",
+    )
+    assert len(found["samples"]) == 2
+    # Two samples have no quarters, so what is claimed is that nothing is lost and nothing left.
+    assert len(found["claims"]) == 3
+    assert all(claim["holds"] for claim in found["claims"]), found["claims"]
+
+
+def sample(jvm: float, batch: float) -> Sample:
+    return Sample(0, jvm, 100, 100, 100, batch, 1, 0, 10, 1, 10, 10, 0)
+
+
+def test_what_grows_is_told() -> None:
+    steady = [sample(500, 1.0)] * 8
+    assert all(claim.holds for claim in flat_claims(steady))
+    # Quarters     1   1    2   2    3   3    4    4
+    memory = [400, 400, 500, 500, 600, 600, 700, 700]
+    claims = flat_claims([sample(size, 1.0) for size in memory])
+    assert [claim.text for claim in claims if not claim.holds] == [
+        "JVM, resident, MiB: 500.00 in the second quarter, 700.00 in the last (at most 625.00)"
+    ]
+    # What grows in the first quarter alone is not told: caches fill then.
+    assert all(claim.holds for claim in flat_claims([sample(100, 9.0)] * 2 + steady[:6]))
+    assert flat_claims(steady[:3]) == []
+
+
+def test_tables_are_aligned() -> None:
+    assert markdown_table(("what", "s"), [["a", "1.25"]]).splitlines() == [
+        "| what |    s |",
+        "|------|-----:|",
+        "| a    | 1.25 |",
+    ]
+    assert Claim("t", holds=True).timed is False
