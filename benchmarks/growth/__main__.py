@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     scale = QUICK if options.quick else FULL
     if options.form:
-        scale = scale.with_forms(tuple(options.form))
+        scale = replace(scale, forms=tuple(options.form))
+    scale = replace(scale, keys=options.keys or scale.keys, windows=options.windows or scale.windows)
     if options.child is not None:
         _be_child(options.only[0], scale, options.core_count, options.child)
         return 0
@@ -96,10 +97,16 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=[],
         help="run this form of state (repeatable)",
     )
+    parser.add_argument(
+        "--keys", type=int, help=f"keys stored, and ten times as many (default {FULL.keys:,})"
+    )
+    parser.add_argument("--windows", type=int, help=f"open windows in memory (default {FULL.windows:,})")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--core-count", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if any(number is not None and number < 100 for number in (options.keys, options.windows)):
+        parser.error("--keys and --windows must be at least 100")
     if options.json is not None and not os.access(options.json.resolve().parent, os.W_OK):
         parser.error(f"cannot write {options.json}")
     return options

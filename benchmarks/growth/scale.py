@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 __all__ = ["FULL", "QUICK", "Scale"]
 
@@ -34,10 +34,6 @@ class Scale:
     lists: int
     core_rows: int
     core_rounds: int
-
-    def with_forms(self, forms: tuple[str, ...]) -> Scale:
-        """The same with these forms of state alone."""
-        return replace(self, forms=forms)
 
 
 FULL = Scale(
