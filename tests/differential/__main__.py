@@ -6,7 +6,11 @@ query. The interpreter is the reference. Its general operator and its faster for
 
 Every engine gets the same batches. Within a key the order of elements counts, wherever it is defined.
 
-Processing time is left out, and so are staggered windows: they depend on the moment at which a batch runs.
+Processing time is that of a clock which goes on by batches, the same for every engine. The clock of the machine is left
+out, since it depends on the moment at which a batch runs. So are staggered windows.
+
+With ``--batch`` all elements are in one batch, without watermarks before the end and without a clock, and Spark runs
+them as a batch job.
 """
 
 from __future__ import annotations
@@ -20,15 +24,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.differential import stored
-from tests.differential.cases import Found, grouped
-from tests.differential.checking import Engine, Engines, check
+from tests.differential.cases import Engine, Found, Prepared, grouped
+from tests.differential.checking import Engines, check
 from windrow_runtime.local import LocalRunner
 
 __all__ = ["INTERPRETER", "main", "run"]
 
 INTERPRETER: Engines = {
-    "the interpreter": LocalRunner(fast=False).run,
-    "the interpreter with its faster forms": LocalRunner().run,
+    "the interpreter": lambda pipeline, clock: LocalRunner(clock=clock, fast=False).run(pipeline),
+    "the interpreter with its faster forms": lambda pipeline, clock: LocalRunner(clock=clock).run(pipeline),
 }
 
 
@@ -52,8 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--write", type=Path, metavar="FILE", help="write the interpreter's outputs to a file"
     )
+    parser.add_argument(
+        "--batch", action="store_true", help="all elements in one batch, and Spark as a batch job"
+    )
     parser.add_argument("--local", action="store_true", help="without Spark: the interpreter's forms only")
     options = parser.parse_args(arguments)
+    if options.batch and (options.against is not None or options.write is not None):
+        parser.error("files of expected outputs are of cases in several batches")
     expected: dict[int, Found] | None = None
     seed: int = 1 if options.seed is None else options.seed
     if options.against is not None:
@@ -74,8 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         engines = dict(INTERPRETER)
         if not options.local:
-            engines["Spark"] = _spark(stack)
-        return run(seed, numbers, engines, expected=expected, write=options.write)
+            engines["Spark"] = _spark(stack, batch=options.batch)
+        return run(seed, numbers, engines, expected=expected, write=options.write, one_batch=options.batch)
 
 
 def run(
@@ -85,6 +94,7 @@ def run(
     *,
     expected: dict[int, Found] | None = None,
     write: Path | None = None,
+    one_batch: bool = False,
 ) -> int:
     """Check cases, group by group, and print how it went.
 
@@ -95,7 +105,7 @@ def run(
     failed: set[int] = set()
     for group in grouped(numbers):
         begin = time.monotonic()
-        checked = check(seed, group, engines, expected)
+        checked = check(Prepared(seed, group, one_batch=one_batch), engines, expected)
         reference |= checked.reference
         for failure in checked.failures:
             print(failure.report, end="\n\n")
@@ -116,12 +126,15 @@ def run(
 
 
 # The engine of a session that `stack` stops.
-def _spark(stack: ExitStack) -> Engine:
+def _spark(stack: ExitStack, *, batch: bool) -> Engine:
     from tests.spark.session import embedded_session
     from windrow_runtime.spark import SparkRunner
 
     warehouse = stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-differential-"))
-    return SparkRunner(stack.enter_context(embedded_session(Path(warehouse)))).run
+    spark = stack.enter_context(embedded_session(Path(warehouse)))
+    if batch:
+        return lambda pipeline, clock: SparkRunner(spark).run_batch(pipeline)
+    return lambda pipeline, clock: SparkRunner(spark, clock=clock).run(pipeline)
 
 
 if __name__ == "__main__":

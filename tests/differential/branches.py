@@ -22,13 +22,17 @@ from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
 from windrow.functions import ProcessWindowFunction
 from windrow.triggers import (
     ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     CountTrigger,
     DeltaTrigger,
     EndOfStreamTrigger,
     EventTimeTrigger,
     MergingTrigger,
     NeverTrigger,
+    ProcessingTimeoutTrigger,
+    ProcessingTimeTrigger,
     PurgingTrigger,
+    StateCleaningCountTrigger,
     Trigger,
 )
 from windrow.windowed import (
@@ -41,8 +45,11 @@ from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
     MergingWindowAssigner,
+    ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
     WindowAssigner,
 )
 
@@ -72,10 +79,12 @@ class Branch:
         chance: Draws.
         prefix: Begins the names of outputs and steps.
         outputs: Takes the outputs.
+        clocked: Whether steps may use processing time.
     """
 
-    def __init__(self, chance: random.Random, prefix: str, outputs: Outputs) -> None:
+    def __init__(self, chance: random.Random, prefix: str, outputs: Outputs, *, clocked: bool) -> None:
         self._chance = chance
+        self._clocked = clocked
         self._prefix = prefix
         self._outputs = outputs
         self._name = prefix
@@ -91,6 +100,10 @@ class Branch:
                 current, mixed = current.union(begin), True
             elif level:
                 mixed = chance.random() < 0.15
+            if self._clocked and not mixed and chance.random() < 0.1:
+                # What its timers emit by the clock has no timestamp, so no window in event time may follow.
+                self._process_by_clock(current)
+                return
             current = self._mixed(current) if mixed else self._step(current, first=level == 0)
 
     def _head(self, stream: DataStream[Event]) -> DataStream[Event]:
@@ -166,6 +179,11 @@ class Branch:
         main = self._emit(found, key_of)
         return main if chance.random() < 0.8 else side.map(f.folded)
 
+    def _process_by_clock(self, stream: DataStream[Event]) -> None:
+        chance = self._chance
+        timers = f.ClockTimers(chance.randrange(1, 200), chance.randrange(1, 200), chance.random() < 0.5)
+        self._emit(stream.key_by(f.event_key).process(timers, name=self._name), key_of)
+
     def _rolling(self, keyed: KeyedStream[Event, Any], key: Key) -> DataStream[Event]:
         name = self._name
         kinds: list[Callable[[], DataStream[Any]]] = [
@@ -185,6 +203,8 @@ class Branch:
 
     def _assigner(self) -> WindowAssigner[Event, Any]:
         chance = self._chance
+        if self._clocked and chance.random() < 0.5:
+            return self._assigner_by_clock()
         match chance.randrange(8):
             case 0 | 1:
                 return self._tumbling()
@@ -198,6 +218,20 @@ class Branch:
                 if chance.random() < 0.3:
                     return GlobalWindows.create_with_end_of_stream_trigger()
                 return GlobalWindows.create()
+
+    def _assigner_by_clock(self) -> WindowAssigner[Event, Any]:
+        chance = self._chance
+        size = chance.randrange(1, 200)
+        match chance.randrange(4):
+            case 0:
+                return TumblingProcessingTimeWindows.of(millis(size), self._offset(size))
+            case 1:
+                slide = chance.randrange(10, 100)
+                return SlidingProcessingTimeWindows.of(millis(size), millis(slide), self._offset(slide))
+            case 2:
+                return ProcessingTimeSessionWindows.with_gap(millis(size))
+            case _:
+                return ProcessingTimeSessionWindows.with_dynamic_gap(partial(f.gap_of, 1 + size))
 
     def _tumbling(self) -> TumblingEventTimeWindows:
         size = self._chance.randrange(1, 200)
@@ -215,7 +249,8 @@ class Branch:
         chance = self._chance
         merging = isinstance(assigner, MergingWindowAssigner)
         in_time = assigner.is_event_time
-        trigger = self._trigger(merging=merging, in_time=in_time)
+        global_window = isinstance(assigner, GlobalWindows)
+        trigger = self._trigger(merging=merging, in_time=in_time, global_window=global_window)
         if trigger is None:
             pass
         elif isinstance(windows, (MergingWindowedStream, MergingAllWindowedStream)):
@@ -234,21 +269,37 @@ class Branch:
             windows = windows.allowed_lateness(lateness)
         return self._computed(windows, key, merging=merging, late=late)
 
-    def _trigger(self, *, merging: bool, in_time: bool) -> Trigger[Event, Any] | None:
+    def _trigger(self, *, merging: bool, in_time: bool, global_window: bool) -> Trigger[Event, Any] | None:
         chance = self._chance
         triggers: list[Trigger[Event, Any]] = [
             EventTimeTrigger.create(),
             CountTrigger.of(chance.randrange(1, 5)),
-            ContinuousEventTimeTrigger.of(millis(chance.randrange(10, 80))),
-            ContinuousEventTimeTrigger.of(millis(chance.randrange(10, 80))),
             EndOfStreamTrigger.create(),
         ]
+        if in_time or global_window:  # from an element's timestamp to a window on the clock it can be years
+            triggers += [ContinuousEventTimeTrigger.of(millis(chance.randrange(10, 80))) for _ in range(2)]
+        if self._clocked:
+            timeout = chance.choice(triggers)
+            triggers += [
+                ProcessingTimeTrigger.create(),
+                ContinuousProcessingTimeTrigger.of(millis(chance.randrange(10, 150))),
+                ContinuousProcessingTimeTrigger.of(millis(chance.randrange(10, 150))),
+                ProcessingTimeoutTrigger.of(
+                    timeout, millis(chance.randrange(1, 200)), chance.random() < 0.5, chance.random() < 0.5
+                ),
+            ]
+            if not merging:
+                least = chance.randrange(1, 100)
+                most = least + chance.randrange(100)
+                triggers.append(
+                    StateCleaningCountTrigger.of(millis(least), millis(most), chance.randrange(1, 6))
+                )
         if not merging:
             triggers += [DeltaTrigger.of(float(chance.randrange(40)), f.distance)] * 2
         if chance.random() < 0.02:
             triggers = [NeverTrigger.create()]
         # The global window fires by a trigger of ours alone.
-        if chance.random() < (0.35 if in_time else 0.1):
+        if chance.random() < (0.1 if global_window else 0.35):
             return None
         trigger = chance.choice(triggers)
         return PurgingTrigger.of(trigger) if chance.random() < 0.3 else trigger
@@ -278,7 +329,7 @@ class Branch:
         def own(function: ProcessWindowFunction[Any, Any, Any, Any]) -> Any:
             return f.AllOf(function) if without_keys else function
 
-        function = chance.choice([Seen(), f.Firings(of_window=not merging)])
+        function = chance.choice([f.Now() if self._clocked else Seen(), f.Firings(of_window=not merging)])
         # What these emit does not begin with the key of the step.
         simple = without_keys or key is f.event_key
         form = chance.choice(

@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias, Union
@@ -15,14 +15,19 @@ from tests.differential.branches import Branch
 from tests.differential.inputs import random_input
 from tests.spark.comparison import Event, Outputs
 from windrow import Pipeline
+from windrow.sinks import FunctionSink
 from windrow.windows import GlobalWindow
 from windrow_runtime.operators.result import PipelineResult
 
-__all__ = ["Found", "Json", "Prepared", "digest", "grouped"]
+__all__ = ["Engine", "Found", "Json", "Prepared", "digest", "grouped"]
 
 Json: TypeAlias = Union[bool, int, float, str, "list[Json]", None]
 
 _GROUP = 20  # cases that share an input
+_CLOCK_START = 1_000
+
+Engine: TypeAlias = Callable[[Pipeline, "Callable[[], int] | None"], PipelineResult]
+"""Runs a pipeline, by a clock where one is given."""
 
 
 @dataclass(frozen=True)
@@ -49,22 +54,49 @@ class Prepared:
     Args:
         seed: The seed of all cases.
         numbers: Their numbers, all of one group.
+        one_batch: Whether all elements are in one batch, see :meth:`Input.in_one_batch`.
     """
 
-    def __init__(self, seed: int, numbers: Sequence[int]) -> None:
+    def __init__(self, seed: int, numbers: Sequence[int], *, one_batch: bool = False) -> None:
         group = numbers[0] // _GROUP
         self.seed = seed
         self.numbers = numbers
+        self.one_batch = one_batch
         self.input = random_input(random.Random(f"{seed}, input {group}"))
+        if one_batch:
+            self.input = self.input.in_one_batch()
         self._outputs = {number: Outputs() for number in numbers}
-        stream = self.input.stream()
+        self._batches: set[int] = set()
+        sources = self.input.sources()
+        stream = self.input.stream(sources)
+        clocked = self.input.clock_step is not None
         for number, outputs in self._outputs.items():
-            Branch(random.Random(f"{seed}, case {number}"), f"{number}", outputs).grow(stream)
+            chance = random.Random(f"{seed}, case {number}")
+            Branch(chance, f"{number}", outputs, clocked=clocked).grow(stream)
         ends = [end for outputs in self._outputs.values() for end in outputs.ends]
+        if clocked:
+            ends += [source.sink_to(FunctionSink(self._take_batch)) for source in sources]
         self.pipeline = Pipeline("differential", *ends)
 
-    def found(self, result: PipelineResult) -> dict[int, Found]:
-        """What a run of the pipeline gave, by case."""
+    def alone(self, number: int) -> Prepared:
+        """One of the cases by itself."""
+        return Prepared(self.seed, [number], one_batch=self.one_batch)
+
+    def run(self, engine: Engine) -> dict[int, Found]:
+        """What an engine gives, by case."""
+        self._batches.clear()
+        return self._found(engine(self.pipeline, None if self.input.clock_step is None else self._now))
+
+    # Engines ask for the time of a batch when all sinks have taken the one before.
+
+    def _take_batch(self, batch: int, elements: Sequence[Event]) -> None:
+        self._batches.add(batch)
+
+    def _now(self) -> int:
+        assert self.input.clock_step is not None
+        return _CLOCK_START + self.input.clock_step * len(self._batches)
+
+    def _found(self, result: PipelineResult) -> dict[int, Found]:
         counters: defaultdict[int, dict[str, Mapping[str, int]]] = defaultdict(dict)
         for step, counts in result.counters.items():
             _, _, name = step.split(".", 2)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tests.differential.cases import Found, Json, Prepared
-from windrow import Pipeline
-from windrow_runtime.operators.result import PipelineResult
+from tests.differential.cases import Engine, Found, Json, Prepared
 
-__all__ = ["Checked", "Engine", "Engines", "Failure", "check"]
+__all__ = ["Checked", "Engines", "Failure", "check"]
 
 _SHOWN_BEFORE = 2
 
-Engine: TypeAlias = Callable[[Pipeline], PipelineResult]
 Engines: TypeAlias = Mapping[str, Engine]
 """How to run a pipeline, by the name of the engine. The first one is the reference."""
 
@@ -49,23 +46,19 @@ class Checked:
     failures: list[Failure] = field(default_factory=list)
 
 
-def check(
-    seed: int, numbers: Sequence[int], engines: Engines, stored: Mapping[int, Found] | None = None
-) -> Checked:
+def check(prepared: Prepared, engines: Engines, stored: Mapping[int, Found] | None = None) -> Checked:
     """Run cases of one group on all engines, and compare what they give.
 
     Args:
-        seed: The seed of the cases.
-        numbers: Their numbers.
+        prepared: The cases.
         engines: The engines.
         stored: What is expected; by default what the first engine gives.
     """
     checked = Checked()
-    prepared = Prepared(seed, numbers)
     for engine in engines:
         found = _run(prepared, engine, engines)
         if isinstance(found, _Raised):
-            checked.failures += _alone(seed, numbers, engine, engines, stored, found, prepared)
+            checked.failures += _raised(prepared, engine, engines, stored, found)
             continue
         expected = stored
         if not checked.reference:
@@ -74,10 +67,10 @@ def check(
             expected = checked.reference
         if expected is None:
             continue
-        for number in numbers:
+        for number in prepared.numbers:
             lines = list(_differences(expected[number], found[number]))
             if lines:
-                checked.failures.append(_failure(seed, number, engine, engines, expected, lines, prepared))
+                checked.failures.append(_failure(prepared, number, engine, engines, expected, lines))
     return checked
 
 
@@ -91,47 +84,44 @@ class _Raised:
 
 def _run(prepared: Prepared, engine: str, engines: Engines) -> dict[int, Found] | _Raised:
     try:
-        return prepared.found(engines[engine](prepared.pipeline))
+        return prepared.run(engines[engine])
     except Exception as error:  # whatever an engine raises is a finding
         return _Raised(error)
 
 
-def _alone(
-    seed: int,
-    numbers: Sequence[int],
+def _raised(
+    prepared: Prepared,
     engine: str,
     engines: Engines,
     stored: Mapping[int, Found] | None,
     raised: _Raised,
-    prepared: Prepared,
 ) -> list[Failure]:
     """The engine failed: which case is it?"""
-    if len(numbers) == 1:
-        return [Failure((numbers[0],), engine, _report(prepared, engine, raised.lines()))]
-    only = {name: run for name, run in engines.items() if name in (engine, next(iter(engines)))}
-    failures = [
-        failure
-        for number in numbers
-        for failure in check(seed, [number], only, stored).failures
-        if failure.engine == engine
-    ]
+    failures: list[Failure] = []
+    if len(prepared.numbers) > 1:
+        only = {name: run for name, run in engines.items() if name in (engine, next(iter(engines)))}
+        failures = [
+            failure
+            for number in prepared.numbers
+            for failure in check(prepared.alone(number), only, stored).failures
+            if failure.engine == engine
+        ]
     if failures:
         return failures
-    return [Failure(tuple(numbers), engine, _report(prepared, engine, raised.lines()))]
+    return [Failure(tuple(prepared.numbers), engine, _report(prepared, engine, raised.lines()))]
 
 
 def _failure(
-    seed: int,
+    prepared: Prepared,
     number: int,
     engine: str,
     engines: Engines,
     expected: Mapping[int, Found],
     lines: list[str],
-    prepared: Prepared,
 ) -> Failure:
     """The report of a case, run alone if it fails alone too."""
     if len(prepared.numbers) > 1:
-        alone = Prepared(seed, [number])
+        alone = prepared.alone(number)
         found = _run(alone, engine, engines)
         again = (
             found.lines()
@@ -148,7 +138,7 @@ def _failure(
 def _report(prepared: Prepared, engine: str, lines: Sequence[str]) -> str:
     numbers = prepared.numbers
     named = f"case {numbers[0]}" if len(numbers) == 1 else f"cases {', '.join(map(str, numbers))}"
-    again = " ".join(f"--case {number}" for number in numbers)
+    again = " ".join(f"--case {number}" for number in numbers) + " --batch" * prepared.one_batch
     return "\n".join(
         [
             f"FAILED on {engine}: {named}, seed {prepared.seed}",

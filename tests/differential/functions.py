@@ -25,6 +25,7 @@ from windrow.state import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
+    StateTtlConfig,
     ValueStateDescriptor,
 )
 from windrow.time import MAX_TIMESTAMP
@@ -33,9 +34,11 @@ from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 __all__ = [
     "SIDE",
     "AllOf",
+    "ClockTimers",
     "Everything",
     "Firings",
     "Joined",
+    "Now",
     "Punctuated",
     "Timers",
     "as_datetime",
@@ -182,6 +185,16 @@ class Everything(ProcessWindowFunction[Any, tuple[Any, Any, int, list[Any]], Any
         return [(key, context.window, context.current_watermark, sorted(elements, key=repr))]
 
 
+class Now(ProcessWindowFunction[Any, tuple[Any, Any, int, int, list[Any]], Any, Any]):
+    """Key, window, both times and contents."""
+
+    def process(
+        self, key: Any, context: ProcessWindowContext[Any], elements: Sequence[Any]
+    ) -> list[tuple[Any, Any, int, int, list[Any]]]:
+        times = context.current_watermark, context.current_processing_time
+        return [(key, context.window, *times, list(elements))]
+
+
 class Firings(ProcessWindowFunction[Any, tuple[Any, Any, int, int, int, int], Any, Any]):
     """Counts the firings of a window, those of its key, and the windows that were cleaned up.
 
@@ -326,3 +339,57 @@ class Timers(KeyedProcessFunction[Any, Event, tuple[Any, str, int, int, int]]):
             context.get_state(self._total).clear()
         total_so_far = context.get_state(self._total).get() or 0
         yield context.key, "timer", timestamp, context.timer_service.current_watermark, total_so_far
+
+
+class ClockTimers(KeyedProcessFunction[Any, Event, tuple[Any, str, int, int, int, int]]):
+    """Sets timers in both domains, deletes some by the clock, and keeps state that expires.
+
+    Args:
+        delay: How long after an element its timers are due, in milliseconds.
+        time_to_live: How long state lives, in milliseconds.
+        refresh: Whether a read keeps it alive.
+    """
+
+    uses_processing_time = True
+
+    def __init__(self, delay: int, time_to_live: int, refresh: bool) -> None:
+        self._delay = delay
+        self._time_to_live = time_to_live
+        ttl = StateTtlConfig(millis(time_to_live), refresh_on_read=refresh)
+        self._sum = ReducingStateDescriptor[int]("sum", operator.add, ttl=ttl)
+        self._recent = ListStateDescriptor("recent", type_=int, ttl=ttl)
+        self._by_value = MapStateDescriptor("by value", key_type=int, value_type=int, ttl=ttl)
+        self._due = ValueStateDescriptor("due", type_=int)
+
+    def describe(self) -> str:
+        return f"ClockTimers(delay={self._delay}, time to live={self._time_to_live})"
+
+    def process_element(
+        self, value: Event, context: KeyedProcessContext[Any]
+    ) -> Iterator[tuple[Any, str, int, int, int, int]]:
+        timers = context.timer_service
+        now = timers.current_processing_time
+        due = context.get_state(self._due)
+        if value.value % 3 == 0 and due.value() is not None:
+            timers.delete_processing_time_timer(due.value() or 0)
+        due.update(now + self._delay)
+        timers.register_processing_time_timer(now + self._delay)
+        assert context.timestamp is not None
+        timers.register_event_time_timer(min(context.timestamp + self._delay, MAX_TIMESTAMP))
+        context.get_state(self._sum).add(value.value)
+        context.get_state(self._recent).add(value.value)
+        if value.value % 2:
+            context.get_state(self._by_value).put(value.value % 5, value.value)
+        yield context.key, "element", now, *self._kept(context)
+
+    def on_timer(
+        self, timestamp: int, context: OnTimerContext[Any]
+    ) -> Iterator[tuple[Any, str, int, int, int, int]]:
+        yield context.key, f"{context.time_domain.value} timer", timestamp, *self._kept(context)
+
+    def _kept(self, context: KeyedProcessContext[Any]) -> tuple[int, int, int]:
+        return (
+            context.get_state(self._sum).get() or 0,
+            sum(context.get_state(self._recent).get()),
+            sum(context.get_state(self._by_value).values()),
+        )

@@ -1,7 +1,7 @@
-"""Random input: elements in batches, from one source or two, with a watermark strategy.
+"""Random input: elements in batches, from one source or two, with a watermark strategy, and perhaps with a clock.
 
 Timestamps lie before 1970, around it, or far behind it. Elements come out of order, some much too late, and some share
-a timestamp.
+a timestamp. A clock stands still while a batch runs, and goes on by one step behind each batch that read something.
 """
 
 from __future__ import annotations
@@ -29,19 +29,24 @@ class Input:
         batch_sizes: How many elements of each source are in a batch.
         strategies: How watermarks are made: one for all sources, or one for each.
         datetimes: Whether timestamps are given as datetimes.
+        clock_step: How far the clock goes on behind each batch, in milliseconds; None: there is none.
     """
 
     collections: tuple[tuple[Event, ...], ...]
     batch_sizes: tuple[int, ...]
     strategies: tuple[WatermarkStrategy[Event], ...]
     datetimes: bool
+    clock_step: int | None
 
-    def stream(self) -> DataStream[Event]:
-        """The elements of all sources, with timestamps."""
-        streams = [
+    def sources(self) -> list[DataStream[Event]]:
+        """The elements of each source."""
+        return [
             from_source(CollectionSource(elements, Event, batch_size=size))
             for elements, size in zip(self.collections, self.batch_sizes, strict=True)
         ]
+
+    def stream(self, streams: list[DataStream[Event]]) -> DataStream[Event]:
+        """The elements of ``streams``, which are the sources, with timestamps."""
         if len(self.strategies) == len(streams):
             streams = [
                 self._timed(stream, strategy)
@@ -50,9 +55,19 @@ class Input:
             return streams[0].union(*streams[1:]) if len(streams) > 1 else streams[0]
         return self._timed(streams[0].union(*streams[1:]), self.strategies[0])
 
+    def in_one_batch(self) -> Input:
+        """The same elements all in one batch, without watermarks and clock: what a batch job sees."""
+        return Input(
+            self.collections,
+            tuple(max(len(elements), 1) for elements in self.collections),
+            (WatermarkStrategy.no_watermarks(),) * len(self.strategies),
+            self.datetimes,
+            clock_step=None,
+        )
+
     def describe(self) -> str:
         """All elements, a batch a line."""
-        lines: list[str] = []
+        lines = [] if self.clock_step is None else [f"clock: {self.clock_step} ms further behind each batch"]
         for number, (elements, size) in enumerate(zip(self.collections, self.batch_sizes, strict=True)):
             lines.append(f"source {number}:")
             for start in range(0, len(elements), size):
@@ -81,7 +96,13 @@ def random_input(chance: random.Random) -> Input:
         batch_sizes.append(-(-count // chance.randrange(3, 6)))
     apart = sources > 1 and chance.random() < 0.5
     strategies = [_strategy(chance, pace) for _ in range(sources if apart else 1)]
-    return Input(tuple(collections), tuple(batch_sizes), tuple(strategies), chance.random() < 0.15)
+    return Input(
+        tuple(collections),
+        tuple(batch_sizes),
+        tuple(strategies),
+        datetimes=chance.random() < 0.15,
+        clock_step=chance.randrange(1, 120) if chance.random() < 0.4 else None,
+    )
 
 
 def _events(chance: random.Random, count: int, start: int, pace: int, first: int) -> list[Event]:

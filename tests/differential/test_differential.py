@@ -6,14 +6,14 @@ The other tests see to it that a wrong output is found and told.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.differential.__main__ import INTERPRETER, main
-from tests.differential.cases import Prepared
+from tests.differential.cases import Engine, Found, Prepared
 from tests.differential.checking import check
 from windrow import Pipeline
 from windrow_runtime.local import LocalRunner
@@ -29,15 +29,32 @@ _SEED = 1
 def test_random_pipelines_on_spark(spark: SparkSession) -> None:
     from windrow_runtime.spark import SparkRunner
 
-    numbers = range(3, 15)
-    checked = check(_SEED, numbers, {**INTERPRETER, "Spark": SparkRunner(spark).run})
+    cases = Prepared(19, range(12))
+
+    def on_spark(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
+        return SparkRunner(spark, clock=clock).run(pipeline)
+
+    checked = check(cases, {**INTERPRETER, "Spark": on_spark})
     assert [failure.report for failure in checked.failures] == []
-    assert sum(found.size > 0 for found in checked.reference.values()) == len(numbers)
+    assert sum(found.size > 0 for found in checked.reference.values()) == len(cases.numbers)
 
 
 def test_random_pipelines_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--local", "--cases", "200", "--seed", "7"]) == 0
     assert capsys.readouterr().out.endswith(": 200 equal, 0 different\n")
+
+
+def test_cases_in_one_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--local", "--batch", "--cases", "40", "--seed", "7"]) == 0
+    assert capsys.readouterr().out.endswith(": 40 equal, 0 different\n")
+    several, one = (Prepared(7, range(20), one_batch=one_batch).run(_right) for one_batch in (False, True))
+    assert _dropped(several) > 0
+    assert _dropped(one) == 0
+
+
+def _dropped(cases: Mapping[int, Found]) -> int:
+    counters = [counts for found in cases.values() for counts in found.counters.values()]
+    return sum(counts.get("late_records_dropped", 0) for counts in counters)
 
 
 def _without_the_last(collected: dict[int, list[Any]]) -> None:
@@ -57,11 +74,15 @@ def _largest(collected: dict[int, list[Any]]) -> list[Any]:
     return max(collected.values(), key=len)
 
 
-def _broken(change: Callable[[dict[int, list[Any]]], None]) -> Callable[[Pipeline], PipelineResult]:
+def _right(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
+    return LocalRunner(clock=clock).run(pipeline)
+
+
+def _broken(change: Callable[[dict[int, list[Any]]], None]) -> Engine:
     """An engine that gives something wrong."""
 
-    def run_wrongly(pipeline: Pipeline) -> PipelineResult:
-        result = LocalRunner().run(pipeline)
+    def run_wrongly(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
+        result = _right(pipeline, clock)
         collected = dict(result._collected)
         change(collected)
         return PipelineResult(pipeline, result.counters, collected)
@@ -71,13 +92,13 @@ def _broken(change: Callable[[dict[int, list[Any]]], None]) -> Callable[[Pipelin
 
 @pytest.mark.parametrize("change", [_without_the_last, _backwards, _twice])
 def test_a_wrong_output_is_found(change: Callable[[dict[int, list[Any]]], None]) -> None:
-    checked = check(_SEED, [4], {**INTERPRETER, "the broken one": _broken(change)})
+    checked = check(Prepared(_SEED, [4]), {**INTERPRETER, "the broken one": _broken(change)})
     assert [(failure.numbers, failure.engine) for failure in checked.failures] == [((4,), "the broken one")]
 
 
 def test_a_case_that_differs_is_reported_alone() -> None:
     case = Prepared(_SEED, [4])
-    checked = check(_SEED, range(8), {**INTERPRETER, "the broken one": _broken_case(4)})
+    checked = check(Prepared(_SEED, range(8)), {**INTERPRETER, "the broken one": _broken_case(4)})
     (failure,) = checked.failures
     lines = failure.report.splitlines()
     assert failure.numbers == (4,)
@@ -93,8 +114,8 @@ def test_a_case_that_differs_is_reported_alone() -> None:
     assert "  actual:" in lines[difference + 1 :]
 
 
-def _broken_case(number: int) -> Callable[[Pipeline], PipelineResult]:
-    def run_wrongly(pipeline: Pipeline) -> PipelineResult:
+def _broken_case(number: int) -> Engine:
+    def run_wrongly(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
         (sink,) = [
             end.node.sink for end in pipeline.sinks if end.node.sink.describe() == f"collect {number}.0"
         ]
@@ -102,17 +123,17 @@ def _broken_case(number: int) -> Callable[[Pipeline], PipelineResult]:
         def change(collected: dict[int, list[Any]]) -> None:
             collected[id(sink)] = collected[id(sink)][1:]
 
-        return _broken(change)(pipeline)
+        return _broken(change)(pipeline, clock)
 
     return run_wrongly
 
 
 def test_a_difference_of_many_cases_together_is_reported() -> None:
-    def only_together(pipeline: Pipeline) -> PipelineResult:
+    def only_together(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
         alone = not any(end.node.sink.describe() == "collect 5.0" for end in pipeline.sinks)
-        return LocalRunner().run(pipeline) if alone else _broken_case(4)(pipeline)
+        return (_right if alone else _broken_case(4))(pipeline, clock)
 
-    checked = check(_SEED, [4, 5], {**INTERPRETER, "the broken one": only_together})
+    checked = check(Prepared(_SEED, [4, 5]), {**INTERPRETER, "the broken one": only_together})
     (failure,) = checked.failures
     assert failure.numbers == (4, 5)
     assert "case 4 differs, but only when one query runs all of these cases" in failure.report
@@ -120,26 +141,26 @@ def test_a_difference_of_many_cases_together_is_reported() -> None:
 
 
 def test_counters_are_compared() -> None:
-    def miscounting(pipeline: Pipeline) -> PipelineResult:
-        result = LocalRunner().run(pipeline)
+    def miscounting(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
+        result = _right(pipeline, clock)
         counters = {
             step: {name: count + 1 for name, count in of_step.items()}
             for step, of_step in result.counters.items()
         }
         return PipelineResult(pipeline, counters, result._collected)
 
-    checked = check(_SEED, range(8), {**INTERPRETER, "the broken one": miscounting})
+    checked = check(Prepared(_SEED, range(8)), {**INTERPRETER, "the broken one": miscounting})
     assert checked.failures
     assert all("counters: expected" in failure.report for failure in checked.failures)
 
 
 def test_an_engine_that_raises_is_reported_with_the_case() -> None:
-    def raising(pipeline: Pipeline) -> PipelineResult:
+    def raising(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
         if any(end.node.sink.describe() == "collect 4.0" for end in pipeline.sinks):
             raise ValueError("no such thing")
-        return LocalRunner().run(pipeline)
+        return _right(pipeline, clock)
 
-    checked = check(_SEED, range(8), {**INTERPRETER, "the broken one": raising})
+    checked = check(Prepared(_SEED, range(8)), {**INTERPRETER, "the broken one": raising})
     (failure,) = checked.failures
     assert failure.numbers == (4,)
     assert failure.report.endswith("ValueError: no such thing")
