@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from examples import sessions, word_count
+from examples import climate, sessions, word_count
 from examples.sessions import CLICKS, Click, Visit
 from windrow_runtime.testing import StreamHarness
 
@@ -18,6 +18,15 @@ def test_sessions(capsys: pytest.CaptureFixture[str]) -> None:
         "Visit(visitor='bob', first_minute=1, clicks=3, basket=3)",
         "Visit(visitor='ada', first_minute=15, clicks=2, basket=2)",
         "Visit(visitor='bob', first_minute=70, clicks=1, basket=0)",
+    ]
+
+
+def test_climate(capsys: pytest.CaptureFixture[str]) -> None:
+    climate.main()
+    assert capsys.readouterr().out.splitlines() == [
+        "Climate(sensor='cellar', low=7.5, mean=8.0, high=8.5, measured=3, coldest_minute=20)",
+        "Climate(sensor='attic', low=21.5, mean=23.0, high=24.5, measured=2, coldest_minute=10)",
+        "Climate(sensor='attic', low=None, mean=None, high=None, measured=0, coldest_minute=None)",
     ]
 
 
