@@ -136,7 +136,7 @@ class Constant(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Binary(Expression):
-    """Two operands and an operator between them; see :data:`BINARY`."""
+    """Two operands and an operator between them; see ``BINARY``."""
 
     operator: str
     left: Expression
@@ -165,7 +165,7 @@ class Binary(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Unary(Expression):
-    """An operand with an operator before it; see :data:`UNARY`."""
+    """An operand with an operator before it; see ``UNARY``."""
 
     operator: str
     of: Expression
