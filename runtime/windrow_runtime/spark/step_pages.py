@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, Protocol
 
 from windrow.errors import IncompatibleStateError
@@ -174,6 +175,16 @@ class StepPages:
         page = bits & (reach - 1)
         return page if page < count else page - (reach >> 1)
 
+    def _place_all(self, state: OperatorState) -> None:
+        """What :meth:`_place` says of the keys of a state, for all at once."""
+        count = len(self.record.sizes)
+        groups = self._groups
+        reach = 1 << (count - 1).bit_length()
+        mask, half = reach - 1, reach >> 1
+        keys = list(dict.fromkeys(chain(state.keys, *state.tables.values())))
+        found = [hashed // groups & mask for hashed in map(self._hash_key, keys)]
+        self._loaded.update(zip(keys, [page if page < count else page - half for page in found], strict=True))
+
     def shares(
         self,
         before: Sequence[KeyedElements],
@@ -304,6 +315,7 @@ class StepPages:
         """Lay the state out in as many pages as its size asks for."""
         self._resize(max(2, -(-total // _PAGE_BYTES)))
         self.record.inline = b""
+        self._place_all(state)
         parts = split_state(state, self._loaded.__getitem__)
         for page, part in parts.items():
             self._save_page(page, part)
