@@ -134,6 +134,8 @@ class ClockKeeper:
             return
         told = self.files.read(batch)
         trackers = self._trackers_of(batch, told)
+        # What fails from here on must not find elements counted that were seen before it failed.
+        self._known = None
         for report in reports:
             trackers[report.step].observe(report.values, report.timestamps)
         now = _wall_clock() if told.now is None else told.now
@@ -149,7 +151,8 @@ class ClockKeeper:
             batch + 1,
             BatchClock(
                 watermarks=watermarks,
-                previous=told.watermarks or dict.fromkeys(watermarks, MIN_TIMESTAMP),
+                # A step that is new at a restart was not told of.
+                previous={step: told.watermarks.get(step, MIN_TIMESTAMP) for step in watermarks},
                 now=None if self._clock is None else self._clock(),
                 ended=ended,
                 trackers={step: self._encoded(tracker) for step, tracker in trackers.items()},

@@ -1,0 +1,123 @@
+"""The time of each batch, without Spark: what a batch finds that is run again, or runs for the first time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from windrow.errors import IncompatibleStateError, UnsupportedOperationError
+from windrow.sinks import CollectSink
+from windrow.sources import CollectionSource
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.watermarks import WatermarkGenerator, WatermarkOutput
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.clock_files import BatchClock, ClockFiles
+from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
+from windrow_runtime.spark.state_codec import StateCodec
+
+
+class EverySecond(WatermarkGenerator[int]):
+    """Emits the time of every second element: to see one twice shows."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.held: Any = None
+
+    def on_event(self, element: int, timestamp: int, output: WatermarkOutput) -> None:
+        self.seen += 1
+        if self.seen % 2 == 0:
+            output.emit_watermark(timestamp)
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Emits from on_event alone."""
+
+
+class HoldsALock(EverySecond):
+    def on_event(self, element: int, timestamp: int, output: WatermarkOutput) -> None:
+        self.held = open
+
+
+def topology(generator: type[EverySecond] = EverySecond) -> Topology:
+    read = from_source(CollectionSource([1]))
+    stream: DataStream[int] = read.assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_generator(generator), timestamp=lambda element: element
+    )
+    windows = stream.key_by(lambda element: 1).window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+    return Topology(Pipeline("clock", windows.reduce(max).sink_to(CollectSink[int]())).steps)
+
+
+PLAN = topology()
+(STAMPER,) = (step.id for step in PLAN.timestamps)
+(WINDOW,) = (step.id for step in PLAN.keyed)
+
+
+def keeper(folder: Path, plan: Topology = PLAN) -> ClockKeeper:
+    return ClockKeeper(ClockFiles(folder), plan, None, StateCodec())
+
+
+def seen(*times: int) -> list[Report]:
+    return [Report(STAMPER, list(times), list(times))]
+
+
+def test_a_batch_that_is_run_again_finds_its_time(tmp_path: Path) -> None:
+    # batch            0         1         2
+    # elements         5  7      9         11  13
+    # watermark   -         7         7         11
+    first = keeper(tmp_path)
+    first.end_batch(0, seen(5, 7), ended=False)
+    first.end_batch(1, seen(9), ended=False)
+    # Killed behind the file of batch 2, before Spark noted that batch 1 is done.
+    again = keeper(tmp_path)
+    files = ClockFiles(tmp_path)
+    before = files.read(1), files.read(2)
+    assert before[0].watermarks[WINDOW] == 7
+    again.end_batch(1, seen(9), ended=False)
+    assert (files.read(1), files.read(2)) == before
+    again.end_batch(2, seen(11, 13), ended=False)
+    assert files.read(3).watermarks[WINDOW] == 11
+    assert files.read(3).previous[WINDOW] == 7
+    assert not files.read(3).settled
+    again.end_batch(3, [], ended=True)
+    again.end_batch(4, [], ended=False)
+    assert files.read(5).watermarks[WINDOW] == MAX_TIMESTAMP
+    assert files.read(5).settled
+    # The file of the last batch that Spark may have to run again is there, and so are those around it.
+    assert [batch for batch in range(6) if files.exists(batch)] == [3, 4, 5]
+
+
+def test_what_failed_has_not_seen_elements(tmp_path: Path) -> None:
+    known = keeper(tmp_path)
+    known.end_batch(0, seen(5), ended=False)
+    with pytest.raises(KeyError):
+        known.end_batch(1, [*seen(7), Report("nobody", [1], [1])], ended=False)
+    known.end_batch(1, seen(7), ended=False)
+    assert ClockFiles(tmp_path).read(2).watermarks[WINDOW] == 7
+
+
+def test_a_step_that_is_new_at_a_restart_has_no_time_yet(tmp_path: Path) -> None:
+    files = ClockFiles(tmp_path)
+    keeper(tmp_path).end_batch(0, seen(5, 7), ended=False)
+    told = files.read(1)
+    files.write(1, replace(told, watermarks={"other": 9}, previous={"other": 8}))
+    keeper(tmp_path).end_batch(1, seen(1), ended=False)
+    assert files.read(2).previous[WINDOW] == MIN_TIMESTAMP
+    assert files.read(2).watermarks[WINDOW] == 7
+
+
+def test_a_generator_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedOperationError, match="is to be stored") as caught:
+        keeper(tmp_path, topology(HoldsALock)).end_batch(0, seen(1), ended=False)
+    assert "test_clock_keeper.py:" in str(caught.value.where)
+
+
+@pytest.mark.parametrize("memory", ["x", [1], [1, False, None, "&&&"], [1, False, None, "gAVLAS4="]])
+def test_a_damaged_memory_is_told(tmp_path: Path, memory: Any) -> None:
+    ClockFiles(tmp_path).write(1, BatchClock({WINDOW: 1}, {WINDOW: 1}, trackers={STAMPER: memory}))
+    with pytest.raises(IncompatibleStateError, match="damaged"):
+        keeper(tmp_path).end_batch(1, [], ended=False)
