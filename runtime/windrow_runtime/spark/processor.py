@@ -181,7 +181,8 @@ class KeyGroupProcessor(StatefulProcessor):
             assert batch is not None, "Spark gives the batch's number to every task of a query"
             told = self._level.clock.read(batch)
             self._watermarks = {
-                step: (told.previous[step], watermark) for step, watermark in told.watermarks.items()
+                step: (told.previous.get(step, MIN_TIMESTAMP), watermark)
+                for step, watermark in told.watermarks.items()
             }
             # For the whole query the furthest watermark counts: it says when service groups have news to tell.
             furthest = max(told.watermarks.values(), default=MIN_TIMESTAMP)
