@@ -45,10 +45,15 @@ class UserClass:
         kind: The class.
         hints: Its annotations, resolved. In a worker the names in them may mean nothing: a class that travels by value
             leaves its module behind.
+        qualified: Its qualified name where the plan was made.
     """
 
     kind: type[Any]
     hints: dict[str, Any]
+    qualified: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "qualified", self.qualified or self.kind.__qualname__)
 
 
 def register_classes(classes: Iterable[UserClass]) -> None:
@@ -61,6 +66,9 @@ def register_classes(classes: Iterable[UserClass]) -> None:
     in_worker = main.__spec__ is not None and main.__spec__.name.startswith("pyspark.")
     for user_class in classes:
         kind = user_class.kind
+        # Over Spark Connect a class that was made inside a function arrives without the function's name.
+        if kind.__qualname__ != user_class.qualified:
+            kind.__qualname__ = user_class.qualified
         name = _full_name(kind)
         # Each time: when a class comes again by value, its annotations are set back to what they were.
         _resolve_annotations(user_class)
