@@ -45,10 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.differential", description="Compare engines on random pipelines."
     )
-    parser.add_argument("--cases", type=int, metavar="N", help="how many cases (default 20, or the file's)")
+    parser.add_argument(
+        "--cases", type=_count, metavar="N", help="how many cases (default 20, or the file's)"
+    )
     parser.add_argument("--seed", type=int, metavar="S", help="chooses the cases (default 1, or the file's)")
     parser.add_argument(
-        "--case", type=int, metavar="NUMBER", action="append", help="run this case only; may be given again"
+        "--case",
+        type=_number,
+        metavar="NUMBER",
+        action="append",
+        help="run this case only; may be given again",
     )
     parser.add_argument(
         "--against", type=Path, metavar="FILE", help="compare with the expected outputs of a file"
@@ -85,6 +91,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not options.local:
             engines["Spark"] = _spark(stack, batch=options.batch)
         return run(seed, numbers, engines, expected=expected, write=options.write, one_batch=options.batch)
+
+
+def _count(text: str) -> int:
+    """An argument that is a number from 1 up: to compare nothing is no success."""
+    number = _number(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"a number from 0 up, not {text!r}")
+    return int(text)
 
 
 def run(

@@ -195,3 +195,10 @@ def test_a_file_of_other_cases_is_refused(tmp_path: Path, capsys: pytest.Capture
     file.write_text("[]")
     assert main(["--local", "--against", str(file)]) == 2
     assert "no file of expected outputs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--cases", "0"], ["--cases", "-1"], ["--case", "-1"]])
+def test_to_compare_nothing_is_no_success(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--local", *arguments])
+    assert caught.value.code == 2
