@@ -1,0 +1,51 @@
+"""Checkpoints of earlier versions, which this one must be able to go on from. See tests/spark/checkpoints/make.py."""
+
+from __future__ import annotations
+
+import json
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.checkpoints.kept import COLLECTED, FOLDER, READINGS, pipeline, plain, unpack
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ARCHIVES = sorted(FOLDER.glob("*.tar.xz"))
+
+
+def release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+def test_a_checkpoint_is_kept() -> None:
+    assert ARCHIVES
+    assert sum(archive.stat().st_size for archive in ARCHIVES) < 500_000
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda archive: archive.name.removesuffix(".tar.xz"))
+def test_a_kept_checkpoint_is_read(spark: SparkSession, tmp_path: Path, archive: Path) -> None:
+    # readings   0 ... 23    24 ... 47
+    # run        then        today
+    made_by = archive.name.removesuffix(".tar.xz").rpartition("-")[2]
+    if release(metadata.version("pyspark")) < release(made_by):
+        pytest.skip("Spark reads no checkpoints of a newer Spark")
+    unpack(archive, tmp_path)
+    plan, outputs = pipeline(READINGS)
+    expected, _ = outputs.expected(plan)
+    before = json.loads((tmp_path / COLLECTED).read_text())
+    after = plain(outputs.of(SparkRunner(spark, checkpoint=tmp_path).run(plan)))
+    whole = {
+        name: {
+            key: before[name].get(key, []) + after[name].get(key, []) for key in {*before[name], *after[name]}
+        }
+        for name in expected
+    }
+    assert whole == plain(expected)
+    # Every output has a part in both runs, so the state of each step was needed.
+    assert all(before.values())
+    assert all(after.values())
