@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -157,6 +158,14 @@ def test_a_combination_merges_if_all_its_members_do() -> None:
     message = r"combine\(count\(\), Total\) has no merge, but EventTimeSessionWindows"
     with pytest.raises(PlanError, match=message):
         Pipeline("p", sessions.aggregate(agg.combine(agg.count(), Total())).sink_to(CollectSink()))
+
+
+def test_an_aggregate_that_has_worked_can_be_sent() -> None:
+    both = agg.combine(agg.count(), agg.sum(celsius))
+    accumulator = both.add(READINGS[0], both.create_accumulator())
+    sent: DeclaredAggregate[Reading, Any, Any] = pickle.loads(pickle.dumps(both))
+    assert sent == both
+    assert sent.get_result(sent.add(READINGS[1], accumulator)) == (2, 2.0)
 
 
 # The type checker would have refused most of these.

@@ -128,8 +128,15 @@ class Mean(DeclaredAggregate[T, Total, float | None]):
         selected = self.selector(value)
         if selected is None:
             return accumulator
-        total, lost = add_number(accumulator[1], accumulator[2], selected)
-        return accumulator[0] + 1, total, lost
+        held, total, lost = accumulator
+        if type(selected) is float and type(total) is float:
+            # add_number for floats: means are common, and the call would cost as much as what it does.
+            moved = total + selected
+            if abs(total) >= abs(selected):
+                return held + 1, moved, lost + ((total - moved) + selected)
+            return held + 1, moved, lost + ((selected - moved) + total)
+        total, lost = add_number(total, lost, selected)
+        return held + 1, total, lost
 
     def get_result(self, accumulator: Total) -> float | None:
         held, total, lost = accumulator

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar, cast, overload
 
 from typing_extensions import final
@@ -47,6 +48,22 @@ class Combined(DeclaredAggregate[T, Accumulators, R]):
     members: tuple[tuple[str, AggregateFunction[Any, Any, Any]], ...]
     target: Callable[..., Any] | None
 
+    @cached_property
+    def _unrolled(self) -> Callable[[Any, Accumulators], Accumulators]:
+        """The members' ``add`` in one function without a loop, which takes half the time; made in each process."""
+        places = range(len(self.members))
+        held = "".join([f"held{place}, " for place in places])
+        added = "".join([f"add{place}(value, held{place}), " for place in places])
+        code = f"def add(value, accumulator):\n    {held}= accumulator\n    return ({added})"
+        names: dict[str, Any] = {f"add{place}": self.members[place][1].add for place in places}
+        exec(code, names)
+        unrolled: Callable[[Any, Accumulators], Accumulators] = names["add"]
+        return unrolled
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A function made at run time is not sent.
+        return {name: value for name, value in self.__dict__.items() if name != "_unrolled"}
+
     def open(self, runtime_context: RuntimeContext) -> None:
         for _, member in self.members:
             member.open(runtime_context)
@@ -59,8 +76,7 @@ class Combined(DeclaredAggregate[T, Accumulators, R]):
         return tuple([member.create_accumulator() for _, member in self.members])
 
     def add(self, value: T, accumulator: Accumulators) -> Accumulators:
-        members = self.members
-        return tuple([members[place][1].add(value, held) for place, held in enumerate(accumulator)])
+        return self._unrolled(value, accumulator)
 
     def get_result(self, accumulator: Accumulators) -> R:
         results = [

@@ -54,6 +54,9 @@ def add_number(total: Any, lost: float, value: Any) -> tuple[Any, float]:
 
 def add_value(total: Any, lost: float, value: Any) -> tuple[Any, float]:
     """As :func:`add_number`, for decimals and time spans as well."""
+    kind = type(value)
+    if (kind is float or kind is int) and type(total) is kind:
+        return add_number(total, lost, value)
     if isinstance(value, Decimal):
         return _EXACT.add(_same(total, value), value), lost
     if isinstance(value, timedelta):
