@@ -73,7 +73,7 @@ def build(folder: Path) -> tuple[Outputs, Pipeline]:
         agg.approx_count_distinct(lambda e: e.value), agg.approx_quantiles(lambda e: e.value, [0.5, 0.9])
     )
     outputs.add("windows", windows.aggregate(agg.combine(numbers, elements, sketches), Keyed()))
-    # One list of the whole stream, long enough to be stored in segments, and no other results.
+    # One list of the whole stream, which every batch makes longer.
     outputs.add(
         "list",
         keyed.window(TumblingEventTimeWindows.of(millis(60_000))).aggregate(
