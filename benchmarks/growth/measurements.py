@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from benchmarks.growth.live import BatchFigures, LiveQuery
+from benchmarks.growth.pages import measure_pages
 from benchmarks.growth.records import (
     Event,
     closing_events,
@@ -293,6 +294,7 @@ def cores_section(scale: Scale, runs: list[CoreRun]) -> Section:
 
 
 MEASUREMENTS: Final[Mapping[str, Callable[[Scale], Section]]] = {
+    "pages": measure_pages,
     "state": measure_state,
     "memory": measure_memory,
     "shrinking": measure_shrinking,

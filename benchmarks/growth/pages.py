@@ -1,0 +1,146 @@
+"""The pages of one key group by themselves, without Spark: what a batch costs that touches few of many keys."""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.section import Claim, Section
+from windrow.windows import TimeWindow
+from windrow_runtime.codecs import stable_hash
+from windrow_runtime.operators.state import KeyState, OperatorState, WindowEntry
+from windrow_runtime.spark.page_codec import PageCodec
+from windrow_runtime.spark.payload import KeyedElements
+from windrow_runtime.spark.state_codec import StateCodec
+from windrow_runtime.spark.step_pages import StepPages, StepRecord
+
+if TYPE_CHECKING:
+    from benchmarks.growth.scale import Scale
+
+__all__ = ["measure_pages"]
+
+_GROUPS: Final = 4
+_NEVER: Final = -(2**63)
+_SIZE_MS: Final = 3_600_000
+_BATCHES: Final = 3
+_MOST: Final = 1.3
+
+
+class _Store:
+    """Pages in memory, and how often they are asked for."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, bytes] = {}
+        self.calls = 0
+
+    def get(self, number: int) -> bytes | None:
+        self.calls += 1
+        return self._pages.get(number)
+
+    def put(self, number: int, data: bytes) -> None:
+        self.calls += 1
+        self._pages[number] = data
+
+    def remove(self, number: int) -> None:
+        self.calls += 1
+        del self._pages[number]
+
+
+def _add_session(state: OperatorState, key: Hashable, at: int) -> None:
+    held = state.keys.get(key)
+    if held is None:
+        window = TimeWindow(at, at + _SIZE_MS)
+        state.keys[key] = KeyState({window: WindowEntry((1, 2.5))}, [window], 1)
+        state.event_timers.register(key, window, window.end - 1)
+    else:
+        next(iter(held.windows.values())).contents = (2, at / 7)
+
+
+def _add_row(state: OperatorState, key: Hashable, at: int) -> None:
+    state.table_size = _SIZE_MS
+    state.tables.setdefault(0, {})[key] = (1, at / 7)
+
+
+_FORMS: Final[dict[str, Callable[[OperatorState, Hashable, int], None]]] = {
+    "table": _add_row,
+    "session": _add_session,
+}
+
+
+class _Group:
+    """One key group with a state of one form."""
+
+    def __init__(self, form: str, keys: int) -> None:
+        self._add = _FORMS[form]
+        self._codec = PageCodec(StateCodec())
+        self._random = random.Random(keys)
+        self._keys: list[Hashable] = [f"user-{number:07d}" for number in range(keys)]
+        self._random.shuffle(self._keys)
+        self.store = _Store()
+        self.record = StepRecord(0)
+        for start in range(_GROUPS):
+            self._run(self._keys[start::_GROUPS])
+
+    def touch(self, count: int) -> float:
+        """Run a batch; gives its processor time in seconds."""
+        chosen = self._random.sample(self._keys, count)
+        begin = time.process_time()
+        self._run(chosen)
+        return time.process_time() - begin
+
+    def _run(self, keys: list[Hashable]) -> None:
+        pages = StepPages(self.record, self._codec, self.store, stable_hash, _GROUPS)
+        elements = [KeyedElements(0, keys, keys, [None] * len(keys))]
+        for share in pages.shares([], elements, _NEVER, _NEVER):
+            state = pages.load(share.pages)
+            for chunk in share.after:
+                for key in chunk.keys:
+                    self._add(state, key, self._random.randrange(10**7))
+            pages.save(share.pages, state)
+        pages.end_batch()
+
+
+def measure_pages(scale: Scale) -> Section:
+    """One of four key groups, without Spark."""
+    section = Section(
+        "pages",
+        f"one of {_GROUPS} key groups, without Spark: processor time of Python alone",
+        ("form", "touched", "keys", "CPU ms", "ratio", "calls", "pages", "bytes per page"),
+    )
+    gc.disable()  # as in Spark's workers, where collections are rare
+    try:
+        for form in (form for form in scale.forms if form in _FORMS):
+            groups = [_Group(form, keys // _GROUPS) for keys in (scale.keys, 10 * scale.keys)]
+            for touched in scale.touched:
+                _add_rows(section, form, touched, groups, scale.keys)
+            gc.collect()
+    finally:
+        gc.enable()
+    return section
+
+
+def _add_rows(section: Section, form: str, touched: int, groups: list[_Group], keys: int) -> None:
+    times: list[float] = []
+    for times_keys, group in zip((1, 10), groups, strict=True):
+        before = group.store.calls
+        # The least of some: other work on the machine only adds.
+        times.append(min(group.touch(touched // _GROUPS) for _ in range(_BATCHES)))
+        sizes = group.record.sizes
+        section.rows.append(
+            [
+                form,
+                f"{touched:,}",
+                f"{times_keys * keys:,}",
+                f"{times[-1] * 1_000:.1f}",
+                f"{times[-1] / times[0]:.2f}",
+                f"{(group.store.calls - before) // _BATCHES:,}",
+                f"{len(sizes):,}",
+                f"{sum(sizes) // len(sizes):,}",
+            ]
+        )
+    ratio = times[1] / times[0]
+    text = f"{form}, {touched:,} keys touched: {ratio:.2f} times the processor time (at most {_MOST})"
+    section.claims.append(Claim(text, ratio <= _MOST, timed=True))
