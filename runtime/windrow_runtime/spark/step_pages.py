@@ -25,8 +25,8 @@ __all__ = ["PageStore", "Share", "StepPages", "StepRecord"]
 
 # Any in this module: state is of the user's types.
 
-# A call of Spark's takes 0.07 to 0.3 ms, and hardly more for 16 KiB than for one. To take a key out of a page and put it
-# back takes 0.001 to 0.01 ms, and a key that is touched costs its whole page. So pages are small, but not so small that a
+# A call of Spark's takes 0.07 to 0.3 ms, and grows slowly with the page. To take a key out of a page and put it back
+# takes 0.001 to 0.01 ms, and a key that is touched costs its whole page. So pages are small, but not so small that a
 # batch which touches all of them pays more for calls than for keys.
 _PAGE_BYTES: Final = 2 << 10
 _INLINE_BYTES: Final = 16 << 10
