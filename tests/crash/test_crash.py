@@ -12,5 +12,5 @@ from tests.crash.__main__ import run
 
 @pytest.mark.spark
 def test_a_killed_pipeline_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(tmp_path, 2, random.Random(1))
-    assert (code, capsys.readouterr().out.rpartition(": ")[0]) == (0, "2 kills, 3 starts")
+    code = run(tmp_path, 3, random.Random(1))
+    assert (code, capsys.readouterr().out.rpartition(": ")[0]) == (0, "3 kills, 4 starts")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tests.operators.streams import Event, key_of, millis
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.time import MAX_TIMESTAMP
@@ -219,3 +220,38 @@ def test_a_watermark_at_the_end_of_time_fires_everything() -> None:
         harness.process_element(Event("a", 2**62, 1), 2**62)
         harness.process_watermark(MAX_TIMESTAMP)
         assert [event.value for event in harness.take_values()] == [1]
+
+
+class SeesTheClock(KeyedProcessFunction[str, Event, tuple[str, int]]):
+    """Tells the clock for each element and for a timer 5 ms behind it."""
+
+    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> Iterable[tuple[str, int]]:
+        context.timer_service.register_event_time_timer(value.at + 5)
+        yield "element", context.timer_service.current_processing_time
+
+    def on_timer(self, timestamp: int, context: OnTimerContext[str]) -> Iterable[tuple[str, int]]:
+        yield "timer", context.timer_service.current_processing_time
+
+
+#  clock          100     200     300     400 ...
+#  event time     0       10      20
+#  watermark      none    -1      9       19      the timer at 5 is due in the third batch, the one at 15 in the fourth
+def test_a_batch_has_one_clock_for_elements_and_timers() -> None:
+    seen = (
+        from_source(CollectionSource([Event("a", at, 0) for at in (0, 10, 20)], batch_size=1))
+        .assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
+        )
+        .key_by(key_of)
+        .process(SeesTheClock())
+    )
+    taken = CollectSink[tuple[str, int]]()
+    clock = iter(range(100, 10_000, 100))
+    result = LocalRunner(clock=lambda: next(clock)).run(Pipeline("clock", seen.sink_to(taken)))
+    assert result.collected(taken)[:5] == [
+        ("element", 100),
+        ("element", 200),
+        ("timer", 300),
+        ("element", 300),
+        ("timer", 400),
+    ]

@@ -301,6 +301,7 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(StepPages, "shares", counted)
     monkeypatch.setattr(step_pages, "_PAGE_BYTES", 150)
+    monkeypatch.setattr(step_pages, "_DENSE_PAGE_BYTES", 150)
     monkeypatch.setattr(step_pages, "_INLINE_BYTES", 250)
     monkeypatch.setattr(step_pages, "_SHARE_BYTES", 600)
     monkeypatch.setattr(step_pages, "_SPLITS_PER_BATCH", 3)

@@ -115,18 +115,30 @@ def test_a_state_grows_and_shrinks_in_pages(per_batch: int) -> None:
     for start in range(0, len(numbers), per_batch):
         group.batch(put_row, numbers[start : start + per_batch])
     count = len(group.record.sizes)
-    assert 50 < count < 1000
+    assert 4 < count < 20
     assert group.whole().tables[0].keys() == set(numbers)
     assert sorted(group.store.pages) == [3 << 32 | page for page in range(count)]
     sizes = [len(group.store.pages[number]) for number in sorted(group.store.pages)]
     assert list(group.record.sizes) == sizes
-    assert max(sizes) < 16 << 10
+    assert max(sizes) < 128 << 10
 
-    # A batch that touches three keys reads three pages at most, and writes no others.
+    # Batches that touch three keys split pages, a few at a time, until they are small.
+    for _ in range(60):
+        group.batch(put_row, [7, 8, "new"])
+    assert len(group.record.sizes) > 50
+    assert sorted(group.store.pages) == [3 << 32 | page for page in range(len(group.record.sizes))]
+    assert max(group.record.sizes) < 16 << 10
+    assert group.whole().tables[0].keys() == {*numbers, "new"}
+    # From then on they read three pages, and write no others.
     seen = group.batch(put_row, [7, 8, "new"])
     assert {7, 8, "new"} <= seen
     assert len(group.store.read) <= 3
     assert set(group.store.written) <= set(group.store.read)
+    # One that touches everything lays them out anew, as few large ones.
+    group.batch(put_row, numbers)
+    assert len(group.record.sizes) < 20
+    assert len(group.store.pages) == len(group.record.sizes)
+    assert group.whole().tables[0].keys() == {*numbers, "new"}
 
     # What is removed leaves nothing behind.
     for start in range(0, len(numbers), per_batch):
@@ -154,7 +166,9 @@ def test_pages_whose_timers_are_due_are_found() -> None:
 
     keys: list[Hashable] = list(range(-1000, 6000))
     group.batch(set_timer, keys)
-    assert len(group.record.sizes) > 4
+    for _ in range(60):
+        group.batch(set_timer, [5999])
+    assert len(group.record.sizes) > 20
     assert group.record.earliest_event_timer == -1000
     assert group.record.earliest_processing_timer is None
     group.batch(drop, [], watermark=-990)

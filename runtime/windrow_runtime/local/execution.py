@@ -136,7 +136,8 @@ class Execution:
         """Advance time, then take elements.
 
         Each keyed step first takes what timers upstream emitted, under the previous watermark; then its watermark
-        and its clock advance; then it takes what came of the elements.
+        advances, and timers fire, those of the clock last; then it takes what came of the elements. The new clock
+        holds for all of this.
 
         Args:
             inputs: The elements of each source.
@@ -153,6 +154,8 @@ class Execution:
         for step in self.topology.keyed:
             operator = self.operators[step.id]
             inbox = self._inboxes.pop(step.id, None)
+            if processing_time is not None:
+                operator.set_clock(processing_time)
             if inbox is not None:
                 for batch in inbox.before:
                     operator.process_batch(*batch)

@@ -100,6 +100,10 @@ class KeyedOperator(ABC):
                 if entry.contents is not NOTHING:
                     yield key, window
 
+    def set_clock(self, now: int) -> None:
+        """Set the clock, which never falls, and fire nothing yet: a batch has one clock from its beginning."""
+        self.current_processing_time = max(now, self.current_processing_time)
+
     def advance_processing_time(self, now: int) -> None:
         """Set the clock, which never falls, and fire the timers that are due, in order of their time."""
         self.current_processing_time = now = max(now, self.current_processing_time)

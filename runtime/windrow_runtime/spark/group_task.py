@@ -18,7 +18,7 @@ from typing import Any
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
-from windrow_runtime.spark.batch_time import NO_TIME, BatchTime, BatchTimes
+from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
 from windrow_runtime.spark.event_clock import encode_timer
 from windrow_runtime.spark.group_state import GroupState
 from windrow_runtime.spark.level import KeyedStep, Level
@@ -98,7 +98,6 @@ class _StepRunner:
         self._runtime = OperatorRuntimeContext(step.name or step.step_id, self._metrics)
         self._operator.open(self._runtime)
         self._collector = _Collector(step)
-        self._time = NO_TIME
 
     def close(self) -> None:
         self._operator.close()
@@ -133,14 +132,16 @@ class _StepRunner:
         early, late = packers
         state = pages.load(share.pages)
         self._operator.bind(state, self._collector)
-        self._time = BatchTime(pages.record.watermark, pages.record.now)
         # Not an advance: that would fire timers that were set behind this time, and wait for the next one.
-        self._operator.current_watermark, self._operator.current_processing_time = self._time
+        self._operator.current_watermark = pages.record.watermark
+        self._operator.current_processing_time = pages.record.now
+        self._operator.set_clock(current.now)
         for chunk in share.before:
-            self._advance(previous)
+            self._advance(previous.watermark)
             self._process(chunk, early)
             yield from early.full()
-        self._advance(current)
+        self._advance(current.watermark)
+        self._operator.advance_processing_time(current.now)
         self._collector.drain(early)
         yield from early.full()
         for chunk in share.after:
@@ -159,13 +160,10 @@ class _StepRunner:
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
 
-    def _advance(self, time: BatchTime) -> None:
-        """Fires what is due, by the watermark first."""
-        if time.watermark > self._time.watermark:
-            self._operator.advance_watermark(time.watermark)
-        if time.now > self._time.now:
-            self._operator.advance_processing_time(time.now)
-        self._time = time
+    def _advance(self, watermark: int) -> None:
+        """Fires what the watermark makes due."""
+        if watermark > self._operator.current_watermark:
+            self._operator.advance_watermark(watermark)
 
     def _process(self, elements: KeyedElements, packer: Packer) -> None:
         """Takes elements; what was emitted before and for them goes to ``packer``."""

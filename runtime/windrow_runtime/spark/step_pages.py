@@ -26,12 +26,14 @@ __all__ = ["PageStore", "Share", "StepPages", "StepRecord"]
 # Any in this module: state is of the user's types.
 
 # A call of Spark's takes 0.07 to 0.3 ms, and grows slowly with the page. To take a key out of a page and put it back
-# takes 0.001 to 0.01 ms, and a key that is touched costs its whole page. So pages are small, but not so small that a
-# batch which touches all of them pays more for calls than for keys.
+# takes 0.001 to 0.01 ms, and a key that is touched costs its whole page. So pages are large where a batch touches all
+# of them anyway, and small where it touches few keys of many.
 _PAGE_BYTES: Final = 2 << 10
+_DENSE_PAGE_BYTES: Final = 32 << 10
 _INLINE_BYTES: Final = 16 << 10
 _SHARE_BYTES: Final = 8 << 20
 _SPLITS_PER_BATCH: Final = 256
+_SPLITS_WHILE_SPARSE: Final = 16
 _KEYS_FOR_ALL: Final = 8  # so many keys for each page leave hardly a page untouched
 _NO_TIMER: Final = MIN_TIMESTAMP
 
@@ -163,6 +165,7 @@ class StepPages:
         self._read: dict[int, bytes] = {}
         self._segments: dict[int, set[int]] = {}
         self._shared = codec.load_shared(record.shared)
+        self._keys = 0
 
     # Which page a key is in
 
@@ -197,14 +200,17 @@ class StepPages:
         So many pages at a time that their state fits into memory, however large the whole is.
         """
         record = self.record
+        self._keys = _keys_among(before, after, _KEYS_FOR_ALL * len(record.sizes))
         if len(record.sizes) == 1:
             if before or after or record.due(watermark, now):
                 yield Share([0], before, after)
             return
-        if sum(record.sizes) <= _SHARE_BYTES and _are_many(before, after, _KEYS_FOR_ALL * len(record.sizes)):
+        if sum(record.sizes) <= _SHARE_BYTES and self._is_dense:
             yield Share(list(range(len(record.sizes))), before, after)
             return
         touched = record.due(watermark, now)
+        # Keys whose timers are due count too; how many there are in a page, only the page knows.
+        self._keys = max(self._keys, len(touched))
         for elements in (*before, *after):
             touched.update(map(self._homes.__getitem__, elements.keys))
         pages: list[int] = []
@@ -223,6 +229,21 @@ class StepPages:
         for part in (*parts, pages):
             inside = frozenset(part)
             yield Share(part, self._only(before, inside), self._only(after, inside))
+
+    @property
+    def _is_dense(self) -> bool:
+        """Whether a batch has so many keys that it leaves hardly a page untouched."""
+        return self._keys >= _KEYS_FOR_ALL * len(self.record.sizes)
+
+    def _is_sparse(self, total: int) -> bool:
+        """Whether a batch would leave most pages untouched, were they small."""
+        return 4 * self._keys < total // _PAGE_BYTES
+
+    def _are_too_large(self, total: int, count: int) -> bool:
+        return total > 2 * _DENSE_PAGE_BYTES * count
+
+    def _are_too_small(self, total: int, count: int) -> bool:
+        return count > 2 and total < (_DENSE_PAGE_BYTES // 2 if self._is_dense else _PAGE_BYTES // 4) * count
 
     def _only(self, chunks: Sequence[KeyedElements], pages: frozenset[int]) -> list[KeyedElements]:
         found: list[KeyedElements] = []
@@ -313,7 +334,7 @@ class StepPages:
 
     def _put_anew(self, state: OperatorState, total: int) -> None:
         """Lay the state out in as many pages as its size asks for."""
-        self._resize(max(2, -(-total // _PAGE_BYTES)))
+        self._resize(max(2, -(-total // _DENSE_PAGE_BYTES)))
         self.record.inline = b""
         self._place_all(state)
         parts = split_state(state, self._loaded.__getitem__)
@@ -328,7 +349,7 @@ class StepPages:
         total = sum(map(len, dumped.values()))
         if total <= _INLINE_BYTES:
             self._put_inline(state, self._codec.dump(state, self._write_segment))
-        elif _are_too_large(total, count) or _are_too_small(total, count):
+        elif self._are_too_large(total, count) or self._are_too_small(total, count):
             self._put_anew(state, total)
         else:
             for page in range(count):
@@ -379,13 +400,16 @@ class StepPages:
         record.shared = self._codec.dump_shared(self._shared)
         if len(record.sizes) == 1:
             return
-        for _ in range(_SPLITS_PER_BATCH):
+        for done in range(_SPLITS_PER_BATCH):
             count = len(record.sizes)
             total = sum(record.sizes)
-            if _are_too_large(total, count):
+            if self._are_too_large(total, count):
                 self._split_one(count)
-            elif _are_too_small(total, count):
+            elif self._are_too_small(total, count):
                 self._join_one(count)
+            elif done < _SPLITS_WHILE_SPARSE and total > 2 * _PAGE_BYTES * count and self._is_sparse(total):
+                # A few in each batch: the next one may touch everything again.
+                self._split_one(count)
             else:
                 return
 
@@ -451,22 +475,14 @@ class StepPages:
         return -(self.record.slot << 48 | number)
 
 
-def _are_too_large(total: int, count: int) -> bool:
-    return total > 2 * _PAGE_BYTES * count
-
-
-def _are_too_small(total: int, count: int) -> bool:
-    return count > 2 and total < _PAGE_BYTES // 4 * count
-
-
-def _are_many(before: Sequence[KeyedElements], after: Sequence[KeyedElements], many: int) -> bool:
-    """Whether elements have so many keys."""
+def _keys_among(before: Sequence[KeyedElements], after: Sequence[KeyedElements], many: int) -> int:
+    """How many keys elements have; counts little further than ``many``."""
     seen: set[Hashable] = set()
     for elements in (*before, *after):
         seen.update(elements.keys)
         if len(seen) >= many:
-            return True
-    return False
+            break
+    return len(seen)
 
 
 def _holds_nothing(state: OperatorState) -> bool:
