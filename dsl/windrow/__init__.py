@@ -12,6 +12,8 @@ from windrow.windowed import (
     WindowedStream,
 )
 
+__version__ = "0.1.0"
+
 __all__ = [
     "AllWindowedStream",
     "DataStream",

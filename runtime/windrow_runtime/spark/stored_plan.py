@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from importlib import metadata
 from typing import Any, Final
 
+import windrow
 from windrow.errors import IncompatibleStateError
 from windrow.plan import SourceNode, Step
 from windrow_runtime.operators.topology import Topology
@@ -126,7 +126,7 @@ def _begin(checkpoint: Checkpoint, topology: Topology, time: str, groups: KeyGro
     checkpoint.describe(
         {
             "version": _VERSION,
-            "windrow": metadata.version("windrow"),
+            "windrow": windrow.__version__,
             "id": uuid.uuid4().hex,
             "partitions": groups.partitions,
             "groups": groups.count // groups.partitions,
