@@ -50,6 +50,7 @@ class _Touches:
 
     query: LiveQuery
     keys: int
+    settling: int
     batches: list[BatchFigures] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
 
@@ -62,13 +63,13 @@ class _Touches:
 
     @property
     def seconds(self) -> float:
-        """The median batch, the first left out."""
-        return median(batch.seconds for batch in self.batches[1:])
+        """The median batch, those left out that settle."""
+        return median(batch.seconds for batch in self.batches[self.settling :])
 
     @property
     def processor_seconds(self) -> float:
-        """The median of the processor time, the first batch left out."""
-        return median(self.processor[1:])
+        """The median of the processor time, of the same batches."""
+        return median(self.processor[self.settling :])
 
 
 def _build(query: LiveQuery, keys: int, batches: int, seed: int = 1) -> list[BatchFigures]:
@@ -92,8 +93,10 @@ def measure_state(scale: Scale) -> Section:
             for query, keys in zip(queries, sizes, strict=True):
                 _build(query, keys, 4)
             for touched in scale.touched:
-                pair = [_Touches(query, keys) for query, keys in zip(queries, sizes, strict=True)]
-                for number in range(scale.batches + 1):
+                pair = [
+                    _Touches(query, keys, scale.settling) for query, keys in zip(queries, sizes, strict=True)
+                ]
+                for number in range(scale.settling + scale.batches):
                     for touches in pair:
                         touches.touch(touched, 100 + number)
                 _add_pair(section, form, touched, pair)

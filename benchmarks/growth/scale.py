@@ -14,7 +14,8 @@ class Scale:
     Attributes:
         keys: The smaller number of stored keys; the larger is ten times as many.
         touched: How many of them a batch touches.
-        batches: How many batches are measured, behind one that is not.
+        batches: How many batches are measured.
+        settling: How many run before, while pages become as small as such batches need them.
         forms: The forms of state that are measured.
         windows: How many windows are open in a small driver.
         build: In how many batches they come to be.
@@ -27,6 +28,7 @@ class Scale:
     keys: int
     touched: tuple[int, ...]
     batches: int
+    settling: int
     forms: tuple[str, ...]
     windows: int
     build: int
@@ -40,6 +42,7 @@ FULL = Scale(
     keys=100_000,
     touched=(500, 5_000),
     batches=5,
+    settling=20,
     forms=("table", "session", "process"),
     windows=5_000_000,
     build=10,
@@ -53,6 +56,7 @@ QUICK = Scale(
     keys=500,
     touched=(50,),
     batches=2,
+    settling=1,
     forms=("table",),
     windows=5_000,
     build=2,

@@ -33,7 +33,7 @@ _DENSE_PAGE_BYTES: Final = 32 << 10
 _INLINE_BYTES: Final = 16 << 10
 _SHARE_BYTES: Final = 8 << 20
 _SPLITS_PER_BATCH: Final = 256
-_SPLITS_WHILE_SPARSE: Final = 16
+_SPLITS_WHILE_SPARSE: Final = 64
 _KEYS_FOR_ALL: Final = 8  # so many keys for each page leave hardly a page untouched
 _NO_TIMER: Final = MIN_TIMESTAMP
 
