@@ -1,0 +1,150 @@
+"""Between Arrow arrays and numpy: the values that are there, and int64 keys that compare as the values do."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from windrow_runtime.columnar.groups import Groups
+from windrow_runtime.columnar.kernels.kernel import Array, ArrowType
+
+__all__ = [
+    "dense_codes",
+    "has_order",
+    "is_number",
+    "list_type",
+    "nullable",
+    "numbers",
+    "order_keys",
+    "present",
+    "take",
+    "valid",
+]
+
+_INT_MIN: Final = -(2**63)
+_INT_MAX: Final = 2**63 - 1
+
+
+def is_number(kind: ArrowType) -> bool:
+    """Whether values are ints, floats or bools."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def has_order(kind: ArrowType) -> bool:
+    """Whether :func:`order_keys` knows the type."""
+    return is_number(kind) or _is_temporal(kind) or _is_ranked(kind)
+
+
+def _is_temporal(kind: ArrowType) -> bool:
+    # An interval has no order, though pyarrow counts it among these.
+    return bool(pa.types.is_temporal(kind)) and not pa.types.is_interval(kind)
+
+
+def _is_ranked(kind: ArrowType) -> bool:
+    return any(
+        is_kind(kind)
+        for is_kind in (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+            pa.types.is_fixed_size_binary,
+            pa.types.is_decimal,
+        )
+    )
+
+
+def list_type(kind: ArrowType) -> ArrowType:
+    """Lists of values of a type; the items are named as Spark names them."""
+    return pa.list_(pa.field("element", kind))
+
+
+def valid(column: Array) -> NDArray[np.bool_]:
+    """Which values are there."""
+    mask: NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def present(groups: Groups, column: Array) -> tuple[Groups, Array]:
+    """The rows whose value is there, and the values."""
+    if not column.null_count:
+        return groups, column
+    return groups.where(valid(column)), column.drop_null()
+
+
+def numbers(column: Array) -> NDArray[Any]:
+    """The values of a column without nulls as numbers; times as the ints that they are stored as."""
+    kind = column.type
+    if _is_temporal(kind):
+        column = column.view(pa.int64() if kind.bit_width == 64 else pa.int32())
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def order_keys(column: Array) -> NDArray[np.int64]:
+    """Ints that compare as the values of a column without nulls do.
+
+    Zeros have one key, and all NaNs have the highest. Keys of two columns cannot be compared.
+    """
+    kind = column.type
+    if _is_ranked(kind):
+        return _ranks(column)
+    values = numbers(column)
+    if pa.types.is_floating(kind):
+        return _float_keys(values.astype(np.float64, copy=False))
+    if values.dtype == np.uint64:
+        signed: NDArray[np.int64] = (values ^ np.uint64(1 << 63)).view(np.int64)
+        return signed
+    return values.astype(np.int64, copy=False)
+
+
+def _float_keys(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    bits = (values + 0.0).view(np.int64)  # no negative zero is left
+    # Bits of positive floats ascend with the floats, those of negative ones descend.
+    keys: NDArray[np.int64] = bits ^ ((bits >> 63) & _INT_MAX)
+    keys[np.isnan(values)] = _INT_MAX
+    return keys
+
+
+def _ranks(column: Array) -> NDArray[np.int64]:
+    # Arrow orders texts by their UTF-8 bytes, which is the order of code points: Python's.
+    encoded = column.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    ranks = np.empty(len(order), dtype=np.int64)
+    ranks[order] = np.arange(len(order), dtype=np.int64)
+    found: NDArray[np.int64] = ranks[encoded.indices.to_numpy()]
+    return found
+
+
+def dense_codes(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    """Keys in the same order, from 0 on and without large gaps; and a bound that all are below."""
+    if not len(keys):
+        return keys, 1
+    low, high = int(keys.min()), int(keys.max())
+    if high - low <= max(4 * len(keys), 1 << 16):
+        return keys - low, high - low + 1
+    order = np.argsort(keys)
+    ascending = keys[order]
+    steps = np.empty(len(keys), dtype=np.int64)
+    steps[0] = 0
+    np.cumsum(ascending[1:] != ascending[:-1], out=steps[1:])
+    codes = np.empty(len(keys), dtype=np.int64)
+    codes[order] = steps
+    return codes, int(steps[-1]) + 1
+
+
+def nullable(values: NDArray[Any], there: NDArray[np.bool_], kind: ArrowType) -> Array:
+    """An array of values, null where they are not there."""
+    if there.all():
+        return pa.array(values, type=kind)
+    return pa.array(values, type=kind, mask=~there)
+
+
+def take(column: Array, rows: NDArray[np.int64]) -> Array:
+    """The values of some rows; null for row -1."""
+    there = rows >= 0
+    return column.take(pa.array(rows) if there.all() else pa.array(rows, mask=~there))

@@ -1,0 +1,137 @@
+"""Which kernel computes an aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from windrow.aggregates import DeclaredAggregate, Opaque, recognise
+from windrow.aggregates.arithmetic import Count, Mean, Sum
+from windrow.aggregates.combined import Combined
+from windrow.aggregates.order import Extreme
+from windrow.functions.aggregate import AggregateFunction
+from windrow_runtime.columnar.kernels.arrays import has_order, is_number
+from windrow_runtime.columnar.kernels.combined import CombinedKernel
+from windrow_runtime.columnar.kernels.counting import CountKernel
+from windrow_runtime.columnar.kernels.extremes import ExtremeKernel
+from windrow_runtime.columnar.kernels.float_totals import FloatTotalKernel
+from windrow_runtime.columnar.kernels.int_totals import IntTotalKernel
+from windrow_runtime.columnar.kernels.kernel import ArrowType, Kernel, Selector
+
+__all__ = ["InputTypes", "kernel_for"]
+
+# Any in this module: aggregates of elements and results of every type.
+
+InputTypes: TypeAlias = Callable[["Selector | None"], "ArrowType | None"]
+"""The type of the column of what a selector takes, or of the element itself (None); None: there is no such column."""
+
+
+class _NoKernelError(Exception):
+    """There is no kernel; says why."""
+
+
+def kernel_for(aggregate: AggregateFunction[Any, Any, Any], input_types: InputTypes) -> Kernel | str:
+    """The kernel of an aggregate whose inputs have these types.
+
+    Returns:
+        The kernel; or in a few words why there is none, as ``explain()`` shows it: ``sum of decimals``.
+    """
+    try:
+        return _kernel(aggregate, input_types)
+    except _NoKernelError as reason:
+        return str(reason)
+
+
+@singledispatch
+def _kernel(aggregate: AggregateFunction[Any, Any, Any], input_types: InputTypes) -> Kernel:
+    if isinstance(aggregate, DeclaredAggregate):
+        raise _NoKernelError(f"{aggregate.declaration.kind} has no kernel")
+    raise _NoKernelError(f"{aggregate.describe()} is an aggregate function of yours")
+
+
+@_kernel.register(Count)
+def _(aggregate: Count[Any], input_types: InputTypes) -> Kernel:
+    if aggregate.selector is not None:
+        _type_of(aggregate, aggregate.selector, input_types)
+    return CountKernel(aggregate.selector)
+
+
+@_kernel.register(Sum)
+def _(aggregate: Sum[Any, Any], input_types: InputTypes) -> Kernel:
+    return _total(aggregate, aggregate.selector, input_types, mean=False)
+
+
+@_kernel.register(Mean)
+def _(aggregate: Mean[Any], input_types: InputTypes) -> Kernel:
+    return _total(aggregate, aggregate.selector, input_types, mean=True)
+
+
+def _total(
+    aggregate: DeclaredAggregate[Any, Any, Any], selector: Selector, input_types: InputTypes, *, mean: bool
+) -> Kernel:
+    if pa.types.is_floating(_number_type(aggregate, selector, input_types)):
+        return FloatTotalKernel(selector, mean=mean)
+    return IntTotalKernel(selector, aggregate.describe(), mean=mean)
+
+
+@_kernel.register(Extreme)
+def _(aggregate: Extreme[Any, Any], input_types: InputTypes) -> Kernel:
+    kind = _ordered_type(aggregate, aggregate.selector, input_types)
+    return ExtremeKernel(aggregate.selector, kind, highest=aggregate.highest)
+
+
+@_kernel.register(Combined)
+def _(aggregate: Combined[Any, Any], input_types: InputTypes) -> Kernel:
+    return CombinedKernel([(name, _kernel(member, input_types)) for name, member in aggregate.members])
+
+
+def _type_of(
+    aggregate: DeclaredAggregate[Any, Any, Any], selector: Selector | None, input_types: InputTypes
+) -> ArrowType:
+    kind = input_types(selector)
+    if kind is not None:
+        return kind
+    name = aggregate.declaration.kind
+    if selector is None:
+        raise _NoKernelError(f"{name} takes the element, which is no column")
+    found = recognise(selector)
+    said = found.reason if isinstance(found, Opaque) else f"takes {found}, which is no column"
+    raise _NoKernelError(f"the selector of {name} {said}")
+
+
+def _number_type(
+    aggregate: DeclaredAggregate[Any, Any, Any], selector: Selector, input_types: InputTypes
+) -> ArrowType:
+    kind = _type_of(aggregate, selector, input_types)
+    if not is_number(kind):
+        raise _NoKernelError(f"{aggregate.declaration.kind} of {_plural(kind)}")
+    return kind
+
+
+def _ordered_type(
+    aggregate: DeclaredAggregate[Any, Any, Any], selector: Selector, input_types: InputTypes
+) -> ArrowType:
+    kind = _type_of(aggregate, selector, input_types)
+    if not has_order(kind):
+        raise _NoKernelError(f"{aggregate.declaration.kind} of {_plural(kind)}")
+    return kind
+
+
+def _plural(kind: ArrowType) -> str:
+    """What values of a type are called."""
+    names = (
+        (pa.types.is_null, "nothing but None"),
+        (pa.types.is_decimal, "decimals"),
+        (pa.types.is_duration, "time spans"),
+        (pa.types.is_temporal, "times"),
+        (pa.types.is_string, "texts"),
+        (pa.types.is_large_string, "texts"),
+        (pa.types.is_binary, "bytes"),
+        (pa.types.is_struct, "records"),
+        (pa.types.is_map, "dicts"),
+        (pa.types.is_list, "lists"),
+    )
+    return next((name for is_kind, name in names if is_kind(kind)), f"{kind} values")

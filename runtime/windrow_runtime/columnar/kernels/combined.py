@@ -1,0 +1,89 @@
+"""The kernel of combine and into: its members' kernels side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from typing_extensions import final
+
+from windrow.aggregates import Opaque, recognise
+from windrow_runtime.columnar.groups import Groups
+from windrow_runtime.columnar.kernels.kernel import Array, Decode, Kernel, Selector, plain_values
+
+__all__ = ["CombinedKernel"]
+
+# Any: accumulators of every type, as in Kernel.
+
+
+@final
+class CombinedKernel(Kernel):
+    """``combine`` and ``into``: the columns of the members' states one after the other.
+
+    The result is a record of the members' results, not yet the tuple or what the target makes of them. Members that
+    take the same from an element share the input.
+
+    Args:
+        members: The members' kernels, with the names that ``into`` has for them; without names they are ``_1``, ``_2``
+            and so on, as in the columns of tuples.
+    """
+
+    def __init__(self, members: Sequence[tuple[str, Kernel]]) -> None:
+        self.members = tuple([kernel for _, kernel in members])
+        self.state_types = tuple([kind for kernel in self.members for kind in kernel.state_types])
+        self.result_type = pa.struct(
+            [
+                (name or f"_{place}", kernel.result_type)
+                for place, (name, kernel) in enumerate(members, start=1)
+            ]
+        )
+        self.ordered = any(kernel.ordered for kernel in self.members)
+        places: dict[object, int] = {}
+        selectors: list[Selector | None] = []
+        taken: list[tuple[int, ...]] = []
+        for kernel in self.members:
+            for selector in kernel.inputs:
+                if places.setdefault(_what(selector), len(selectors)) == len(selectors):
+                    selectors.append(selector)
+            taken.append(tuple([places[_what(selector)] for selector in kernel.inputs]))
+        self.inputs = tuple(selectors)
+        self._taken = taken
+
+    def partial(self, groups: Groups, columns: Sequence[Array]) -> list[Array]:
+        return [
+            state
+            for kernel, places in zip(self.members, self._taken, strict=True)
+            for state in kernel.partial(groups, [columns[place] for place in places])
+        ]
+
+    def merge(self, groups: Groups, states: Sequence[Array]) -> list[Array]:
+        merged = self._each(states, lambda kernel, own: kernel.merge(groups, own))
+        return [state for member in merged for state in member]
+
+    def results(self, states: Sequence[Array]) -> Array:
+        found = self._each(states, lambda kernel, own: kernel.results(own))
+        return pa.StructArray.from_arrays(found, fields=list(self.result_type))
+
+    def accumulators(self, states: Sequence[Array], decode: Decode = plain_values) -> list[Any]:
+        held = self._each(states, lambda kernel, own: kernel.accumulators(own, decode))
+        return list(zip(*held, strict=True))
+
+    def _each(self, states: Sequence[Array], call: Callable[[Kernel, Sequence[Array]], Any]) -> list[Any]:
+        """What each member's kernel makes of its own states."""
+        found: list[Any] = []
+        start = 0
+        for kernel in self.members:
+            end = start + len(kernel.state_types)
+            found.append(call(kernel, states[start:end]))
+            start = end
+        return found
+
+
+def _what(selector: Selector | None) -> object:
+    """What two selectors share if they take the same."""
+    if selector is None:
+        return None
+    found = recognise(selector)
+    # Not the expression itself: 1 and 1.0 are equal constants, and give results of different types.
+    return id(selector) if isinstance(found, Opaque) else repr(found)

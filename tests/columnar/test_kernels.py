@@ -1,0 +1,153 @@
+"""Kernels give what the aggregates give row by row, however the rows were cut and merged."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.aggregates.naive import AGGREGATES, Row, Summary
+from tests.columnar.rows import decode, folded, groups_of, kernel_of, rebuilt, states_of
+from windrow.aggregates import DeclaredAggregate
+from windrow.errors import AggregateOverflowError
+
+# Any in this module: results of every type.
+
+floats = st.one_of(
+    st.none(),
+    st.sampled_from(
+        [0.0, -0.0, 1.5, -2.0, math.nan, math.inf, -math.inf, 1e16, -1e16, 5e-324, 1e-300, 1e300]
+    ),
+    st.floats(-1e6, 1e6),
+    st.floats(),
+)
+ints = st.one_of(
+    st.none(),
+    st.integers(-3, 3),
+    st.integers(-(2**55), 2**55),
+    st.sampled_from([2**63 - 1, -(2**63), 2**32, -(2**32) - 1, 2**53 + 1]),
+)
+rows = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.builds(
+            Row,
+            st.sampled_from("ab"),
+            st.integers(0, 60),
+            floats,
+            ints,
+            st.sampled_from([None, "", "north", "süd", "\U0001f300", "\uffee"]),
+        ),
+    ),
+    max_size=14,
+)
+GROUPS = 4  # the last one has no rows
+
+EXACT = {
+    name: function
+    for name, (function, _) in AGGREGATES.items()
+    if name
+    in {
+        "count",
+        "count of",
+        "sum of floats",
+        "sum of ints",
+        "mean of floats",
+        "mean of ints",
+        "min",
+        "max",
+        "min of texts",
+        "max of texts",
+        "into",
+    }
+}
+
+
+def slack(elements: Sequence[Row]) -> float:
+    """What rounding may leave of a sum of floats: it depends on what was added, not on what is left."""
+    found = math.fsum(abs(row.f) / 2**60 for row in elements if row.f is not None and math.isfinite(row.f))
+    return min(found * 2**60 * 1e-15, 1e300)
+
+
+def agree(found: Any, expected: Any, least: float) -> bool:
+    """Whether two results are the same, floats but for the last bits; a NaN is a NaN, and a zero has its sign."""
+    found, expected = (
+        tuple(vars(value).values()) if isinstance(value, Summary) else value for value in (found, expected)
+    )
+    if type(found) is not type(expected):
+        return False
+    if isinstance(found, float):
+        if math.isnan(found) or math.isnan(expected):
+            return math.isnan(found) and math.isnan(expected)
+        return math.isclose(found, expected, rel_tol=1e-14, abs_tol=least)
+    if isinstance(found, (list, tuple)):
+        return len(found) == len(expected) and all(
+            agree(a, b, least) for a, b in zip(found, expected, strict=True)
+        )
+    if isinstance(found, Row):
+        return agree(tuple(vars(found).values()), tuple(vars(expected).values()), 0.0)
+    return bool(found == expected)
+
+
+def outcome(call: Any, *arguments: Any) -> Any:
+    """What a call gives, or the error that it raises."""
+    try:
+        return call(*arguments)
+    except AggregateOverflowError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("name", EXACT)
+@settings(max_examples=50)
+@given(arrived=rows, data=st.data())
+def test_a_kernel_gives_what_the_aggregate_gives(
+    name: str, arrived: list[tuple[int, Row]], data: st.DataObject
+) -> None:
+    function = EXACT[name]
+    kernel = kernel_of(function)
+    # The rows are cut into pieces. Runs of neighbours are then merged until one piece is left: kernels merge states,
+    # the aggregate merges accumulators.
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(arrived)), max_size=4)))
+    pieces = [arrived[start:end] for start, end in zip([0, *cuts], [*cuts, len(arrived)], strict=True)]
+    states = [
+        states_of(kernel, [row for _, row in piece], [group for group, _ in piece], GROUPS)
+        for piece in pieces
+    ]
+    held = [
+        [folded(function, [row for group, row in piece if group == wanted]) for wanted in range(GROUPS)]
+        for piece in pieces
+    ]
+    while len(states) > 1:
+        start = data.draw(st.integers(0, len(states) - 2))
+        end = data.draw(st.integers(start + 2, len(states)))
+        stacked = [pa.concat_arrays(parts) for parts in zip(*states[start:end], strict=True)]
+        states[start:end] = [kernel.merge(groups_of(list(range(GROUPS)) * (end - start), GROUPS), stacked)]
+        held[start:end] = [[_merged(function, group) for group in zip(*held[start:end], strict=True)]]
+    assert [state.type for state in states[0]] == list(kernel.state_types)
+    accumulators = kernel.accumulators(states[0], decode)
+    more = [row for _, row in arrived[:3]]
+    for wanted in range(GROUPS):
+        own = [row for group, row in arrived if group == wanted]
+        one = [state.slice(wanted, 1) for state in states[0]]
+        found = outcome(lambda one=one: rebuilt(kernel.results(one).to_pylist()[0]))
+        expected = outcome(function.get_result, held[0][wanted])
+        assert agree(found, expected, slack(own)), (found, expected)
+        # The aggregate goes on where the kernel left off.
+        found = outcome(function.get_result, folded(function, more, accumulators[wanted]))
+        expected = outcome(function.get_result, folded(function, more, copy.deepcopy(held[0][wanted])))
+        assert agree(found, expected, slack([*own, *more])), (found, expected)
+    if not isinstance(outcome(kernel.results, states[0]), str):
+        assert kernel.results(states[0]).type == kernel.result_type
+
+
+def _merged(function: DeclaredAggregate[Any, Any, Any], accumulators: Sequence[Any]) -> Any:
+    held = accumulators[0]
+    for other in accumulators[1:]:
+        held = function.merge(held, other)
+    return held
