@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -93,9 +92,8 @@ def folded(aggregate: DeclaredAggregate[Any, Any, Any], elements: Sequence[Any],
     return held
 
 
-def magnitude(values: Sequence[float | None]) -> float:
-    """The sum of what is finite, without signs."""
-    return (
-        math.fsum(abs(value) / 2**60 for value in values if value is not None and math.isfinite(value))
-        * 2**60
-    )
+def kernel_of_numbers(aggregate: DeclaredAggregate[Any, Any, Any], kind: Any) -> Kernel:
+    """The kernel of an aggregate whose selectors all give values of a type."""
+    kernel = kernel_for(aggregate, lambda _: kind)
+    assert isinstance(kernel, Kernel), kernel
+    return kernel

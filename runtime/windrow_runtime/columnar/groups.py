@@ -61,6 +61,20 @@ class Groups:
         words.sort()
         return words & ((1 << _ROW_BITS) - 1)
 
+    def ordered_by(self, codes: NDArray[np.int64], bound: int) -> NDArray[np.int64]:
+        """The row numbers, group by group; inside a group by ascending code, of equals in order of arrival.
+
+        Args:
+            codes: One per row, not negative.
+            bound: What all codes are below.
+        """
+        row_bits, code_bits = len(self).bit_length(), bound.bit_length()
+        if row_bits + code_bits + self.count.bit_length() > 63:
+            return np.lexsort((codes, self.ids))
+        words = (((self.ids << code_bits) | codes) << row_bits) | np.arange(len(self), dtype=np.int64)
+        words.sort()
+        return words & ((1 << row_bits) - 1)
+
     @cached_property
     def first_rows(self) -> NDArray[np.int64]:
         """The first row of each group; -1 where it has none."""

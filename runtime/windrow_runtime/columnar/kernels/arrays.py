@@ -23,6 +23,7 @@ __all__ = [
     "present",
     "take",
     "valid",
+    "value_codes",
 ]
 
 _INT_MIN: Final = -(2**63)
@@ -135,6 +136,14 @@ def dense_codes(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     codes = np.empty(len(keys), dtype=np.int64)
     codes[order] = steps
     return codes, int(steps[-1]) + 1
+
+
+def value_codes(column: Array) -> tuple[NDArray[np.int64], int]:
+    """Codes from 0 on that equal values of a column without nulls share, and no others; and a bound above all."""
+    if not _is_ranked(column.type):
+        return dense_codes(order_keys(column))
+    encoded = column.dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary) + 1
 
 
 def nullable(values: NDArray[Any], there: NDArray[np.bool_], kind: ArrowType) -> Array:

@@ -9,17 +9,23 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from windrow.aggregates import DeclaredAggregate, Opaque, recognise
-from windrow.aggregates.arithmetic import Count, Mean, Sum
+from windrow.aggregates.arithmetic import Count, Mean, Spread, Sum
+from windrow.aggregates.arrival import CollectList, Edge
 from windrow.aggregates.combined import Combined
-from windrow.aggregates.order import Extreme
+from windrow.aggregates.distinct import CountDistinct
+from windrow.aggregates.order import Extreme, ExtremeBy, TopK
 from windrow.functions.aggregate import AggregateFunction
 from windrow_runtime.columnar.kernels.arrays import has_order, is_number
+from windrow_runtime.columnar.kernels.arrival import CollectListKernel, EdgeKernel
 from windrow_runtime.columnar.kernels.combined import CombinedKernel
 from windrow_runtime.columnar.kernels.counting import CountKernel
+from windrow_runtime.columnar.kernels.distinct import CountDistinctKernel
 from windrow_runtime.columnar.kernels.extremes import ExtremeKernel
 from windrow_runtime.columnar.kernels.float_totals import FloatTotalKernel
 from windrow_runtime.columnar.kernels.int_totals import IntTotalKernel
 from windrow_runtime.columnar.kernels.kernel import ArrowType, Kernel, Selector
+from windrow_runtime.columnar.kernels.ranking import ExtremeByKernel, TopKKernel
+from windrow_runtime.columnar.kernels.spread import SpreadKernel
 
 __all__ = ["InputTypes", "kernel_for"]
 
@@ -81,6 +87,39 @@ def _total(
 def _(aggregate: Extreme[Any, Any], input_types: InputTypes) -> Kernel:
     kind = _ordered_type(aggregate, aggregate.selector, input_types)
     return ExtremeKernel(aggregate.selector, kind, highest=aggregate.highest)
+
+
+@_kernel.register(Spread)
+def _(aggregate: Spread[Any], input_types: InputTypes) -> Kernel:
+    _number_type(aggregate, aggregate.selector, input_types)
+    return SpreadKernel(aggregate)
+
+
+@_kernel.register(Edge)
+def _(aggregate: Edge[Any, Any], input_types: InputTypes) -> Kernel:
+    return EdgeKernel(aggregate, _type_of(aggregate, aggregate.selector, input_types))
+
+
+@_kernel.register(CollectList)
+def _(aggregate: CollectList[Any, Any], input_types: InputTypes) -> Kernel:
+    return CollectListKernel(aggregate.selector, _type_of(aggregate, aggregate.selector, input_types))
+
+
+@_kernel.register(ExtremeBy)
+def _(aggregate: ExtremeBy[Any, Any], input_types: InputTypes) -> Kernel:
+    rank = _ordered_type(aggregate, aggregate.by, input_types)
+    return ExtremeByKernel(aggregate, rank, _type_of(aggregate, aggregate.selector, input_types))
+
+
+@_kernel.register(TopK)
+def _(aggregate: TopK[Any, Any], input_types: InputTypes) -> Kernel:
+    rank = _ordered_type(aggregate, aggregate.by, input_types)
+    return TopKKernel(aggregate, rank, _type_of(aggregate, aggregate.selector, input_types))
+
+
+@_kernel.register(CountDistinct)
+def _(aggregate: CountDistinct[Any], input_types: InputTypes) -> Kernel:
+    return CountDistinctKernel(aggregate.selector, _ordered_type(aggregate, aggregate.selector, input_types))
 
 
 @_kernel.register(Combined)
