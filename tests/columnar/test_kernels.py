@@ -49,7 +49,8 @@ rows = st.lists(
 )
 GROUPS = 4  # the last one has no rows
 
-NAMES = [name for name in AGGREGATES if not name.startswith(("approx", "var", "stddev"))]
+# What differs in more than the last bits is tested in test_spread.py. Sketches of so few values are exact.
+NAMES = [name for name in AGGREGATES if not name.startswith(("var", "stddev"))]
 
 
 def slack(elements: Sequence[Row]) -> float:

@@ -31,6 +31,7 @@ __all__ = [
     "approx_count_distinct",
     "approx_quantile",
     "approx_quantiles",
+    "hashed",
 ]
 
 # Any in this module: DataSketches has no types; its sketches stay inside the classes that wrap them.
@@ -134,6 +135,11 @@ class KllSketch(Sketch):
         self._opened(k).update(value)
         self._stored = None
 
+    def update_all(self, values: Any, k: int) -> None:
+        """Add many values, none of them NaN: an array of floats as numpy has it."""
+        self._opened(k).update(values)
+        self._stored = None
+
     def count(self, k: int) -> int:
         """How many values were added."""
         return int(self._opened(k).n)
@@ -177,7 +183,7 @@ class ApproxCountDistinct(DeclaredAggregate[T, HllSketch, int]):
     def add(self, value: T, accumulator: HllSketch) -> HllSketch:
         selected = self.selector(value)
         if selected is not None:
-            accumulator.update(_hashed(selected), self.lg_k)
+            accumulator.update(hashed(selected), self.lg_k)
         return accumulator
 
     def get_result(self, accumulator: HllSketch) -> int:
@@ -368,7 +374,12 @@ _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**63 - 1
 
 
-def _hashed(value: Any) -> int | float | str:
+def hashed(value: Any) -> int | float | str:
+    """What an :class:`HllSketch` is given for a value.
+
+    Raises:
+        InvalidArgumentError: If it cannot tell the value from others.
+    """
     if isinstance(value, str) and not isinstance(value, Enum):
         # Never empty: the library leaves empty texts out.
         return "s" + _plain(value)

@@ -14,6 +14,7 @@ from windrow.aggregates.arrival import CollectList, Edge
 from windrow.aggregates.combined import Combined
 from windrow.aggregates.distinct import CountDistinct
 from windrow.aggregates.order import Extreme, ExtremeBy, TopK
+from windrow.aggregates.sketches import ApproxCountDistinct, ApproxQuantiles
 from windrow.functions.aggregate import AggregateFunction
 from windrow_runtime.columnar.kernels.arrays import has_order, is_number
 from windrow_runtime.columnar.kernels.arrival import CollectListKernel, EdgeKernel
@@ -25,6 +26,7 @@ from windrow_runtime.columnar.kernels.float_totals import FloatTotalKernel
 from windrow_runtime.columnar.kernels.int_totals import IntTotalKernel
 from windrow_runtime.columnar.kernels.kernel import ArrowType, Kernel, Selector
 from windrow_runtime.columnar.kernels.ranking import ExtremeByKernel, TopKKernel
+from windrow_runtime.columnar.kernels.sketches import ApproxCountDistinctKernel, ApproxQuantilesKernel
 from windrow_runtime.columnar.kernels.spread import SpreadKernel
 
 __all__ = ["InputTypes", "kernel_for"]
@@ -32,7 +34,10 @@ __all__ = ["InputTypes", "kernel_for"]
 # Any in this module: aggregates of elements and results of every type.
 
 InputTypes: TypeAlias = Callable[["Selector | None"], "ArrowType | None"]
-"""The type of the column of what a selector takes, or of the element itself (None); None: there is no such column."""
+"""The type of the column of what a selector takes, or of the element itself (None); None: there is no such column.
+
+A column must hold what compares in Python as it does in Arrow: enums and UUIDs, which are stored as texts, do not.
+"""
 
 
 class _NoKernelError(Exception):
@@ -120,6 +125,21 @@ def _(aggregate: TopK[Any, Any], input_types: InputTypes) -> Kernel:
 @_kernel.register(CountDistinct)
 def _(aggregate: CountDistinct[Any], input_types: InputTypes) -> Kernel:
     return CountDistinctKernel(aggregate.selector, _ordered_type(aggregate, aggregate.selector, input_types))
+
+
+@_kernel.register(ApproxCountDistinct)
+def _(aggregate: ApproxCountDistinct[Any], input_types: InputTypes) -> Kernel:
+    kind = _ordered_type(aggregate, aggregate.selector, input_types)
+    # A sketch takes a time for what it is in Python, which its column does not tell.
+    if pa.types.is_temporal(kind):
+        raise _NoKernelError(f"{aggregate.declaration.kind} of {_plural(kind)}")
+    return ApproxCountDistinctKernel(aggregate)
+
+
+@_kernel.register(ApproxQuantiles)
+def _(aggregate: ApproxQuantiles[Any, Any], input_types: InputTypes) -> Kernel:
+    _number_type(aggregate, aggregate.selector, input_types)
+    return ApproxQuantilesKernel(aggregate)
 
 
 @_kernel.register(Combined)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from typing_extensions import final
 
-from windrow.aggregates import Opaque, recognise
+from windrow.aggregates import Element, Opaque, recognise
 from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.kernel import Array, Decode, Kernel, Selector, plain_values
 
@@ -82,8 +82,6 @@ class CombinedKernel(Kernel):
 
 def _what(selector: Selector | None) -> object:
     """What two selectors share if they take the same."""
-    if selector is None:
-        return None
-    found = recognise(selector)
+    found = Element() if selector is None else recognise(selector)
     # Not the expression itself: 1 and 1.0 are equal constants, and give results of different types.
     return id(selector) if isinstance(found, Opaque) else repr(found)
