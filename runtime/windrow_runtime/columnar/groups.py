@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,6 +15,9 @@ __all__ = ["Groups"]
 # Any: what numpy takes as an index, a mask or row numbers.
 
 _ROW_BITS: Final = 32
+
+_BLOCK: Final = 1 << 14
+"""Rows worked on at a time: what is between input and output then stays in the cache, and needs no new memory."""
 
 
 @final
@@ -89,6 +93,12 @@ class Groups:
         found = np.full(self.count, -1, dtype=np.int64)
         found[self.ids] = np.arange(len(self), dtype=np.int64)
         return found
+
+    def blocks(self) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+        """Runs of rows, and the groups of their rows: for steps whose arrays in between are better small."""
+        for start in range(0, len(self), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            yield rows, self.ids[rows]
 
     def where(self, rows: Any) -> Groups:
         """Some of the rows, in the same groups.

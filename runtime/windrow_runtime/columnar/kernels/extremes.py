@@ -70,7 +70,10 @@ def best_rows(groups: Groups, column: Array, *, highest: bool) -> NDArray[np.int
         keys = ~keys
     lowest = np.full(groups.count, np.iinfo(np.int64).max)
     np.minimum.at(lowest, groups.ids, keys)
-    having = np.flatnonzero(keys == lowest[groups.ids])
+    best = np.empty(len(groups), dtype=np.bool_)
+    for block, ids in groups.blocks():
+        np.equal(keys[block], lowest[ids], out=best[block])
+    having = np.flatnonzero(best)
     firsts = groups.where(having).first_rows
     # An index of -1 takes the last row, and is put back.
     found = having[firsts] if len(having) else firsts

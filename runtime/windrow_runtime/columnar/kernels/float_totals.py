@@ -76,14 +76,17 @@ def _totals(groups: Groups, values: Floats, lost: Floats | None) -> tuple[Floats
         lost: What belongs to each value besides; None: nothing.
     """
     all_groups, all_values, all_lost = groups, values, lost
-    finite = np.isfinite(values)
     special = None
-    if not finite.all():
+    magnitudes = _magnitudes(groups, values)
+    if not np.isfinite(magnitudes).all():
+        finite = np.isfinite(values)
         with np.errstate(invalid="ignore"):  # infinities of both signs are no number
             special = groups.where(~finite).totals(values[~finite])
         groups, values = groups.where(finite), values[finite]
         lost = None if lost is None else lost[finite]
-    exponents = _exponents(groups, values)
+        magnitudes = _magnitudes(groups, values)
+    # For each group a power of two above the magnitude of all its values.
+    exponents = np.frexp(magnitudes)[1]
     near = exponents + groups.largest.bit_length() > _NEAR_OVERFLOW
     if near.any():
         far = ~near[groups.ids]
@@ -102,11 +105,13 @@ def _totals(groups: Groups, values: Floats, lost: Floats | None) -> tuple[Floats
     return totals, rests
 
 
-def _exponents(groups: Groups, values: Floats) -> NDArray[np.int32]:
-    """For each group a power of two above the magnitude of all its values."""
-    magnitudes = np.zeros(groups.count)
-    np.maximum.at(magnitudes, groups.ids, np.abs(values))
-    return np.frexp(magnitudes)[1]
+def _magnitudes(groups: Groups, values: Floats) -> Floats:
+    """The largest magnitude of each group; no finite number where one of its values is none."""
+    found = np.zeros(groups.count)
+    with np.errstate(invalid="ignore"):
+        for rows, ids in groups.blocks():
+            np.maximum.at(found, ids, np.abs(values[rows]))
+    return found
 
 
 def _add_one_by_one(

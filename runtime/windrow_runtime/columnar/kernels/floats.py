@@ -21,7 +21,12 @@ def two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     """The sum of two floats, and what its rounding took away: together they are the exact sum (Knuth)."""
     total = a + b
     b_part = total - a
-    return total, (a - (total - b_part)) + (b - b_part)
+    lost = b - b_part
+    # a - (total - b_part), without further arrays.
+    np.subtract(total, b_part, out=b_part)
+    np.subtract(a, b_part, out=b_part)
+    lost += b_part
+    return total, lost
 
 
 def quotient(total: Floats, lost: Floats, divisor: Floats) -> Floats:
@@ -59,19 +64,23 @@ def exact_totals(groups: Groups, values: Floats, exponents: NDArray[np.int32]) -
     Returns:
         The total of each group, and what its rounding took away.
     """
-    bits = exponents + int(groups.largest + 2).bit_length()
-    lost = np.zeros(groups.count)
-    found = np.zeros(groups.count)
-    for _ in range(1 if groups.largest <= _SMALL else 2):
-        upper = np.ldexp(1.0, bits)[groups.ids]
-        kept = (upper + values) - upper
-        found, more = two_sum(found, groups.totals(kept))
-        lost += more
-        values = values - kept
-        if not values.any():
-            break
+    row_bits = int(groups.largest + 2).bit_length()
+    uppers = [np.ldexp(1.0, exponents + row_bits)]
+    if groups.largest > _SMALL:
         # The digits that are left lie this much lower.
-        bits = np.maximum(bits - 53 + int(groups.largest + 2).bit_length(), -1074)
-    else:
-        lost += groups.totals(values)
-    return two_sum(found, lost)
+        uppers.append(np.ldexp(1.0, np.maximum(exponents + 2 * row_bits - 53, -1074)))
+    kept = [np.zeros(groups.count) for _ in uppers]
+    lost = np.zeros(groups.count)
+    for rows, ids in groups.blocks():
+        rest = values[rows]
+        for upper, totals in zip(uppers, kept, strict=True):
+            above = upper[ids]
+            digits = above + rest
+            digits -= above
+            np.add.at(totals, ids, digits)
+            rest = rest - digits
+        np.add.at(lost, ids, rest)
+    if len(kept) == 2:
+        kept[0], more = two_sum(kept[0], kept[1])
+        lost += more
+    return two_sum(kept[0], lost)

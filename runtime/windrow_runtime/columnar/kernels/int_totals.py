@@ -107,6 +107,10 @@ def _whole(upper: int, lower: int) -> int:
 
 
 def _means(held: Ints, upper: Ints, lower: Ints) -> NDArray[np.float64]:
+    divisors = np.maximum(held, 1).astype(np.float64)
+    if _fits(upper, lower).all() and bool((np.abs(lower >> 1) < 1 << 52).all()):
+        exact: NDArray[np.float64] = lower / divisors  # such totals are floats without rounding
+        return exact
     # A quarter of a total is a float without rounding, and so are the first sums of a negative total.
     quarters = [
         np.ldexp(part.astype(np.float64), place)
@@ -121,4 +125,4 @@ def _means(held: Ints, upper: Ints, lower: Ints) -> NDArray[np.float64]:
     for quarter in quarters[2:]:
         total, more = two_sum(total, quarter)
         lost = lost + more
-    return quotient(total, lost, np.maximum(held, 1).astype(np.float64))
+    return quotient(total, lost, divisors)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from windrow.errors import AggregateOverflowError
 from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.arrays import list_type
 from windrow_runtime.columnar.kernels.kernel import Array
@@ -19,7 +20,18 @@ __all__ = ["lengths_of", "lists", "rows_of_items", "split"]
 
 
 def lists(items: Array, lengths: NDArray[np.int64]) -> Array:
-    """A column of lists of these lengths, which hold the items one after the other."""
+    """A column of lists of these lengths, which hold the items one after the other.
+
+    Raises:
+        AggregateOverflowError: If there are 2 ** 31 items or more.
+    """
+    if len(items) >> 31:
+        raise AggregateOverflowError(
+            "the lists of a batch do not fit into one column",
+            given=f"{len(items)} items",
+            expected="fewer than 2 ** 31",
+            hint="let more partitions share the keys",
+        )
     offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
     return pa.ListArray.from_arrays(pa.array(offsets), items, type=list_type(items.type))

@@ -77,20 +77,26 @@ class SpreadKernel(Kernel):
 def _moments(groups: Groups, held: Ints, values: Floats, weights: Ints | None) -> tuple[Floats, Floats]:
     """The mean of each group, and the sum of the squares of distances from it; values weigh 1 without weights."""
     divisors = np.maximum(held, 1)
-
-    def total(terms: Floats) -> Floats:
-        return groups.totals(terms if weights is None else terms * weights)
-
     # An infinity or a NaN makes all of its group NaN.
     with np.errstate(over="ignore", invalid="ignore"):
-        rough = total(values) / divisors
+        rough = groups.totals(values if weights is None else values * weights)
+        rough /= divisors
+        moved = np.zeros(groups.count)
+        for rows, ids in groups.blocks():
+            distances = values[rows] - rough[ids]
+            np.add.at(moved, ids, distances if weights is None else distances * weights[rows])
         # Equal values have this mean exactly, whatever rounding did to their sum: their spread is 0.
-        means = rough + total(values - rough[groups.ids]) / divisors
-        distances = values - means[groups.ids]
-        off = total(distances)
+        moved /= divisors
+        means = rough + moved
+        off, squares = np.zeros(groups.count), np.zeros(groups.count)
+        for rows, ids in groups.blocks():
+            distances = values[rows] - means[ids]
+            weighted = distances if weights is None else distances * weights[rows]
+            np.add.at(off, ids, weighted)
+            np.add.at(squares, ids, weighted * distances)
         # The mean is rounded; what that adds to the squares is taken off.
-        squares = total(distances * distances) - off * (off / divisors)
-        return means, np.maximum(squares, 0.0)
+        squares -= off * (off / divisors)
+        return means, np.maximum(squares, 0.0, out=squares)
 
 
 def _near_overflow(groups: Groups, values: Floats, weights: Ints | None) -> list[tuple[int, Ints]]:
