@@ -1,80 +1,116 @@
-"""Equality of results: a figure counts only if the windows and averages are right."""
+"""Equality of results: a figure counts only if the windows and what was computed of them are right."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
-from benchmarks.data import CLOSING_SENSOR, WINDOW_MS, Dataset
+from benchmarks.answers import Answer
+from benchmarks.data import CLOSING_SENSOR
 from benchmarks.errors import WrongResultError
+from benchmarks.problems import TOP
 
-__all__ = ["RELATIVE_TOLERANCE", "Reference"]
+__all__ = ["RELATIVE_TOLERANCE", "Outcome", "check"]
 
 # Any in this module: pyarrow ships no types.
 
 RELATIVE_TOLERANCE = 1e-9
-# Wider than any window number, so that sensor and window fit into one integer.
-_WINDOWS = 1 << 32
+EXACT = ("sensor", "window_end", "first_at", "last_at", "n")
+ROUNDED = ("mean", "peak", *(f"top{rank}" for rank in range(TOP)))
+
+Columns = dict[str, npt.NDArray[Any]]
 
 
-class Reference:
-    """The right answer for a dataset: the average of each sensor and window, computed by Arrow from the files.
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a contender gave.
 
     Attributes:
-        windows: How many pairs of sensor and window there are.
+        results: A table with ``sensor`` and some of the columns of an :class:`~benchmarks.answers.Answer`, so many that
+            they tell windows apart; ``top`` is a list, highest first.
+        late: How many readings came out as too late; None if the contender cannot say.
     """
 
-    def __init__(self, dataset: Dataset) -> None:
-        table = ds.dataset(str(dataset.path), format="parquet").to_table()
-        table = table.filter(pc.not_equal(table["sensor"], CLOSING_SENSOR))
-        at = table["at"].to_numpy()
-        table = pa.table(
-            {
-                "sensor": table["sensor"],
-                "window_end": at - at % WINDOW_MS + WINDOW_MS,
-                "celsius": table["celsius"],
-            }
-        )
-        means = table.group_by(["sensor", "window_end"]).aggregate([("celsius", "mean")])
-        self._sensors = pc.unique(means["sensor"])
-        self._keys, self._means = self._sorted(means.rename_columns(["sensor", "window_end", "mean"]))
-        self.windows = len(self._keys)
+    results: Any
+    late: int | None = None
 
-    def _sorted(self, table: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        sensors = pc.index_in(table["sensor"], value_set=self._sensors)
-        if sensors.null_count:
-            raise WrongResultError(
-                f"{sensors.null_count} results are of sensors that the input does not have"
-            )
-        keys = sensors.to_numpy().astype(np.int64) * _WINDOWS + table["window_end"].to_numpy() // WINDOW_MS
-        order = np.argsort(keys, kind="stable")
-        return keys[order], table["mean"].to_numpy()[order]
 
-    def check(self, results: Any) -> None:
-        """Compare results with the right answer: the same windows, the same averages within 1e-9 relative.
+def check(outcome: Outcome, right: Answer) -> None:
+    """Compare an outcome with the right answer: the same windows, the same values, floats within 1e-9 relative.
 
-        Args:
-            results: A table with the columns ``sensor``, ``window_end`` (epoch ms, exclusive) and ``mean``. Windows
-                of the closing sensor do not count.
+    With late readings a window comes out again and again; its pane with the highest ``n`` counts.
 
-        Raises:
-            WrongResultError: If anything differs.
-        """
-        results = results.filter(pc.not_equal(results["sensor"], CLOSING_SENSOR))
-        keys, means = self._sorted(results)
-        if len(keys) != self.windows:
-            raise WrongResultError(f"{len(keys):,} windows came out, {self.windows:,} are right")
-        if not np.array_equal(keys, self._keys):
-            wrong = int(np.count_nonzero(keys != self._keys))
-            raise WrongResultError(f"the windows differ from the right ones, in {wrong:,} places")
-        error = np.abs(means - self._means)
-        # Written so that NaN is wrong too.
-        right = error <= RELATIVE_TOLERANCE * np.abs(self._means)
-        if not right.all():
-            wrong = int(np.count_nonzero(~right))
-            raise WrongResultError(f"{wrong:,} of {len(means):,} averages differ, by up to {error.max()}")
+    Raises:
+        WrongResultError: If anything differs.
+    """
+    if outcome.late is not None and outcome.late != right.late:
+        raise WrongResultError(f"{outcome.late:,} readings were too late, {right.late} are")
+    got = _columns(outcome.results, right.sensors)
+    if right.late is not None:
+        got = _last_panes(got)
+    unknown = got.keys() - right.columns.keys()
+    if unknown:
+        raise WrongResultError(f"the answer has no {', '.join(sorted(unknown))}")
+    if len(got["sensor"]) != right.windows:
+        raise WrongResultError(f"{len(got['sensor']):,} windows came out, {right.windows:,} are right")
+    names = [name for name in EXACT if name in got]
+    got_order = np.lexsort([got[name] for name in names])
+    right_order = np.lexsort([right.columns[name] for name in names])
+    for name in names:
+        differing = got[name][got_order] != right.columns[name][right_order]
+        if differing.any():
+            raise WrongResultError(f"{name} differs from the right one, in {differing.sum():,} places")
+    for name in ROUNDED:
+        if name in got:
+            _check_floats(name, got[name][got_order], right.columns[name][right_order])
+
+
+def _columns(table: Any, sensors: Any) -> Columns:
+    table = table.filter(pc.not_equal(table["sensor"], CLOSING_SENSOR))
+    places = pc.index_in(table["sensor"], value_set=sensors)
+    if places.null_count:
+        raise WrongResultError(f"{places.null_count} results are of sensors that the input does not have")
+    columns: Columns = {"sensor": places.to_numpy().astype(np.int64)}
+    for name in table.column_names:
+        if name == "top":
+            columns.update(_ranks(table[name]))
+        elif name != "sensor":
+            columns[name] = table[name].to_numpy()
+    return columns
+
+
+def _ranks(lists: Any) -> Columns:
+    """Lists as a column for each place; NaN where a list is shorter."""
+    flat = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
+    window = pc.list_parent_indices(flat).to_numpy()
+    values = pc.list_flatten(flat).to_numpy()
+    lengths = pc.list_value_length(flat).to_numpy()
+    if len(lengths) and lengths.max() > TOP:
+        raise WrongResultError(f"{lengths.max()} values came out of a window, {TOP} are right")
+    place = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    columns: Columns = {}
+    for rank in range(TOP):
+        column = np.full(len(flat), np.nan)
+        column[window[place == rank]] = values[place == rank]
+        columns[f"top{rank}"] = column
+    return columns
+
+
+def _last_panes(got: Columns) -> Columns:
+    order = np.lexsort((got["n"], got["window_end"], got["sensor"]))
+    sensor, end = got["sensor"][order], got["window_end"][order]
+    last = np.append((sensor[1:] != sensor[:-1]) | (end[1:] != end[:-1]), True)
+    return {name: column[order][last] for name, column in got.items()}
+
+
+def _check_floats(name: str, got: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> None:
+    # Written so that NaN is equal to NaN alone.
+    equal = np.abs(got - right) <= RELATIVE_TOLERANCE * np.abs(right)
+    equal |= np.isnan(got) & np.isnan(right)
+    if not equal.all():
+        raise WrongResultError(f"{np.count_nonzero(~equal):,} of {len(got):,} values of {name} differ")

@@ -7,28 +7,50 @@ import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["CLOSING_SENSOR", "SCHEMA", "WINDOW_MS", "Dataset", "DatasetSpec", "prepare"]
+from benchmarks.problems import BOUND_MS, LATENESS_MS, WINDOW_MS
+
+__all__ = ["CLOSING_SENSOR", "SCHEMA", "Dataset", "DatasetSpec", "Shape", "prepare"]
 
 ROOT = Path(__file__).parent / "data"
 # Raised when the generator changes, so that files of an older one are not used.
-VERSION = 1
+VERSION = 2
 SEED = 20_240_501
 SCHEMA = "sensor string, at long, celsius double"
 
-WINDOW_MS = 5_000
-START_MS = 1_700_000_000_000  # a multiple of the window size
-ROWS_PER_SECOND = 10_000
-# Below the watermark's delay of one second, so that nothing is late and all contenders have one right answer.
+START_MS = 1_700_000_040_000  # a multiple of a minute, and so of every window size
+# Below the watermark's delay, so that without late readings nothing is late and all contenders have one right answer.
 DISORDER_MS = 500
 # One reading of this sensor, far in the future, makes the last batch. It closes every other window.
 CLOSING_SENSOR = "closing"
 CLOSING_GAP_MS = 3_600_000
+
+# Turns: a fifth of the sensors speaks for ten seconds, then the next, so each is silent for more than the gap.
+TURN_MS = 10_000
+TURNS = 5
+# Late readings: most come while their window is kept, the others when it is gone for certain.
+LATE_SHARE = 0.04
+TOO_LATE_SHARE = 0.01
+LATE_MS = (5_000, 25_000)
+TOO_LATE_SPREAD_MS = 10_000
+# The sensors that send half of the readings where they are skewed.
+BUSY_SENSORS = 1_000
+
+Shape = Literal["steady", "turns", "late", "skewed"]
+"""How readings fall.
+
+``steady``: every sensor at any time. ``turns``: sensors speak in turns, so that sessions end. ``late``: 4 % come 5 to
+25 seconds late, 1 % when their window is gone by any rule. ``skewed``: a thousand sensors send half of the readings,
+and the readings that a sensor has in a batch are in one file, so that their order is known.
+"""
+
+Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +62,29 @@ class DatasetSpec:
         rows_per_batch: How many readings make a micro-batch.
         batches: How many micro-batches, the closing one left out.
         files_per_batch: How many files, and so splits, a micro-batch has.
+        rows_per_second: How many readings there are for a second of event time.
+        shape: How they fall.
     """
 
     keys: int
     rows_per_batch: int
     batches: int
     files_per_batch: int = 4
+    rows_per_second: int = 10_000
+    shape: Shape = "steady"
 
     @property
     def name(self) -> str:
-        return f"keys{self.keys}-rows{self.rows_per_batch}-batches{self.batches}-files{self.files_per_batch}"
+        """The name of the folder."""
+        return (
+            f"{self.shape}{self.rows_per_second}-keys{self.keys}-rows{self.rows_per_batch}"
+            f"-batches{self.batches}-files{self.files_per_batch}"
+        )
+
+    @property
+    def rows(self) -> int:
+        """All readings but the closing one."""
+        return self.rows_per_batch * self.batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +93,10 @@ class Dataset:
 
     spec: DatasetSpec
     path: Path
+
+    def files(self, batch: int) -> list[Path]:
+        """The files of a batch, in the order in which Spark takes them."""
+        return sorted(self.path.glob(f"batch{batch:03d}-*.parquet"))
 
 
 def prepare(spec: DatasetSpec) -> Dataset:
@@ -76,30 +115,61 @@ def prepare(spec: DatasetSpec) -> Dataset:
 
 def _generate(spec: DatasetSpec, path: Path) -> None:
     random = np.random.default_rng((SEED, spec.keys))
-    names = np.array([f"sensor-{number:06d}" for number in range(spec.keys)])
+    names = pa.array([f"sensor-{number:07d}" for number in range(spec.keys)])
     rows = spec.rows_per_batch // spec.files_per_batch
     if rows * spec.files_per_batch != spec.rows_per_batch:
         raise ValueError(f"{spec.rows_per_batch} rows do not fill {spec.files_per_batch} files evenly")
     written = 0
     for batch in range(spec.batches):
         for file in range(spec.files_per_batch):
-            progress = (written + np.arange(rows, dtype=np.int64)) * 1_000 // ROWS_PER_SECOND
+            # Files of a skewed batch lie side by side in time, the others one behind the other.
+            side_by_side = spec.shape == "skewed"
+            first = batch * spec.rows_per_batch + file if side_by_side else written
+            step = spec.files_per_batch if side_by_side else 1
+            progress = (first + step * np.arange(rows, dtype=np.int64)) * 1_000 // spec.rows_per_second
+            sensors = _sensors(spec, file, progress, random)
             at = START_MS + progress + random.integers(0, DISORDER_MS, rows)
-            sensors = names[random.integers(0, spec.keys, rows)]
+            if spec.shape == "late":
+                at -= _delays(spec, batch, rows, random)
             celsius = np.round(20 + 5 * random.standard_normal(rows), 2)
-            _write(path, batch, file, sensors, at, celsius)
+            _write(path, batch, file, names.take(pa.array(sensors)), at, celsius)
             written += rows
-    end = START_MS + written * 1_000 // ROWS_PER_SECOND + CLOSING_GAP_MS
-    _write(path, spec.batches, 0, np.array([CLOSING_SENSOR]), np.array([end]), np.array([0.0]))
+    end = START_MS + written * 1_000 // spec.rows_per_second + CLOSING_GAP_MS
+    _write(path, spec.batches, 0, pa.array([CLOSING_SENSOR]), np.array([end]), np.array([0.0]))
 
 
+def _sensors(spec: DatasetSpec, file: int, progress: Numbers, random: np.random.Generator) -> Numbers:
+    rows = len(progress)
+    if spec.shape == "turns":
+        speakers = spec.keys // TURNS
+        return random.integers(0, speakers, rows) + speakers * (progress // TURN_MS % TURNS)
+    sensors = random.integers(0, spec.keys, rows)
+    if spec.shape == "skewed":
+        busy = random.integers(0, min(BUSY_SENSORS, spec.keys), rows)
+        sensors = np.where(random.random(rows) < 0.5, busy, sensors)
+        sensors += file - sensors % spec.files_per_batch
+    return sensors
+
+
+def _delays(spec: DatasetSpec, batch: int, rows: int, random: np.random.Generator) -> Numbers:
+    """How late readings are.
+
+    Native Spark SQL judges lateness by the watermark of the batch before, windrow by that of the batch. Too late by
+    both is what would have been so two batches ago. Before the third batch there is nothing that could be.
+    """
+    draw = random.random(rows)
+    delays = np.where(draw < LATE_SHARE, random.integers(*LATE_MS, rows), 0)
+    if batch >= 2:
+        two_batches = 2 * spec.rows_per_batch * 1_000 // spec.rows_per_second
+        gone = two_batches + LATENESS_MS + BOUND_MS + 2 * WINDOW_MS
+        far = gone + random.integers(0, TOO_LATE_SPREAD_MS, rows)
+        delays = np.where(draw > 1 - TOO_LATE_SHARE, far, delays)
+    return delays
+
+
+# Any: pyarrow ships no types.
 def _write(
-    path: Path,
-    batch: int,
-    file: int,
-    sensors: npt.NDArray[np.str_],
-    at: npt.NDArray[np.int64],
-    celsius: npt.NDArray[np.float64],
+    path: Path, batch: int, file: int, sensors: Any, at: Numbers, celsius: npt.NDArray[np.float64]
 ) -> None:
     target = path / f"batch{batch:03d}-{file}.parquet"
     pq.write_table(pa.table({"sensor": sensors, "at": at, "celsius": celsius}), target)

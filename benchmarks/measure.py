@@ -101,12 +101,13 @@ class Timing:
     """The time of one query.
 
     Attributes:
-        first_batch: Seconds for the first batch, with fresh Python workers.
-        batches: Seconds for each batch between the first and the closing one: the steady state.
+        first_batch: Seconds for the first batch, with fresh Python workers; None for an engine without batches.
+        batches: Seconds for each batch between the first and the closing one: the steady state. For an engine without
+            batches, those of the whole input.
         rows_per_batch: How many rows each of these has.
     """
 
-    first_batch: float
+    first_batch: float | None
     batches: tuple[float, ...]
     rows_per_batch: int
 

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["PeakMemory", "PeakMemorySampler", "Resident", "ResidentPeak", "processor_seconds", "resident"]
+__all__ = [
+    "PeakMemory",
+    "PeakMemorySampler",
+    "Resident",
+    "ResidentPeak",
+    "processor_seconds",
+    "resident",
+    "tree_mib",
+]
 
 _PROC = Path("/proc")
 _INTERVAL_SECONDS = 0.2
@@ -131,6 +139,13 @@ class ResidentPeak:
             self.peak = Resident(
                 max(now.jvm, peak.jvm), max(now.python, peak.python), max(now.workers, peak.workers)
             )
+
+
+def tree_mib(process: int) -> float:
+    """The resident memory of a process and of all that it started, in MiB; 0 where there is no /proc."""
+    if not _PROC.is_dir():
+        return 0.0
+    return sum(map(_resident, [process, *_descendants(process, _parents())]))
 
 
 def processor_seconds() -> float:

@@ -1,30 +1,24 @@
-"""Figures as tables for people and as JSON for programs."""
+"""Figures as Markdown tables for people and as JSON for programs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from benchmarks.environment import Environment
-from benchmarks.workloads import (
-    FOLDING,
-    HANDWRITTEN,
-    NATIVE,
-    InputResult,
-    InterpreterResult,
-    Run,
-    Scale,
-    SparkWorkloadResult,
-)
+from benchmarks.interpreter_workloads import InterpreterResult
+from benchmarks.results import InputResult, Run, SparkWorkloadResult
+from benchmarks.scale import Scale
+from benchmarks.section import markdown_table
+from benchmarks.workloads import BASELINES
 
 __all__ = ["Report"]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All figures of one run of the benchmark.
+    """All figures of one run of the benchmark. What is added is printed at once.
 
     Attributes:
         environment: Where and when.
@@ -38,16 +32,23 @@ class Report:
     spark: list[SparkWorkloadResult] = field(default_factory=list)
     interpreter: list[InterpreterResult] = field(default_factory=list)
 
-    def text(self) -> str:
-        """The tables."""
+    def head(self) -> str:
+        """What stands above the tables."""
         lines = [self.environment.text()]
         if self.scale.quick:
             lines.append("Quick run: little input, rough figures.")
-        for workload in self.spark:
-            lines += ["", *_spark_text(workload)]
-        for interpreted in self.interpreter:
-            lines += ["", *_interpreter_text(interpreted)]
         return "\n".join(lines)
+
+    def add_spark(self, result: SparkWorkloadResult) -> None:
+        """Keep the figures of a workload and print them, if any contender that was asked for has it."""
+        if result.inputs:
+            self.spark.append(result)
+            print("\n" + _spark_text(result), flush=True)
+
+    def add_interpreter(self, result: InterpreterResult) -> None:
+        """Keep the figures of a workload and print them."""
+        self.interpreter.append(result)
+        print("\n" + _interpreter_text(result), flush=True)
 
     def write_json(self, file: Path) -> None:
         """Write all figures to a file."""
@@ -69,40 +70,41 @@ class Report:
         file.write_text(json.dumps(content, indent=2) + "\n")
 
 
-def _spark_text(result: SparkWorkloadResult) -> list[str]:
-    lines = [f"{result.workload.name}: {result.workload.title}"]
+def _spark_text(result: SparkWorkloadResult) -> str:
+    parts = [f"#### {result.workload.name}: {result.workload.title}"]
     for size in result.inputs:
-        lines += [
-            "",
-            f"  {size.batches} batches of {size.rows_per_batch:,} rows; "
-            f"{size.windows:,} windows, equal in all contenders",
+        late = "" if size.late is None else f"; {size.late:,} readings too late"
+        parts += [
+            f"{size.keys:,} keys, {size.batches} batches of {size.rows_per_batch:,} rows; "
+            f"{size.windows:,} windows{late}, equal in all contenders",
+            _input_table(size),
         ]
-        header = [
-            "contender",
-            "rows/s",
-            "slowest..fastest",
-            "x native",
-            "x by row",
-            "x folding",
-            "first batch s",
+        parts += [
+            f"{run.contender}: {run.version}, over {run.rows:,} rows, start of the job included"
+            for run in size.runs
+            if run.version is not None
         ]
-        rows = [[*header, "workers MiB", "largest worker MiB", "driver+JVM MiB", "load"]]
-        rows += [_spark_row(run, size) for run in size.runs]
-        lines += _aligned(rows)
-    return lines
+    if result.workload.series is not None:
+        parts.append(_series_table(result))
+    return "\n\n".join(parts)
 
 
-def _spark_row(run: Run, size: InputResult) -> list[str]:
+def _input_table(size: InputResult) -> str:
+    baselines = [name for name in BASELINES if any(run.contender == name for run in size.runs)]
+    header = ["contender", "rows/s", "slowest..fastest", *(BASELINES[name] for name in baselines)]
+    header += ["first batch s", "workers MiB", "largest MiB", "driver+JVM MiB", "load"]
+    return markdown_table(header, [_row(run, size, baselines) for run in size.runs])
+
+
+def _row(run: Run, size: InputResult, baselines: list[str]) -> list[str]:
     slowest, fastest = run.slowest_and_fastest_batch
     memory = run.peak_memory
     return [
         run.contender,
         f"{run.rows_per_second:,.0f}",
         f"{slowest:,.0f}..{fastest:,.0f}",
-        _ratio(_ratio_to(NATIVE, run, size)),
-        _ratio(_ratio_to(HANDWRITTEN, run, size)),
-        _ratio(_ratio_to(FOLDING, run, size)),
-        f"{run.first_batch:.1f}",
+        *(_ratio(size.times(name, run)) for name in baselines),
+        "-" if run.first_batch is None else f"{run.first_batch:.1f}",
         *(
             ["-", "-", "-"]
             if memory is None
@@ -112,24 +114,35 @@ def _spark_row(run: Run, size: InputResult) -> list[str]:
     ]
 
 
-def _ratio_to(name: str, run: Run, size: InputResult) -> float | None:
-    """How many times as fast as another contender on the same input; None where that one did not run.
-
-    Never across inputs: each contender speeds up with the size of a batch, and not alike.
-    """
-    for other in size.runs:
-        if other.contender == name:
-            return run.rows_per_second / other.rows_per_second
-    return None
+def _series_table(result: SparkWorkloadResult) -> str:
+    """The cost of a record as the input grows, and how many times that of the first input it is."""
+    by_keys = result.workload.series == "keys"
+    names = list(dict.fromkeys(run.contender for size in result.inputs for run in size.runs))
+    header = ["keys" if by_keys else "records"]
+    for name in names:
+        header += [f"{name}, µs", "x first"]
+    rows: list[list[str]] = []
+    first: dict[str, float] = {}
+    for size in result.inputs:
+        cells = [f"{size.keys if by_keys else size.rows_per_batch * size.batches:,}"]
+        runs = {run.contender: run for run in size.runs}
+        for name in names:
+            if name not in runs:
+                cells += ["-", "-"]
+                continue
+            cost = runs[name].microseconds_per_row
+            cells += [f"{cost:.2f}", _ratio(cost / first.setdefault(name, cost))]
+        rows.append(cells)
+    return f"Microseconds for a record of the steady state:\n\n{markdown_table(header, rows)}"
 
 
 def _ratio(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}" if value < 10 else f"{value:.0f}"
 
 
-def _interpreter_text(result: InterpreterResult) -> list[str]:
-    rows = [["form", "elements", "elements/s", "seconds", "of it on the processor", "windows fired"]]
-    rows += [
+def _interpreter_text(result: InterpreterResult) -> str:
+    header = ["form", "elements", "elements/s", "seconds", "of it on the processor", "windows fired"]
+    rows = [
         [
             "fast" if figure.fast else "general",
             f"{figure.elements:,}",
@@ -140,44 +153,37 @@ def _interpreter_text(result: InterpreterResult) -> list[str]:
         ]
         for figure in result.figures
     ]
-    return [f"{result.workload.name}: {result.workload.title}", "", *_aligned(rows)]
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines: list[str] = []
-    for row in rows:
-        first, *others = zip(row, widths, strict=True)
-        cells = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return lines
+    return f"#### {result.workload.name}: {result.workload.title}\n\n{markdown_table(header, rows)}"
 
 
 def _spark_json(result: SparkWorkloadResult) -> dict[str, object]:
     return {
         "workload": result.workload.name,
         "title": result.workload.title,
-        "keys": result.workload.keys,
         "inputs": [
             {
+                "keys": size.keys,
                 "rows_per_batch": size.rows_per_batch,
                 "batches": size.batches,
                 "windows": size.windows,
-                "runs": [
-                    {
-                        "contender": run.contender,
-                        "rows_per_second": round(run.rows_per_second),
-                        "times_native": _ratio_to(NATIVE, run, size),
-                        "times_handwritten_by_row": _ratio_to(HANDWRITTEN, run, size),
-                        "times_handwritten_folding": _ratio_to(FOLDING, run, size),
-                        "first_batch_seconds": [timing.first_batch for timing in run.timings],
-                        "loads": run.loads,
-                        "batch_seconds": [timing.batches for timing in run.timings],
-                        "memory_mib": [None if peak is None else asdict(peak) for peak in run.memory],
-                    }
-                    for run in size.runs
-                ],
+                "late": size.late,
+                "runs": [_run_json(run, size) for run in size.runs],
             }
             for size in result.inputs
         ],
+    }
+
+
+def _run_json(run: Run, size: InputResult) -> dict[str, object]:
+    return {
+        "contender": run.contender,
+        "rows": run.rows,
+        "version": run.version,
+        "rows_per_second": round(run.rows_per_second),
+        "microseconds_per_row": run.microseconds_per_row,
+        "times": {name: size.times(name, run) for name in BASELINES},
+        "first_batch_seconds": [timing.first_batch for timing in run.timings],
+        "loads": run.loads,
+        "batch_seconds": [timing.batches for timing in run.timings],
+        "memory_mib": [None if peak is None else asdict(peak) for peak in run.memory],
     }

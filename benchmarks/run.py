@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.environment import environment
 from benchmarks.errors import MeasurementError, WrongResultError
+from benchmarks.interpreter_workloads import INTERPRETER_WORKLOADS, run_interpreter_workload
 from benchmarks.report import Report
-from benchmarks.workloads import (
-    INTERPRETER_WORKLOADS,
-    SPARK_WORKLOADS,
-    Scale,
-    run_interpreter_workload,
-    run_spark_workload,
-    warm_up,
-)
+from benchmarks.scale import Scale
+from benchmarks.workloads import SPARK_WORKLOADS
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmarks and print the tables."""
+    """Run the benchmarks and print the tables, each as soon as it is there."""
     options = _parse(arguments)
     names = options.only or [""]
     interpreted = [w for w in INTERPRETER_WORKLOADS if any(w.name.startswith(name) for name in names)]
@@ -39,29 +35,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rounds=options.rounds,
         sink=options.sink,
         contenders=tuple(options.contender),
+        pyflink=options.pyflink,
     )
     report = Report(environment(), scale)
     if report.environment.is_busy:
         print(f"The machine is busy: load {report.environment.load}.", file=sys.stderr)
+    print(report.head(), flush=True)
     try:
         # Before Spark starts, whose threads would share the core.
         for interpreter_workload in interpreted:
-            report.interpreter.append(run_interpreter_workload(interpreter_workload, scale))
+            report.add_interpreter(run_interpreter_workload(interpreter_workload, scale))
+            _save(report, options.json)
         if on_spark:
             # The interpreter's workloads run without Spark and without Java.
             from benchmarks.session import spark_session
+            from benchmarks.spark_runs import run_spark_workload, warm_up
 
             with spark_session() as spark:
                 warm_up(spark)
                 for spark_workload in on_spark:
-                    report.spark.append(run_spark_workload(spark_workload, spark, scale))
+                    report.add_spark(run_spark_workload(spark_workload, spark, scale))
+                    _save(report, options.json)
     except (WrongResultError, MeasurementError) as error:
         print(f"no figures: {error}", file=sys.stderr)
         return 1
-    print(report.text())
-    if options.json is not None:
-        report.write_json(options.json)
     return 0
+
+
+def _save(report: Report, file: Path | None) -> None:
+    """Write what is there, so that a run that is stopped has not been for nothing."""
+    if file is not None:
+        report.write_json(file)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -72,14 +76,20 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--only",
         action="append",
         metavar="NAME",
-        help="run the workloads whose names begin so: tumbling, tumbling-1k, interpreter, ... (repeatable)",
+        help="run the workloads whose names begin so: tumbling, sessions-1k, records, keys, interpreter, ... "
+        "(repeatable)",
     )
     parser.add_argument(
         "--contender",
         action="append",
         default=[],
         metavar="NAME",
-        help="run the contenders whose names begin so: native, windrow, hand-written (repeatable)",
+        help="run the contenders whose names begin so: native, windrow, hand-written, PyFlink (repeatable)",
+    )
+    parser.add_argument(
+        "--pyflink",
+        metavar="PYTHON",
+        help="the Python of an environment that has apache-flink; without it PyFlink is left out",
     )
     parser.add_argument(
         "--rounds", type=int, default=1, help="how often each contender runs, in turn (default 1)"
@@ -91,6 +101,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.rounds < 1:
         parser.error("--rounds must be at least 1")
+    if options.pyflink is not None and shutil.which(options.pyflink) is None:
+        parser.error(f"--pyflink: {options.pyflink} is not a program")
     if options.json is not None and not os.access(options.json.resolve().parent, os.W_OK):
         parser.error(f"cannot write {options.json}")
     return options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,9 +12,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.check import Outcome
 from benchmarks.data import SCHEMA, Dataset
 
-__all__ = ["Contender", "Job", "SinkKind", "read_input", "read_results", "run_query"]
+__all__ = ["Contender", "Job", "SinkKind", "SparkQuery", "read_input", "read_results", "run_query"]
 
 # Any in this module: Arrow tables; pyarrow ships no types.
 
@@ -42,17 +44,36 @@ class Job:
         """The folder for result files."""
         return self.scratch / "results"
 
+    @property
+    def late(self) -> Path:
+        """The folder for readings that are too late."""
+        return self.scratch / "late"
+
 
 class Contender(ABC):
-    """One way to compute a workload."""
+    """One way to solve a problem on Spark."""
 
     @abstractmethod
-    def run(self, job: Job) -> Any:
-        """Run one streaming query over the dataset, batch by batch, to the end.
+    def run(self, job: Job) -> Outcome:
+        """Run one streaming query over the dataset, batch by batch, to the end."""
 
-        Returns:
-            An Arrow table with the columns ``sensor``, ``window_end`` and ``mean``.
-        """
+
+class SparkQuery(Contender):
+    """A query of Spark's own.
+
+    Args:
+        build: Makes the results from the input.
+        finish: Makes the outcome from the table of results, when the time has been taken.
+    """
+
+    def __init__(
+        self, build: Callable[[DataFrame], DataFrame], finish: Callable[[Any], Outcome] = Outcome
+    ) -> None:
+        self._build = build
+        self._finish = finish
+
+    def run(self, job: Job) -> Outcome:
+        return self._finish(run_query(self._build(read_input(job)), job))
 
 
 def read_input(job: Job) -> DataFrame:
@@ -74,10 +95,10 @@ def run_query(results: DataFrame, job: Job) -> Any:
     else:
         query = writer.foreachBatch(lambda batch, _: tables.append(batch.toArrow())).start()
     query.awaitTermination()
-    return read_results(job) if job.sink == "parquet" else pa.concat_tables(tables)
+    return read_results(job.results) if job.sink == "parquet" else pa.concat_tables(tables)
 
 
-def read_results(job: Job) -> Any:
-    """The result files of a run as one table."""
-    files = [str(file) for file in job.results.rglob("*.parquet")]
-    return ds.dataset(files, format="parquet").to_table(columns=["sensor", "window_end", "mean"])
+def read_results(folder: Path) -> Any:
+    """The result files in a folder as one table."""
+    files = [str(file) for file in folder.rglob("*.parquet")]
+    return ds.dataset(files, format="parquet").to_table()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pyspark.sql import Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  its usual name
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
@@ -14,10 +14,9 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from benchmarks.contenders.base import Contender, Job, read_input, run_query
-from benchmarks.data import WINDOW_MS
+from benchmarks.problems import WINDOW_MS
 
-__all__ = ["HandwrittenTumblingMean"]
+__all__ = ["folding", "tumbling"]
 
 
 class _MeanProcessor(StatefulProcessor):
@@ -92,24 +91,20 @@ class _FoldingMeanProcessor(_MeanProcessor):
         return iter(())
 
 
-class HandwrittenTumblingMean(Contender):
-    """``groupBy(sensor).transformWithState`` in Row mode.
+def tumbling(readings: DataFrame) -> DataFrame:
+    """``groupBy(sensor).transformWithState`` in Row mode, row by row."""
+    return _transformed(readings, _MeanProcessor())
 
-    Args:
-        folding: Whether it folds the rows of a batch before it touches state.
-    """
 
-    def __init__(self, *, folding: bool) -> None:
-        self._processor = _FoldingMeanProcessor if folding else _MeanProcessor
+def folding(readings: DataFrame) -> DataFrame:
+    """The same, which folds the rows of a batch before it touches state."""
+    return _transformed(readings, _FoldingMeanProcessor())
 
-    def run(self, job: Job) -> Any:
-        results = (
-            read_input(job)
-            .withColumn("event_time", F.timestamp_millis("at"))
-            .withWatermark("event_time", "1 second")
-            .groupBy("sensor")
-            .transformWithState(
-                self._processor(), "sensor string, window_end long, mean double", "Append", "EventTime"
-            )
-        )
-        return run_query(results, job)
+
+def _transformed(readings: DataFrame, processor: StatefulProcessor) -> DataFrame:
+    return (
+        readings.withColumn("event_time", F.timestamp_millis("at"))
+        .withWatermark("event_time", "1 second")
+        .groupBy("sensor")
+        .transformWithState(processor, "sensor string, window_end long, mean double", "Append", "EventTime")
+    )

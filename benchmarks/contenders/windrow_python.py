@@ -1,51 +1,111 @@
-"""windrow with a Python ``AggregateFunction``."""
+"""windrow with Python functions: an ``AggregateFunction``, and a ``ProcessWindowFunction`` that adds key and window.
+
+With ``general=True`` a window has a trigger that no faster form knows, so that the general operator runs it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
-import pyarrow as pa
+from benchmarks.contenders.windrow_run import Sinks
+from benchmarks.problems import COUNT, GAP_MS, LATENESS_MS, LONG_WINDOW_MS, SLIDE_MS, WINDOW_MS
+from benchmarks.readings import (
+    Mean,
+    Peak,
+    Reading,
+    Stats,
+    StatsWithSensor,
+    TopValues,
+    WithMean,
+    WithPeak,
+    WithSession,
+    WithStats,
+)
+from windrow import DataStream, DataStreamSink, OutputTag
+from windrow.triggers import EventTimeTrigger
+from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 
-from benchmarks.contenders.base import Contender, Job, read_results
-from benchmarks.readings import Mean, Reading, WindowMean, WithMean
-from windrow import Pipeline, WatermarkStrategy, from_source
-from windrow.sinks import FunctionSink, ParquetFileSink, Sink
-from windrow.sources import ParquetFileSource
-from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.spark import SparkRunner
+__all__ = ["chained", "count", "lateness", "sessions", "sliding", "top", "tumbling"]
 
-__all__ = ["WindrowTumblingMean"]
-
-
-class WindrowTumblingMean(Contender):
-    """``key_by(sensor).window(5 s).aggregate(Mean(), ...)`` on :class:`SparkRunner`."""
-
-    def run(self, job: Job) -> Any:
-        taken: list[WindowMean] = []
-
-        def take(_: int, results: Sequence[WindowMean]) -> None:
-            taken.extend(results)
-
-        sink: Sink[WindowMean] = ParquetFileSink(job.results) if job.sink == "parquet" else FunctionSink(take)
-        # Not drained: the closing reading closes the windows, as it does for the other contenders.
-        SparkRunner(job.spark).run(_pipeline(job, sink), drain=False)
-        if job.sink == "parquet":
-            return read_results(job)
-        sensors, ends, means = zip(*taken, strict=True)
-        return pa.table({"sensor": sensors, "window_end": ends, "mean": means})
+WINDOW = timedelta(milliseconds=WINDOW_MS)
+LONG_WINDOW = timedelta(milliseconds=LONG_WINDOW_MS)
 
 
-def _pipeline(job: Job, sink: Sink[WindowMean]) -> Pipeline:
-    source = ParquetFileSource(job.dataset.path, Reading, files_per_batch=job.dataset.spec.files_per_batch)
-    means = (
-        from_source(source)
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=1)), timestamp=lambda r: r.at
-        )
-        .key_by(lambda r: r.sensor)
-        .window(TumblingEventTimeWindows.of(timedelta(seconds=5)))
-        .aggregate(Mean(), WithMean())
+class OwnTrigger(EventTimeTrigger):
+    """What a user's own trigger is to windrow: it does what the default one does, but only it can know that."""
+
+
+def tumbling(
+    readings: DataStream[Reading], sinks: Sinks, *, general: bool = False
+) -> Sequence[DataStreamSink]:
+    """The mean over 5 s."""
+    windows = readings.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(WINDOW))
+    if general:
+        windows = windows.trigger(OwnTrigger())
+    return [windows.aggregate(Mean(), WithMean()).sink_to(sinks.results)]
+
+
+def sliding(
+    readings: DataStream[Reading], sinks: Sinks, *, general: bool = False
+) -> Sequence[DataStreamSink]:
+    """The mean over 60 s, each 5 s."""
+    slide = timedelta(milliseconds=SLIDE_MS)
+    windows = readings.key_by(lambda r: r.sensor).window(SlidingEventTimeWindows.of(LONG_WINDOW, slide))
+    if general:
+        windows = windows.trigger(OwnTrigger())
+    return [windows.aggregate(Mean(), WithMean()).sink_to(sinks.results)]
+
+
+def sessions(
+    readings: DataStream[Reading], sinks: Sinks, *, general: bool = False
+) -> Sequence[DataStreamSink]:
+    """Count and mean of sessions."""
+    gap = timedelta(milliseconds=GAP_MS)
+    windows = readings.key_by(lambda r: r.sensor).window(EventTimeSessionWindows.with_gap(gap))
+    if general:
+        windows = windows.trigger(OwnTrigger())
+    return [windows.aggregate(Stats(), WithSession()).sink_to(sinks.results)]
+
+
+def lateness(
+    readings: DataStream[Reading], sinks: Sinks, *, general: bool = False
+) -> Sequence[DataStreamSink]:
+    """Count and mean over 5 s; late readings fire a window again, those that are too late go to a side output."""
+    late = OutputTag("late", Reading)
+    windows = (
+        readings.key_by(lambda r: r.sensor)
+        .window(TumblingEventTimeWindows.of(WINDOW))
+        .allowed_lateness(timedelta(milliseconds=LATENESS_MS))
+        .side_output_late_data(late)
     )
-    return Pipeline("tumbling-mean", means.sink_to(sink))
+    if general:
+        windows = windows.trigger(OwnTrigger())
+    stats = windows.aggregate(Stats(), WithStats())
+    return [stats.sink_to(sinks.results), stats.get_side_output(late).sink_to(sinks.late)]
+
+
+def count(readings: DataStream[Reading], sinks: Sinks) -> Sequence[DataStreamSink]:
+    """Count and mean of each hundred readings."""
+    windows = readings.key_by(lambda r: r.sensor).count_window(COUNT)
+    return [windows.aggregate(Stats(), StatsWithSensor()).sink_to(sinks.results)]
+
+
+def top(readings: DataStream[Reading], sinks: Sinks) -> Sequence[DataStreamSink]:
+    """The three highest values over 5 s; the window keeps all its elements."""
+    windows = readings.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(WINDOW))
+    return [windows.process(TopValues()).sink_to(sinks.results)]
+
+
+def chained(
+    readings: DataStream[Reading], sinks: Sinks, *, general: bool = False
+) -> Sequence[DataStreamSink]:
+    """The mean over 5 s, and the highest of these over 60 s."""
+    first = readings.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(WINDOW))
+    if general:
+        first = first.trigger(OwnTrigger())
+    means = first.aggregate(Mean(), WithMean())
+    second = means.key_by(lambda m: m.sensor).window(TumblingEventTimeWindows.of(LONG_WINDOW))
+    if general:
+        second = second.trigger(OwnTrigger())
+    return [second.aggregate(Peak(), WithPeak()).sink_to(sinks.results)]

@@ -1,0 +1,72 @@
+"""Makes the contender of a name for a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from benchmarks.contenders import (
+    handwritten,
+    handwritten_windows,
+    native,
+    windrow_declared,
+    windrow_python,
+)
+from benchmarks.contenders.base import Contender, SparkQuery
+from benchmarks.contenders.windrow_run import WindrowPlan
+from benchmarks.problems import Problem
+from benchmarks.workloads import DECLARED, FOLDING, GENERAL, HANDWRITTEN, NATIVE, PYTHON
+
+__all__ = ["contender"]
+
+_CONTENDERS: Mapping[Problem, Mapping[str, Contender]] = {
+    "tumbling": {
+        NATIVE: SparkQuery(native.tumbling),
+        DECLARED: WindrowPlan(windrow_declared.tumbling),
+        PYTHON: WindrowPlan(windrow_python.tumbling),
+        GENERAL: WindrowPlan(partial(windrow_python.tumbling, general=True)),
+        HANDWRITTEN: SparkQuery(handwritten.tumbling),
+        FOLDING: SparkQuery(handwritten.folding),
+    },
+    "sliding": {
+        NATIVE: SparkQuery(native.sliding),
+        DECLARED: WindrowPlan(windrow_declared.sliding),
+        PYTHON: WindrowPlan(windrow_python.sliding),
+        GENERAL: WindrowPlan(partial(windrow_python.sliding, general=True)),
+    },
+    "sessions": {
+        NATIVE: SparkQuery(native.sessions),
+        DECLARED: WindrowPlan(windrow_declared.sessions),
+        PYTHON: WindrowPlan(windrow_python.sessions),
+        GENERAL: WindrowPlan(partial(windrow_python.sessions, general=True)),
+    },
+    "lateness": {
+        NATIVE: SparkQuery(native.late),
+        DECLARED: WindrowPlan(windrow_declared.lateness, windrow_declared.by_window_end),
+        PYTHON: WindrowPlan(windrow_python.lateness),
+        GENERAL: WindrowPlan(partial(windrow_python.lateness, general=True)),
+        FOLDING: SparkQuery(handwritten_windows.lateness, handwritten_windows.split_late),
+    },
+    "count": {
+        DECLARED: WindrowPlan(windrow_declared.count),
+        PYTHON: WindrowPlan(windrow_python.count),
+        FOLDING: SparkQuery(handwritten_windows.count),
+    },
+    "top": {
+        NATIVE: SparkQuery(native.top),
+        DECLARED: WindrowPlan(windrow_declared.top),
+        PYTHON: WindrowPlan(windrow_python.top),
+        FOLDING: SparkQuery(handwritten_windows.top),
+    },
+    "chained": {
+        NATIVE: SparkQuery(native.chained),
+        DECLARED: WindrowPlan(windrow_declared.chained),
+        PYTHON: WindrowPlan(windrow_python.chained),
+        GENERAL: WindrowPlan(partial(windrow_python.chained, general=True)),
+    },
+}
+
+
+def contender(problem: Problem, name: str) -> Contender:
+    """The contender."""
+    return _CONTENDERS[problem][name]

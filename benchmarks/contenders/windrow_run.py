@@ -1,0 +1,98 @@
+"""Runs a plan of windrow as a contender."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from benchmarks.check import Outcome
+from benchmarks.contenders.base import Contender, Job, read_results
+from benchmarks.problems import BOUND_MS
+from benchmarks.readings import Reading
+from windrow import DataStream, DataStreamSink, Pipeline, WatermarkStrategy, from_source
+from windrow.sinks import FunctionSink, ParquetFileSink, Sink
+from windrow.sources import ParquetFileSource
+from windrow_runtime.spark import SparkRunner
+
+__all__ = ["Build", "Sinks", "WindrowPlan"]
+
+# Any in this module: Arrow tables and records of any kind; pyarrow ships no types.
+
+
+@dataclass(frozen=True, slots=True)
+class Sinks:
+    """Where a plan's results go.
+
+    Attributes:
+        results: The results.
+        late: Readings that are too late for their window.
+    """
+
+    results: Sink[Any]
+    late: Sink[Reading]
+
+
+Build = Callable[[DataStream[Reading], Sinks], Sequence[DataStreamSink]]
+"""Makes a plan of readings that have timestamps."""
+
+
+class WindrowPlan(Contender):
+    """A plan on :class:`SparkRunner`.
+
+    Args:
+        build: Makes the plan.
+        finish: Makes the columns of an answer from the table of results, when the time has been taken.
+    """
+
+    def __init__(self, build: Build, finish: Callable[[Any], Any] | None = None) -> None:
+        self._build = build
+        self._finish = finish
+
+    def run(self, job: Job) -> Outcome:
+        results, late = _Taken(job, job.results), _Taken(job, job.late)
+        source = ParquetFileSource(
+            job.dataset.path, Reading, files_per_batch=job.dataset.spec.files_per_batch
+        )
+        readings = from_source(source).assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)),
+            timestamp=lambda r: r.at,
+        )
+        ends = self._build(readings, Sinks(results.sink, late.sink))
+        # Not drained: the closing reading closes the windows, as it does for the other contenders.
+        SparkRunner(job.spark).run(Pipeline("benchmark", *ends), drain=False)
+        table = results.table()
+        if self._finish is not None:
+            table = self._finish(table)
+        # A plan that has a sink for late readings has another beside it.
+        return Outcome(table, late.count() if len(ends) > 1 else None)
+
+
+@dataclass(slots=True)
+class _Taken:
+    """A sink, and what it took."""
+
+    job: Job
+    folder: Path
+    records: list[Any] = field(default_factory=list)
+
+    @property
+    def sink(self) -> Sink[Any]:
+        if self.job.sink == "parquet":
+            return ParquetFileSink(self.folder)
+        return FunctionSink(lambda _, records: self.records.extend(records))
+
+    def table(self) -> Any:
+        if self.job.sink == "parquet":
+            return read_results(self.folder)
+        names = self.records[0]._fields
+        return pa.table(dict(zip(names, zip(*self.records, strict=True), strict=True)))
+
+    def count(self) -> int:
+        if self.job.sink == "parquet":
+            return len(read_results(self.folder)) if any(self.folder.rglob("*.parquet")) else 0
+        return len(self.records)

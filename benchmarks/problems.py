@@ -1,0 +1,38 @@
+"""What is computed: the problems that contenders solve, and their constants."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = [
+    "BOUND_MS",
+    "COUNT",
+    "GAP_MS",
+    "LATENESS_MS",
+    "LONG_WINDOW_MS",
+    "SLIDE_MS",
+    "TOP",
+    "WINDOW_MS",
+    "Problem",
+]
+
+Problem = Literal["tumbling", "sliding", "sessions", "lateness", "count", "top", "chained"]
+"""What is computed.
+
+- ``tumbling``: the mean of each sensor over 5 s.
+- ``sliding``: the mean over 60 s, each 5 s.
+- ``sessions``: count and mean of sessions with a gap of 30 s.
+- ``lateness``: count and mean over 5 s, kept for 30 s more; what is later is counted.
+- ``count``: count and mean of each hundred readings of a sensor.
+- ``top``: the three highest values over 5 s.
+- ``chained``: the mean over 5 s, and the highest of these over 60 s.
+"""
+
+WINDOW_MS = 5_000
+LONG_WINDOW_MS = 60_000  # of sliding windows, and of the second ones of a chain
+SLIDE_MS = 5_000
+GAP_MS = 30_000
+LATENESS_MS = 30_000
+BOUND_MS = 1_000  # how far the watermark stays behind the highest timestamp
+COUNT = 100
+TOP = 3

@@ -1,0 +1,139 @@
+"""Runs the workloads on Spark: the contenders in turn, in one session, each result checked."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import SparkSession
+
+from benchmarks.answers import Answer, answer
+from benchmarks.check import check
+from benchmarks.contenders.base import Job
+from benchmarks.contenders.catalogue import contender
+from benchmarks.contenders.flink_process import run_pyflink
+from benchmarks.data import Dataset, DatasetSpec, prepare
+from benchmarks.errors import MeasurementError, WrongResultError
+from benchmarks.measure import BatchWatch, timing
+from benchmarks.memory import PeakMemorySampler
+from benchmarks.problems import Problem
+from benchmarks.results import InputResult, Run, SparkWorkloadResult
+from benchmarks.scale import Scale
+from benchmarks.workloads import NATIVE, PYFLINK, InputSize, SparkWorkload
+
+__all__ = ["run_spark_workload", "warm_up"]
+
+# PyFlink has no batches, so its speed does not hang on their size, and little input will do. Four batches, since
+# readings are too late from the third one on.
+_PYFLINK_ROWS_PER_BATCH = 50_000
+_PYFLINK_BATCHES = 4
+_PYFLINK_QUICK_ROWS_PER_BATCH = 5_000
+_QUICK_BATCHES = 3
+_QUICK_ROWS_PER_BATCH = 20_000
+
+
+def run_spark_workload(workload: SparkWorkload, spark: SparkSession, scale: Scale) -> SparkWorkloadResult:
+    """Run the contenders in turn over each input, the smallest first.
+
+    Raises:
+        WrongResultError: If a contender's result is wrong. No figure is taken then.
+        MeasurementError: If a query did not take the input in the batches that it should.
+    """
+    results: list[InputResult] = []
+    for size in workload.inputs[:1] if scale.quick else workload.inputs:
+        wanted = [name for name in workload.contenders if scale.wants(name) and name not in size.left_out]
+        if scale.pyflink is None:
+            wanted = [name for name in wanted if name != PYFLINK]
+        if wanted:
+            results.append(_run_input(workload, _spec(workload, size, scale), wanted, spark, scale))
+    return SparkWorkloadResult(workload, results)
+
+
+def _spec(workload: SparkWorkload, size: InputSize, scale: Scale) -> DatasetSpec:
+    rows, batches = size.rows_per_batch, size.batches
+    if scale.quick:
+        rows, batches = min(rows, _QUICK_ROWS_PER_BATCH), _QUICK_BATCHES
+    return DatasetSpec(
+        size.keys, rows, batches, shape=workload.shape, rows_per_second=workload.rows_per_second
+    )
+
+
+def _run_input(
+    workload: SparkWorkload, spec: DatasetSpec, wanted: list[str], spark: SparkSession, scale: Scale
+) -> InputResult:
+    dataset = prepare(spec)
+    right = answer(workload.problem, dataset)
+    runs = {name: Run(name, spec.rows) for name in wanted}
+    for number in range(scale.rounds):
+        for name, run in runs.items():
+            print(
+                f"... {workload.name}, {spec.name}: {name}, round {number + 1} of {scale.rounds}",
+                file=sys.stderr,
+                flush=True,
+            )
+            gc.collect()
+            with _named(workload, name):
+                if name == PYFLINK:
+                    runs[name] = _run_pyflink(workload.problem, spec, run, scale)
+                else:
+                    _run_contender(workload.problem, name, dataset, right, run, spark, scale)
+            runs[name].loads.append(round(os.getloadavg()[0], 2))
+    return InputResult(
+        spec.keys, spec.rows_per_batch, spec.batches, right.windows, right.late, list(runs.values())
+    )
+
+
+@contextmanager
+def _named(workload: SparkWorkload, name: str) -> Iterator[None]:
+    """Say of an error whose it is."""
+    try:
+        yield
+    except (WrongResultError, MeasurementError) as error:
+        raise type(error)(f"{workload.name}, {name}: {error}") from error
+
+
+def _run_contender(
+    problem: Problem, name: str, dataset: Dataset, right: Answer, run: Run, spark: SparkSession, scale: Scale
+) -> None:
+    _use_fresh_workers(spark)
+    with TemporaryDirectory(prefix="windrow-bench-") as scratch, BatchWatch(spark) as watch:
+        with PeakMemorySampler() as sampler:
+            outcome = contender(problem, name).run(Job(spark, dataset, scale.sink, Path(scratch)))
+        check(outcome, right)
+        run.timings.append(timing(watch.batches(), dataset.spec))
+        run.memory.append(sampler.peak)
+
+
+def _run_pyflink(problem: Problem, spec: DatasetSpec, run: Run, scale: Scale) -> Run:
+    assert scale.pyflink is not None
+    rows = _PYFLINK_QUICK_ROWS_PER_BATCH if scale.quick else _PYFLINK_ROWS_PER_BATCH
+    small = replace(spec, rows_per_batch=rows, batches=_PYFLINK_BATCHES)
+    dataset = prepare(small)
+    found = run_pyflink(problem, dataset, scale.pyflink)
+    check(found.outcome, answer(problem, dataset))
+    run.timings.append(found.timing)
+    run.memory.append(found.memory)
+    return replace(run, rows=small.rows, version=found.version)
+
+
+def warm_up(spark: SparkSession) -> None:
+    """Run one small query that does not count, so that the first contender does not pay for the start of the JVM."""
+    dataset = prepare(DatasetSpec(keys=100, rows_per_batch=10_000, batches=3))
+    with TemporaryDirectory(prefix="windrow-bench-") as scratch:
+        contender("tumbling", NATIVE).run(Job(spark, dataset, "parquet", Path(scratch)))
+
+
+_fresh = itertools.count()
+
+
+def _use_fresh_workers(spark: SparkSession) -> None:
+    # Spark keeps Python workers apart by their environment. A new value gives each run fresh ones, so that no
+    # contender finds the imports of another done, and the memory of the workers is its own.
+    spark.sparkContext.environment["WINDROW_BENCHMARK_RUN"] = str(next(_fresh))

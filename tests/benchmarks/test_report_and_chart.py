@@ -1,0 +1,108 @@
+"""Tables and charts of figures. The figures here are made up, so that ratios are plain to see."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from benchmarks import chart
+from benchmarks.environment import Environment
+from benchmarks.measure import Timing
+from benchmarks.report import Report
+from benchmarks.results import InputResult, Run, SparkWorkloadResult
+from benchmarks.run import main
+from benchmarks.scale import Scale
+from benchmarks.workloads import DECLARED, NATIVE, PYFLINK, SPARK_WORKLOADS
+
+ROOT = Path(__file__).parents[2]
+WORKLOADS = {workload.name: workload for workload in SPARK_WORKLOADS}
+
+
+def run(contender: str, seconds: float, rows: int = 1_000, version: str | None = None) -> Run:
+    """Two steady batches."""
+    first = None if contender == PYFLINK else 3.0
+    return Run(contender, 3 * rows, [Timing(first, (seconds, seconds), rows)], [None], [0.0], version)
+
+
+def report() -> Report:
+    where = Environment(
+        "2026-01-02T03:04:05+00:00", 2, 0.1, "a processor", "3.11.0", {"pyspark": "4.3.0"}, "r"
+    )
+    return Report(where, Scale(quick=False, full=False, rounds=1, sink="parquet"))
+
+
+def result(name: str, *inputs: list[Run], late: int | None = None) -> SparkWorkloadResult:
+    sizes = [InputResult(10**power, 1_000, 3, 7, late, runs) for power, runs in enumerate(inputs)]
+    return SparkWorkloadResult(WORKLOADS[name], sizes)
+
+
+def test_a_table_has_ratios_to_those_that_ran(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [run(NATIVE, 0.5), run(DECLARED, 1.0), run(PYFLINK, 10.0, version="PyFlink 2.3.0")]
+    report().add_spark(result("lateness-1k", runs, late=4))
+    text = capsys.readouterr().out
+    rows = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("| ")}
+    assert "7 windows; 4 readings too late, equal in all contenders" in text
+    header = [cell.strip() for cell in rows["contender"].split("|")]
+    cells = dict(zip(header, [cell.strip() for cell in rows[DECLARED].split("|")], strict=True))
+    assert (cells["rows/s"], cells["x native"], cells["x PyFlink"]) == ("1,000", "0.50", "10")
+    assert "x folding" not in header
+    assert f"{PYFLINK}: PyFlink 2.3.0, over 3,000 rows" in text
+
+
+def test_a_series_has_the_cost_of_a_record(capsys: pytest.CaptureFixture[str]) -> None:
+    report().add_spark(result("keys", [run(NATIVE, 0.5)], [run(NATIVE, 1.0), run(DECLARED, 2.0)]))
+    lines = capsys.readouterr().out.splitlines()
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[-4:]]
+    assert table[0] == ["keys", f"{NATIVE}, µs", "x first", f"{DECLARED}, µs", "x first"]
+    assert table[2] == ["1", "500.00", "1.00", "-", "-"]
+    assert table[3] == ["10", "1000.00", "2.00", "2000.00", "1.00"]
+
+
+def test_the_chart_shows_what_the_file_holds(tmp_path: Path) -> None:
+    made = report()
+    few, many = [run(NATIVE, 0.5)], [run(NATIVE, 1.0), run(DECLARED, 4.0)]
+    made.add_spark(result("tumbling-1k", many, few))
+    made.add_spark(result("keys", few, many))
+    made.write_json(tmp_path / "figures.json")
+    assert chart.main([str(tmp_path / "figures.json"), str(tmp_path / "chart.svg")]) == 0
+    root = ET.parse(tmp_path / "chart.svg").getroot()
+    texts = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "2026-01-02, a processor, 2 cores, load 0.1 before the run" in texts
+    assert "Python 3.11.0, pyspark 4.3.0" in texts
+    assert [text for text in texts if text in ("1,000", "250", "500.00", "4000.00")] == [
+        "1,000",  # of several inputs the one that most contenders took
+        "250",
+        "500.00",
+        "4000.00",
+    ]
+    bars = [float(node.attrib["width"]) for node in root.iter("{http://www.w3.org/2000/svg}rect")][1:]
+    assert bars[0] == pytest.approx(4 * bars[1], rel=0.01)
+
+
+def test_a_chart_needs_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report().write_json(tmp_path / "figures.json")
+    assert chart.main([str(tmp_path / "figures.json"), str(tmp_path / "chart.svg")]) == 1
+    assert "has no figures of Spark" in capsys.readouterr().err
+
+
+def test_an_unknown_workload_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--only", "nothing"]) == 2
+    assert "no workload begins with nothing; there are tumbling-1k" in capsys.readouterr().err
+
+
+@pytest.mark.spark
+def test_a_workload_runs_and_its_results_are_right(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    chosen = ["--quick", "--only", "tumbling-1k", "--contender", "native", "--contender", "windrow, decl"]
+    # In a process of its own: a benchmark has a Spark of its own and stops it.
+    command = [sys.executable, "-m", "benchmarks.run", *chosen, "--json", str(file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (workload,) = json.loads(file.read_text())["spark"]
+    (size,) = workload["inputs"]
+    assert [run["contender"] for run in size["runs"]] == [NATIVE, DECLARED]
