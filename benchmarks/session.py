@@ -25,6 +25,8 @@ def spark_session(settings: Mapping[str, str] | None = None, *, cores: int = COR
         cores: How many cores, and shuffle partitions.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # With it workers would compile every module anew, which takes longer than to import it.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # Functions of the contenders are pickled by name, so workers must be able to import `benchmarks`.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
     builder = (

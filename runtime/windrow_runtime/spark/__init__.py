@@ -1,6 +1,29 @@
 """The Spark engine: runs a pipeline as one streaming query."""
 
-from windrow_runtime.operators.result import PipelineResult
-from windrow_runtime.spark.runner import RunningPipeline, SparkRunner
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from windrow_runtime.operators.result import PipelineResult
+    from windrow_runtime.spark.runner import RunningPipeline, SparkRunner
 
 __all__ = ["PipelineResult", "RunningPipeline", "SparkRunner"]
+
+_MODULES = {
+    "PipelineResult": "windrow_runtime.operators.result",
+    "RunningPipeline": "windrow_runtime.spark.running",
+    "SparkRunner": "windrow_runtime.spark.runner",
+}
+
+
+def __getattr__(name: str) -> object:
+    # Imported when asked for: every Python worker imports this package, and none needs the runner.
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

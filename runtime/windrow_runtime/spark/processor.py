@@ -1,51 +1,30 @@
-"""The stateful processor: one level of keyed steps, as Spark calls it."""
+"""The stateful processor: one level of keyed steps, as Spark calls it.
+
+At every start of a query Spark loads the processor in a fresh Python process beside the driver, asks it for its state,
+and ends that process. So this module imports nothing of windrow, and the level is unpacked where it runs.
+"""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
-
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.spark.batch_time import NO_TIME, BatchTime, BatchTimes
-from windrow_runtime.spark.classes import register_classes
-from windrow_runtime.spark.clock_files import current_batch
-from windrow_runtime.spark.event_clock import decode_watermark, encode_timer
-from windrow_runtime.spark.failures import failures_marked
-from windrow_runtime.spark.garbage import rare_collections
-from windrow_runtime.spark.group_state import GroupState
-from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
-from windrow_runtime.spark.level import Level
-from windrow_runtime.spark.payload import Phase, pack_elements, phase_of, unpack_elements
-from windrow_runtime.spark.rows import CLOCK, END, PackedRow
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, MapState, TimerValues, ValueState
 
+    from windrow_runtime.spark.level import Level
+    from windrow_runtime.spark.level_calls import LevelCalls
+
 __all__ = ["KeyGroupProcessor"]
 
 _PAGE_SCHEMA = StructType([StructField("page", LongType())])
 _STATE_SCHEMA = StructType([StructField("data", BinaryType())])
-
-
-class _Pages:
-    """The pages of the group that Spark is at, in Spark's state store."""
-
-    def __init__(self, state: MapState) -> None:
-        self._state = state
-
-    def get(self, number: int) -> bytes | None:
-        found = self._state.getValue((number,))
-        return None if found is None else bytes(found[0])
-
-    def put(self, number: int, data: bytes) -> None:
-        self._state.updateValue((number,), (data,))
-
-    def remove(self, number: int) -> None:
-        self._state.removeKey((number,))
 
 
 class KeyGroupProcessor(StatefulProcessor):
@@ -63,21 +42,19 @@ class KeyGroupProcessor(StatefulProcessor):
     """
 
     def __init__(self, level: Level) -> None:
-        self._level = level
+        # Any: Spark's copy of cloudpickle has no types.
+        packed: bytes = cloudpickle.dumps(level)  # type: ignore[no-untyped-call]  # for the same reason
+        self._packed = packed
         self._handle: StatefulProcessorHandle | None = None
         self._state: ValueState | None = None
-        self._pages: _Pages | None = None
-        self._task: GroupTask | None = None
-        self._previous = NO_TIME
-        self._time: BatchTime | None = None
-        self._watermarks: dict[str, tuple[int, int]] | None = None
-        self._spark_now = 0
+        self._pages: MapState | None = None
+        self._calls: LevelCalls | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called by Spark on the driver too, before the first batch: so no operator is opened here."""
+        """Called by Spark beside the driver too, before the first batch: so the level is not unpacked here."""
         self._handle = handle
         self._state = handle.getValueState("group", _STATE_SCHEMA)
-        self._pages = _Pages(handle.getMapState("pages", _PAGE_SCHEMA, _STATE_SCHEMA))
+        self._pages = handle.getMapState("pages", _PAGE_SCHEMA, _STATE_SCHEMA)
 
     def handleInputRows(  # noqa: N802  Spark's name
         self,
@@ -87,21 +64,7 @@ class KeyGroupProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         """Called by Spark for each group with rows in the batch."""
         (label,) = key
-        with failures_marked(), rare_collections():
-            for packed in self._take_rows(label, self._time_of(timerValues), rows):
-                yield packed.as_spark_row()
-
-    def _take_rows(self, label: int, time: BatchTime, rows: Iterator[Any]) -> Iterator[PackedRow]:
-        if label < 0:
-            yield from self._serve(label, time, rows)
-        else:
-            before: list[bytes] = []
-            after: list[bytes] = []
-            for row in sorted(rows, key=_number):
-                (before if phase_of(row["number"]) == Phase.BEFORE_WATERMARK else after).append(
-                    row["payload"]
-                )
-            yield from self._run(label, time, before, after)
+        yield from self._level_calls().take(label, timerValues, rows)
 
     def handleExpiredTimer(  # noqa: N802  Spark's name
         self,
@@ -111,102 +74,21 @@ class KeyGroupProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         """Called by Spark for each group whose timer is due, and that got no rows."""
         (label,) = key
-        with failures_marked(), rare_collections():
-            time = self._time_of(timerValues)
-            for packed in self._tick(label, time) if label < 0 else self._run(label, time, [], []):
-                yield packed.as_spark_row()
+        yield from self._level_calls().expire(label, timerValues)
 
     def close(self) -> None:
-        """Called by Spark at the end of the task, and on the driver."""
-        if self._task is not None:
-            self._task.close()
-            self._task = None
+        """Called by Spark at the end of the task, and beside the driver."""
+        if self._calls is not None:
+            self._calls.close()
+            self._calls = None
 
-    def _run(
-        self, label: int, time: BatchTime, before: list[bytes], after: list[bytes]
-    ) -> Iterator[PackedRow]:
-        if self._task is None:
-            register_classes(self._level.classes)
-            self._task = GroupTask(self._level)
-        assert self._pages is not None, "Spark calls init first"
-        times = BatchTimes(self._previous, time, self._watermarks)
-        for output in self._task.run_group(
-            label, self._load(), self._pages, times, self._spark_now, before, after
-        ):
-            if isinstance(output, GroupUpdate):
-                self._store(output)
-            else:
-                yield output
+    def _level_calls(self) -> LevelCalls:
+        if self._calls is None:
+            from windrow_runtime.spark.level_calls import LevelCalls
 
-    def _serve(self, label: int, time: BatchTime, rows: Iterator[Any]) -> Iterator[PackedRow]:
-        told = False
-        for row in rows:
-            if row["sink"] != CLOCK:
-                yield PackedRow(label, row["sink"], row["number"], row["payload"])
-            if row["sink"] not in {CLOCK, END}:
-                continue
-            if not told and not (self._level.number == 0 and self._level.last):
-                told = True
-                if self._level.number == 0:
-                    yield from self._tick(label, time)
-                else:
-                    self._previous = BatchTime(*unpack_elements(row["payload"]).values)
-                    yield from self._tell(label)
-
-    def _tick(self, label: int, time: BatchTime) -> Iterator[PackedRow]:
-        """The first level's service group learns the time of this batch, and tells that of the one before."""
-        data = self._load()
-        group = GroupState() if data is None else GroupState.load(data, self._level.fingerprint)
-        self._previous = BatchTime(group.watermark, group.now)
-        yield from self._tell(label)
-        if time.watermark != group.watermark or data is None or self._level.by_clock:
-            old = group.timer
-            group.watermark, group.now = time
-            if self._level.by_clock:
-                group.timer = self._spark_now + 1
-            else:
-                group.timer = 0 if time.watermark == MAX_TIMESTAMP else encode_timer(time.watermark + 1)
-            self._store(GroupUpdate(group.dump(self._level.fingerprint), old, group.timer))
-
-    def _tell(self, label: int) -> Iterator[PackedRow]:
-        if not self._level.last:
-            yield PackedRow(label, CLOCK, 0, pack_elements(list(self._previous), [None, None]))
-
-    def _time_of(self, timer_values: TimerValues) -> BatchTime:
-        self._spark_now = now = timer_values.getCurrentProcessingTimeInMs()
-        if self._level.clock is None:
-            return BatchTime(decode_watermark(timer_values.getCurrentWatermarkInMs()), now)
-        if self._time is None:
-            batch = current_batch()
-            assert batch is not None, "Spark gives the batch's number to every task of a query"
-            told = self._level.clock.read(batch)
-            self._watermarks = {
-                step: (told.previous.get(step, MIN_TIMESTAMP), watermark)
-                for step, watermark in told.watermarks.items()
-            }
-            # For the whole query the furthest watermark counts: it says when service groups have news to tell.
-            furthest = max(told.watermarks.values(), default=MIN_TIMESTAMP)
-            self._time = BatchTime(furthest, now if told.now is None else told.now)
-        return self._time
-
-    def _load(self) -> bytes | None:
-        assert self._state is not None, "Spark calls init first"
-        stored = self._state.get()
-        return None if stored is None else bytes(stored[0])
-
-    def _store(self, update: GroupUpdate) -> None:
-        assert self._state is not None, "Spark calls init first"
-        assert self._handle is not None, "Spark calls init first"
-        if update.data is not None:
-            self._state.update((update.data,))
-        elif self._state.exists():
-            self._state.clear()
-        if update.old_timer:
-            self._handle.deleteTimer(update.old_timer)
-        if update.new_timer:
-            self._handle.registerTimer(update.new_timer)
-
-
-def _number(row: Row) -> int:
-    number: int = row["number"]
-    return number
+            assert self._handle is not None, "Spark calls init first"
+            assert self._state is not None, "Spark calls init first"
+            assert self._pages is not None, "Spark calls init first"
+            level: Level = pickle.loads(self._packed)
+            self._calls = LevelCalls(level, self._handle, self._state, self._pages)
+        return self._calls

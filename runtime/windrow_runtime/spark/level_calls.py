@@ -1,0 +1,193 @@
+"""What a level does with the calls that Spark makes to its stateful processor, in a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.spark.batch_time import NO_TIME, BatchTime, BatchTimes
+from windrow_runtime.spark.classes import register_classes
+from windrow_runtime.spark.clock_files import current_batch
+from windrow_runtime.spark.event_clock import decode_watermark, encode_timer
+from windrow_runtime.spark.failures import failures_marked
+from windrow_runtime.spark.garbage import rare_collections
+from windrow_runtime.spark.group_state import GroupState
+from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
+from windrow_runtime.spark.level import Level
+from windrow_runtime.spark.payload import Phase, pack_elements, phase_of, unpack_elements
+from windrow_runtime.spark.rows import CLOCK, END, PackedRow
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.stateful_processor import (
+        MapState,
+        StatefulProcessorHandle,
+        TimerValues,
+        ValueState,
+    )
+
+__all__ = ["LevelCalls"]
+
+
+class _Pages:
+    """The pages of the group that Spark is at, in Spark's state store."""
+
+    def __init__(self, state: MapState) -> None:
+        self._state = state
+
+    def get(self, number: int) -> bytes | None:
+        found = self._state.getValue((number,))
+        return None if found is None else bytes(found[0])
+
+    def put(self, number: int, data: bytes) -> None:
+        self._state.updateValue((number,), (data,))
+
+    def remove(self, number: int) -> None:
+        self._state.removeKey((number,))
+
+
+class LevelCalls:
+    """Runs a level in one task.
+
+    Args:
+        level: The level.
+        handle: Spark's, for timers.
+        state: The record of the group that Spark is at.
+        pages: Its pages.
+    """
+
+    def __init__(
+        self, level: Level, handle: StatefulProcessorHandle, state: ValueState, pages: MapState
+    ) -> None:
+        self._level = level
+        self._handle = handle
+        self._state = state
+        self._pages = _Pages(pages)
+        self._task: GroupTask | None = None
+        self._previous = NO_TIME
+        self._time: BatchTime | None = None
+        self._watermarks: dict[str, tuple[int, int]] | None = None
+        self._spark_now = 0
+
+    def take(self, label: int, timer_values: TimerValues, rows: Iterator[Any]) -> Iterator[Row]:
+        """Called for each group with rows in the batch, by label, so service groups come first.
+
+        Args:
+            label: The group.
+            timer_values: Spark's time.
+            rows: Packed rows, as Spark gives them.
+        """
+        with failures_marked(), rare_collections():
+            for packed in self._take_rows(label, self._time_of(timer_values), rows):
+                yield packed.as_spark_row()
+
+    def expire(self, label: int, timer_values: TimerValues) -> Iterator[Row]:
+        """Called for each group whose timer is due, and that got no rows."""
+        with failures_marked(), rare_collections():
+            time = self._time_of(timer_values)
+            for packed in self._tick(label, time) if label < 0 else self._run(label, time, [], []):
+                yield packed.as_spark_row()
+
+    def close(self) -> None:
+        """Called at the end of the task."""
+        if self._task is not None:
+            self._task.close()
+            self._task = None
+
+    def _take_rows(self, label: int, time: BatchTime, rows: Iterator[Any]) -> Iterator[PackedRow]:
+        if label < 0:
+            yield from self._serve(label, time, rows)
+        else:
+            before: list[bytes] = []
+            after: list[bytes] = []
+            for row in sorted(rows, key=_number):
+                (before if phase_of(row["number"]) == Phase.BEFORE_WATERMARK else after).append(
+                    row["payload"]
+                )
+            yield from self._run(label, time, before, after)
+
+    def _run(
+        self, label: int, time: BatchTime, before: list[bytes], after: list[bytes]
+    ) -> Iterator[PackedRow]:
+        if self._task is None:
+            register_classes(self._level.classes)
+            self._task = GroupTask(self._level)
+        times = BatchTimes(self._previous, time, self._watermarks)
+        for output in self._task.run_group(
+            label, self._load(), self._pages, times, self._spark_now, before, after
+        ):
+            if isinstance(output, GroupUpdate):
+                self._store(output)
+            else:
+                yield output
+
+    def _serve(self, label: int, time: BatchTime, rows: Iterator[Any]) -> Iterator[PackedRow]:
+        told = False
+        for row in rows:
+            if row["sink"] != CLOCK:
+                yield PackedRow(label, row["sink"], row["number"], row["payload"])
+            if row["sink"] not in {CLOCK, END}:
+                continue
+            if not told and not (self._level.number == 0 and self._level.last):
+                told = True
+                if self._level.number == 0:
+                    yield from self._tick(label, time)
+                else:
+                    self._previous = BatchTime(*unpack_elements(row["payload"]).values)
+                    yield from self._tell(label)
+
+    def _tick(self, label: int, time: BatchTime) -> Iterator[PackedRow]:
+        """The first level's service group learns the time of this batch, and tells that of the one before."""
+        data = self._load()
+        group = GroupState() if data is None else GroupState.load(data, self._level.fingerprint)
+        self._previous = BatchTime(group.watermark, group.now)
+        yield from self._tell(label)
+        if time.watermark != group.watermark or data is None or self._level.by_clock:
+            old = group.timer
+            group.watermark, group.now = time
+            if self._level.by_clock:
+                group.timer = self._spark_now + 1
+            else:
+                group.timer = 0 if time.watermark == MAX_TIMESTAMP else encode_timer(time.watermark + 1)
+            self._store(GroupUpdate(group.dump(self._level.fingerprint), old, group.timer))
+
+    def _tell(self, label: int) -> Iterator[PackedRow]:
+        if not self._level.last:
+            yield PackedRow(label, CLOCK, 0, pack_elements(list(self._previous), [None, None]))
+
+    def _time_of(self, timer_values: TimerValues) -> BatchTime:
+        self._spark_now = now = timer_values.getCurrentProcessingTimeInMs()
+        if self._level.clock is None:
+            return BatchTime(decode_watermark(timer_values.getCurrentWatermarkInMs()), now)
+        if self._time is None:
+            batch = current_batch()
+            assert batch is not None, "Spark gives the batch's number to every task of a query"
+            told = self._level.clock.read(batch)
+            self._watermarks = {
+                step: (told.previous.get(step, MIN_TIMESTAMP), watermark)
+                for step, watermark in told.watermarks.items()
+            }
+            # For the whole query the furthest watermark counts: it says when service groups have news to tell.
+            furthest = max(told.watermarks.values(), default=MIN_TIMESTAMP)
+            self._time = BatchTime(furthest, now if told.now is None else told.now)
+        return self._time
+
+    def _load(self) -> bytes | None:
+        stored = self._state.get()
+        return None if stored is None else bytes(stored[0])
+
+    def _store(self, update: GroupUpdate) -> None:
+        if update.data is not None:
+            self._state.update((update.data,))
+        elif self._state.exists():
+            self._state.clear()
+        if update.old_timer:
+            self._handle.deleteTimer(update.old_timer)
+        if update.new_timer:
+            self._handle.registerTimer(update.new_timer)
+
+
+def _number(row: Row) -> int:
+    number: int = row["number"]
+    return number
