@@ -20,7 +20,7 @@ __all__ = ["CLOSING_SENSOR", "SCHEMA", "Dataset", "DatasetSpec", "Shape", "prepa
 
 ROOT = Path(__file__).parent / "data"
 # Raised when the generator changes, so that files of an older one are not used.
-VERSION = 2
+VERSION = 3
 SEED = 20_240_501
 SCHEMA = "sensor string, at long, celsius double"
 
@@ -40,13 +40,13 @@ TOO_LATE_SHARE = 0.01
 LATE_MS = (5_000, 25_000)
 TOO_LATE_SPREAD_MS = 10_000
 # The sensors that send half of the readings where they are skewed.
-BUSY_SENSORS = 1_000
+BUSY_SENSORS = 100
 
 Shape = Literal["steady", "turns", "late", "skewed"]
 """How readings fall.
 
 ``steady``: every sensor at any time. ``turns``: sensors speak in turns, so that sessions end. ``late``: 4 % come 5 to
-25 seconds late, 1 % when their window is gone by any rule. ``skewed``: a thousand sensors send half of the readings,
+25 seconds late, 1 % when their window is gone by any rule. ``skewed``: a hundred sensors send half of the readings,
 and the readings that a sensor has in a batch are in one file, so that their order is known.
 """
 

@@ -40,10 +40,6 @@ CREATE TABLE readings (
     WATERMARK FOR at_time AS at_time - INTERVAL '1' SECOND
 ) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv')
 """
-READING = Types.ROW_NAMED(["sensor", "at", "celsius"], [Types.STRING(), Types.LONG(), Types.DOUBLE()])
-STATS = Types.TUPLE([Types.LONG(), Types.LONG(), Types.DOUBLE()])
-WINDOW_MEAN = Types.TUPLE([Types.STRING(), Types.LONG(), Types.DOUBLE()])
-
 Reading = tuple[str, int, float]
 Stats = tuple[int, int, float]
 # Any in this module: PyFlink ships no types that a checker without it could see.
@@ -132,10 +128,16 @@ class TopValues(ProcessWindowFunction):
 
 def build(problem: str, readings: DataStream) -> tuple[DataStream, DataStream | None]:
     """The lines of results, and those of readings that are too late where the problem asks for them."""
+    # Types remember their Java twins and can then not be sent again, so each job has its own.
+    late_type = Types.ROW_NAMED(
+        ["sensor", "at_ms", "celsius", "at_time"],
+        [Types.STRING(), Types.LONG(), Types.DOUBLE(), Types.INSTANT()],
+    )
+    window_mean_type = Types.TUPLE([Types.STRING(), Types.LONG(), Types.DOUBLE()])
     keyed: KeyedStream = readings.key_by(lambda r: r[0], key_type=Types.STRING())
     window = TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS))
     mean_types = {"accumulator_type": Types.TUPLE([Types.DOUBLE(), Types.LONG()])}
-    stats_types = {"accumulator_type": STATS}
+    stats_types = {"accumulator_type": Types.TUPLE([Types.LONG(), Types.LONG(), Types.DOUBLE()])}
     if problem == "tumbling":
         return keyed.window(window).aggregate(
             Mean(), WithWindow(), **mean_types, output_type=Types.STRING()
@@ -151,7 +153,7 @@ def build(problem: str, readings: DataStream) -> tuple[DataStream, DataStream | 
             StatsOfReadings(), WithSession(), **stats_types, output_type=Types.STRING()
         ), None
     if problem == "lateness":
-        late = OutputTag("late", READING)
+        late = OutputTag("late", late_type)
         stats = (
             keyed.window(window)
             .allowed_lateness(LATENESS_MS)
@@ -167,7 +169,7 @@ def build(problem: str, readings: DataStream) -> tuple[DataStream, DataStream | 
         return keyed.window(window).process(TopValues(), output_type=Types.STRING()), None
     if problem == "chained":
         means = keyed.window(window).aggregate(
-            Mean(), WithWindow(line=False), **mean_types, output_type=WINDOW_MEAN
+            Mean(), WithWindow(line=False), **mean_types, output_type=window_mean_type
         )
         peaks = (
             means.key_by(lambda m: m[0], key_type=Types.STRING())
