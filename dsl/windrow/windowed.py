@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from typing_extensions import Self
 
 from windrow.aggregates.declared import DeclaredAggregate
+from windrow.aggregates.facts import filled
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import Evictor
 from windrow.functions import (
@@ -31,7 +32,7 @@ from windrow.plan.types import base_argument, iterable_item, result_type
 from windrow.tags import OutputTag
 from windrow.time import duration_millis
 from windrow.triggers import MergingTrigger, Trigger
-from windrow.windows import Window, WindowAssigner
+from windrow.windows import GlobalWindows, Window, WindowAssigner
 
 if TYPE_CHECKING:
     from windrow.stream import DataStream
@@ -185,7 +186,39 @@ class _WindowStage(Generic[T, W]):
                 where=caller_location(),
                 hint=f"{function.__name__}()" if isinstance(function, type) else None,
             )
-        return self._stream(AggregateSpec(aggregate=function, process=behind), element_type, name)
+        spec = self._with_facts(function, behind)
+        return self._stream(spec or AggregateSpec(aggregate=function, process=behind), element_type, name)
+
+    def _with_facts(
+        self,
+        function: AggregateFunction[Any, Any, Any],
+        behind: ProcessWindowFunction[Any, Any, Any, Any] | None,
+    ) -> AggregateSpec | None:
+        """The spec of an aggregate whose result has the key or the window in it; None: it has neither."""
+        try:
+            found = filled(function)
+        except InvalidArgumentError as error:
+            raise error.at(caller_location()) from None
+        if found is None:
+            return None
+        inner, process = found
+        if behind is not None:
+            raise InvalidArgumentError(
+                "key() and the window go into the result itself, or into a function behind it",
+                given=f"{process.describe()} and {behind.describe()}",
+                expected="one or the other",
+                where=caller_location(),
+            )
+        if isinstance(self._settings.assigner, GlobalWindows) and {"window_start", "window_end"} & {
+            place for place in process.places if isinstance(place, str)
+        }:
+            raise InvalidArgumentError(
+                "the window of all time has no start and no end",
+                given=process.describe(),
+                expected="key() and aggregates",
+                where=caller_location(),
+            )
+        return AggregateSpec(aggregate=inner, process=process, shown=process.describe())
 
 
 class _KeyedStage(_WindowStage[T, W], Generic[T, K, W]):

@@ -19,6 +19,7 @@ from windrow.aggregates.combined import combine, into
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.aggregates.distinct import count_distinct
 from windrow.aggregates.expressions import Binary, Constant, Element, Expression, Field, Item, Unary
+from windrow.aggregates.facts import key, window_end, window_start
 from windrow.aggregates.order import (
     max,  # noqa: A004
     max_by,
@@ -49,6 +50,7 @@ __all__ = [
     "count_distinct",
     "first",
     "into",
+    "key",
     "last",
     "max",
     "max_by",
@@ -64,4 +66,6 @@ __all__ = [
     "var_pop",
     "var_samp",
     "variance",
+    "window_end",
+    "window_start",
 ]

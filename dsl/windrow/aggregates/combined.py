@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar, cast, overload
@@ -82,6 +82,10 @@ class Combined(DeclaredAggregate[T, Accumulators, R]):
         results = [
             member.get_result(held) for (_, member), held in zip(self.members, accumulator, strict=True)
         ]
+        return self.made_of(results)
+
+    def made_of(self, results: Sequence[Any]) -> R:
+        """What the target makes of one result for each member."""
         if self.target is None:
             return cast(R, tuple(results))  # the overloads of combine say which tuple
         if not self.members[0][0]:

@@ -9,7 +9,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-__all__ = ["BINARY", "UNARY", "Binary", "Constant", "Element", "Expression", "Field", "Item", "Unary"]
+__all__ = [
+    "BINARY",
+    "COMPARISONS",
+    "UNARY",
+    "Binary",
+    "Constant",
+    "Element",
+    "Expression",
+    "Field",
+    "Item",
+    "Unary",
+]
 
 # Any in this module: elements and their fields are of every type.
 
@@ -39,7 +50,7 @@ UNARY: Final[Mapping[str, Callable[[Any], Any]]] = types.MappingProxyType(
 )
 """The operators of one operand."""
 
-_COMPARISONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})
+COMPARISONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +161,7 @@ class Binary(Expression):
         kinds = {self.left.type_of(element_type), self.right.type_of(element_type)}
         if not kinds <= {int, float}:
             return None
-        if self.operator in _COMPARISONS:
+        if self.operator in COMPARISONS:
             return bool
         if self.operator == "**":
             return None

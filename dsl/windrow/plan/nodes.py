@@ -206,11 +206,18 @@ class ReduceSpec(FunctionSpec):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AggregateSpec(FunctionSpec):
-    """Folds elements into an accumulator, then maybe processes the result."""
+    """Folds elements into an accumulator, then maybe processes the result.
+
+    Attributes:
+        shown: What the user wrote, where that was made into an aggregate and a function of the window.
+    """
 
     aggregate: AggregateFunction[Any, Any, Any]
+    shown: str | None = None
 
     def describe(self) -> str:
+        if self.shown is not None:
+            return f"aggregate {self.shown}"
         return f"aggregate {self.aggregate.describe()}{self._behind}"
 
 
