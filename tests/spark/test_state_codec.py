@@ -28,7 +28,7 @@ from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.group_state import GroupState
 from windrow_runtime.spark.page_codec import PageCodec, compress, decompress
 from windrow_runtime.spark.state_codec import StateCodec
-from windrow_runtime.spark.step_pages import StepRecord
+from windrow_runtime.spark.step_record import StepRecord
 
 FINGERPRINT = bytes(range(16))
 

@@ -16,7 +16,8 @@ from windrow_runtime.operators.stored_list import GrowingList, StoredList
 from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.payload import KeyedElements
 from windrow_runtime.spark.state_codec import StateCodec
-from windrow_runtime.spark.step_pages import StepPages, StepRecord
+from windrow_runtime.spark.step_pages import StepPages
+from windrow_runtime.spark.step_record import StepRecord
 
 CODEC = PageCodec(StateCodec())
 NEVER = -(2**63)

@@ -61,6 +61,7 @@ class Fragment:
         port: Port,
         output: FragmentOutput,
         observer_of: ObserverOf,
+        elsewhere: frozenset[str] = frozenset(),
     ) -> None:
         """Build the fragment.
 
@@ -69,10 +70,16 @@ class Fragment:
             port: Where the fragment begins.
             output: Takes what leaves the fragment.
             observer_of: Gives what timestamp-assigning steps show their elements to.
+            elsewhere: The keyed steps that get their elements in another way; what leads to them alone is left out.
         """
-        builder = _Builder(topology, output, observer_of)
-        self._heads = [builder.build(entry) for entry in topology.entries(port)]
+        builder = _Builder(topology, output, observer_of, elsewhere)
+        self._heads = [builder.build(entry) for entry in topology.entries(port) if builder.is_wanted(entry)]
         self._functions = builder.functions
+
+    @property
+    def leads_on(self) -> bool:
+        """Whether there is anything to run."""
+        return bool(self._heads)
 
     def open(self, runtime: Callable[[Step], RuntimeContext]) -> None:
         """Open the user's functions."""
@@ -239,10 +246,13 @@ class _Sink(_Stage):
 
 
 class _Builder:
-    def __init__(self, topology: Topology, output: FragmentOutput, observer_of: ObserverOf) -> None:
+    def __init__(
+        self, topology: Topology, output: FragmentOutput, observer_of: ObserverOf, elsewhere: frozenset[str]
+    ) -> None:
         self._topology = topology
         self._output = output
         self._observer_of = observer_of
+        self._elsewhere = elsewhere
         self._built: dict[str, _Stage] = {}
         self.functions: list[tuple[Step, RichFunction]] = []
 
@@ -251,16 +261,25 @@ class _Builder:
         if step.id not in self._built:
             self._built[step.id] = stage = self._stage(step)
             if not isinstance(stage, (_Keyed, _NonKeyed, _Sink)):
-                stage.then = [self.build(reader) for reader in self._topology.readers(step)]
+                stage.then = [self.build(reader) for reader in self._readers(step)]
             self._collect_function(step)
         return self._built[step.id]
+
+    def is_wanted(self, step: Step) -> bool:
+        """Whether the step leads to something that gets its elements from this fragment."""
+        if is_keyed(step.node):
+            return step.id not in self._elsewhere
+        return isinstance(step.node, SinkNode) or bool(self._readers(step))
+
+    def _readers(self, step: Step) -> list[Step]:
+        return [reader for reader in self._topology.readers(step) if self.is_wanted(reader)]
 
     def _stage(self, step: Step) -> _Stage:
         node: Node = step.node
         if is_keyed(node):
             return _NonKeyed(step, self._output)
         if isinstance(node, KeyByNode):
-            return _Keyed(step, node, self._topology.readers(step), self._output)
+            return _Keyed(step, node, self._readers(step), self._output)
         if isinstance(node, TimestampsNode):
             return _Timestamps(step, node, self._observer_of(step, node))
         if isinstance(node, MapNode):

@@ -16,7 +16,7 @@ from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs import open_outputs
 from windrow_runtime.spark.engine_errors import engine_failure
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.lowering import Lowered, lower_batch, steps_by_clock
+from windrow_runtime.spark.lowering import Lowered, forms_of, lower_batch, steps_by_clock
 from windrow_runtime.spark.readers import is_bounded
 from windrow_runtime.spark.results import MemoryResults
 from windrow_runtime.spark.writers import BatchWriter
@@ -30,7 +30,12 @@ _BATCH = 0
 
 
 def batch_job(
-    spark: SparkSession, pipeline: Pipeline, groups: KeyGroups, clock: Callable[[], int] | None
+    spark: SparkSession,
+    pipeline: Pipeline,
+    groups: KeyGroups,
+    clock: Callable[[], int] | None,
+    *,
+    columnar: bool = True,
 ) -> Lowered:
     """The job of a pipeline.
 
@@ -56,7 +61,8 @@ def batch_job(
             where=step.where,
             hint="run(pipeline)",
         )
-    return lower_batch(spark, pipeline, groups, clock() if clock is not None else _wall_clock())
+    forms = forms_of(topology) if columnar else {}
+    return lower_batch(spark, pipeline, groups, clock() if clock is not None else _wall_clock(), forms)
 
 
 def run_job(pipeline: Pipeline, lowered: Lowered) -> PipelineResult:

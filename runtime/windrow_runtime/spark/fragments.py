@@ -43,15 +43,22 @@ class PortFragment:
         port: Where the fragment begins.
         routes: The numbers of what it leads to.
         clock: Where the time of each batch is kept, if windrow keeps it; the driver's trackers make the watermark then.
+        elsewhere: The keyed steps that get their elements in another way.
     """
 
     def __init__(
-        self, topology: Topology, port: Port, routes: Routes, clock: ClockFiles | None = None
+        self,
+        topology: Topology,
+        port: Port,
+        routes: Routes,
+        clock: ClockFiles | None = None,
+        elsewhere: frozenset[str] = frozenset(),
     ) -> None:
         self._topology = topology
         self._port = port
         self._routes = routes
         self._clock = clock
+        self._elsewhere = elsewhere
         self._fragment: Fragment | None = None
         self._trackers: dict[str, WatermarkTracker] = {}
         self._reporting: dict[str, ReportingTracker] = {}
@@ -60,10 +67,10 @@ class PortFragment:
         selectors = {step.id: key_step(topology, step) for step in topology.keyed}
         self._wheres = {step: keys.where for step, keys in selectors.items() if keys is not None}
 
-    def __getstate__(self) -> tuple[Topology, Port, Routes, ClockFiles | None]:
-        return self._topology, self._port, self._routes, self._clock
+    def __getstate__(self) -> tuple[Topology, Port, Routes, ClockFiles | None, frozenset[str]]:
+        return self._topology, self._port, self._routes, self._clock, self._elsewhere
 
-    def __setstate__(self, state: tuple[Topology, Port, Routes, ClockFiles | None]) -> None:
+    def __setstate__(self, state: tuple[Topology, Port, Routes, ClockFiles | None, frozenset[str]]) -> None:
         self.__init__(*state)  # type: ignore[misc]  # unpickling begins the object anew
 
     def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> list[Routed]:
@@ -75,7 +82,7 @@ class PortFragment:
         return self._routed
 
     def _start(self) -> Fragment:
-        fragment = Fragment(self._topology, self._port, self, self._observer_of)
+        fragment = Fragment(self._topology, self._port, self, self._observer_of, self._elsewhere)
         now = self._now()
         for tracker in self._trackers.values():
             tracker.now = now
@@ -89,6 +96,19 @@ class PortFragment:
         batch = current_batch()
         told = None if self._clock is None or batch is None else self._clock.read(batch).now
         return now if told is None else told
+
+    def observe(self, step: str, highest: int) -> None:
+        """Shows elements in columns to a timestamp-assigning step, which asks for the highest timestamp alone."""
+        found = self._topology.step(step)
+        assert isinstance(found.node, TimestampsNode)
+        self._observer_of(found, found.node).observe([None], [highest])
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all elements of the source get where they go in another way."""
+        if self._fragment is None:
+            self._fragment = self._start()
+        return not self._fragment.leads_on
 
     def _observer_of(self, step: Step, node: TimestampsNode) -> TimestampObserver:
         if self._clock is not None:

@@ -13,21 +13,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
+from windrow_runtime.spark.collector import Collector
 from windrow_runtime.spark.event_clock import encode_timer
 from windrow_runtime.spark.group_state import GroupState
 from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.packer import Packer, ToStep
 from windrow_runtime.spark.page_codec import PageCodec
-from windrow_runtime.spark.payload import KeyedElements, Phase, pack_elements, sequence_number, unpack_keyed
+from windrow_runtime.spark.payload import (
+    ColumnElements,
+    KeyedElements,
+    Phase,
+    pack_elements,
+    sequence_number,
+    unpack_columns,
+    unpack_keyed,
+)
 from windrow_runtime.spark.rows import COUNTERS, REPORTS, PackedRow
 from windrow_runtime.spark.state_codec import StateCodec
-from windrow_runtime.spark.step_pages import PageStore, Share, StepPages, StepRecord
+from windrow_runtime.spark.step_pages import PageStore, Share, StepPages
+from windrow_runtime.spark.step_record import StepRecord
+
+if TYPE_CHECKING:
+    from windrow_runtime.spark.column_runner import ColumnRunner
 
 __all__ = ["GroupTask", "GroupUpdate"]
 
@@ -49,45 +62,6 @@ class GroupUpdate:
     new_timer: int
 
 
-class _Collector:
-    """What one step emits, until it is run through the fragment behind the step."""
-
-    def __init__(self, step: KeyedStep) -> None:
-        self._step = step
-        self._values: list[Any] = []
-        self._timestamps: list[int | None] = []
-        self._sides: dict[str, tuple[list[Any], list[int | None]]] = {
-            tag: ([], []) for tag in step.side_outputs
-        }
-
-    def collect(self, value: Any, timestamp: int | None) -> None:
-        self._values.append(value)
-        self._timestamps.append(timestamp)
-
-    def side_output(self, tag: str, value: Any, timestamp: int | None) -> None:
-        # A side output that nobody reads is dropped, as in Flink.
-        side = self._sides.get(tag)
-        if side is not None:
-            side[0].append(value)
-            side[1].append(timestamp)
-
-    def drain(self, packer: Packer) -> None:
-        """Runs what was emitted through the fragments, and hands the results to ``packer``."""
-        if self._values:
-            if self._step.output is not None:
-                for target, values, timestamps in self._step.output.run(self._values, self._timestamps):
-                    packer.add(target, values, timestamps)
-            # New lists: a fragment without steps hands on the very lists that it was given.
-            self._values, self._timestamps = [], []
-        for tag, (side_values, side_timestamps) in self._sides.items():
-            if side_values:
-                for target, values, timestamps in self._step.side_outputs[tag].run(
-                    side_values, side_timestamps
-                ):
-                    packer.add(target, values, timestamps)
-                self._sides[tag] = ([], [])
-
-
 class _StepRunner:
     """One step in one task, on one group at a time."""
 
@@ -97,13 +71,11 @@ class _StepRunner:
         self._metrics = self._operator.metrics = Metrics()
         self._runtime = OperatorRuntimeContext(step.name or step.step_id, self._metrics)
         self._operator.open(self._runtime)
-        self._collector = _Collector(step)
+        self._collector = Collector(step)
 
     def close(self) -> None:
         self._operator.close()
-        for fragment in (self.step.output, *self.step.side_outputs.values()):
-            if fragment is not None:
-                fragment.close()
+        self.step.close()
 
     def times(self, times: BatchTimes) -> tuple[BatchTime, BatchTime]:
         """The time of the batch before and of this one, for the step."""
@@ -172,21 +144,12 @@ class _StepRunner:
 
     def take_reports(self) -> list[tuple[Any, ...]]:
         """What timestamp-assigning steps behind the step saw since the last time."""
-        fragments = (self.step.output, *self.step.side_outputs.values())
-        return [
-            tuple(report)
-            for fragment in fragments
-            if fragment is not None
-            for report in fragment.take_reports()
-        ]
+        return self.step.take_reports()
 
     def take_counts(self) -> list[tuple[str, str, int]]:
         """What was counted since the last time: (step id, counter, increment)."""
         counts = [(self.step.step_id, name, count) for name, count in self._metrics.drain().items() if count]
-        for fragment in (self.step.output, *self.step.side_outputs.values()):
-            if fragment is not None:
-                counts += fragment.take_counts()
-        return counts
+        return counts + self.step.take_counts()
 
 
 class GroupTask:
@@ -199,7 +162,7 @@ class GroupTask:
     def __init__(self, level: Level) -> None:
         self._level = level
         self._origin_of = {label: number for number, label in enumerate(level.groups.labels)}
-        self._runners = {step.number: _StepRunner(step) for step in level.steps}
+        self._runners = {step.number: _runner_of(step) for step in level.steps}
         self._codec = PageCodec(StateCodec(level.classes, allow_pickled=level.allow_pickled))
         self._packers = (
             Packer(level.groups, level.hash_key, Phase.BEFORE_WATERMARK),
@@ -248,21 +211,30 @@ class GroupTask:
             known = group.steps.get(step)
             if not any(elements) and (known is None or not _is_due(known, runner.times(times)[1])):
                 continue
-            pages = StepPages(
-                group.record_of(step), self._codec, store, self._level.hash_key, self._level.groups.count
-            )
-            yield from runner.run(pages, origin, times, elements, self._packers)
-            if pages.record.is_empty:
+            record = group.record_of(step)
+            if isinstance(runner, _StepRunner):
+                before, after = (
+                    [part for part in parts if isinstance(part, KeyedElements)] for parts in elements
+                )
+                groups = self._level.groups.count
+                pages = StepPages(record, self._codec, store, self._level.hash_key, groups)
+                yield from runner.run(pages, origin, times, (before, after), self._packers)
+            else:
+                # Columns come from sources alone, and so behind the watermark.
+                columns = [part for part in elements[1] if isinstance(part, ColumnElements)]
+                yield from runner.run(record, store, times, columns, self._packers)
+            if record.is_empty:
                 del group.steps[step]
         for packer in self._packers:
             yield from packer.flush()
         yield from self._notes(origin, label)
         yield self._update(group, times, spark_now)
 
-    def _pass_on(self, found: dict[int, list[KeyedElements]], packer: Packer) -> Iterator[PackedRow]:
+    def _pass_on(self, found: _Found, packer: Packer) -> Iterator[PackedRow]:
         """Hands on what is for deeper levels, in the phase in which it came."""
         for number in [number for number in found if number not in self._runners]:
             for elements in found.pop(number):
+                assert isinstance(elements, KeyedElements), "columns go to the first level alone"
                 packer.add(ToStep(number, elements.keys), elements.values, elements.timestamps)
                 yield from packer.full()
 
@@ -317,12 +289,25 @@ class GroupTask:
 _FARTHEST = (1 << 62) // 1000  # a timer that far is never due; it has to fit what Spark computes with
 
 
-def _by_step(payloads: Sequence[bytes]) -> dict[int, list[KeyedElements]]:
-    found: dict[int, list[KeyedElements]] = {}
+_Found: TypeAlias = "dict[int, list[KeyedElements | ColumnElements]]"
+
+
+def _by_step(payloads: Sequence[bytes]) -> _Found:
+    found: _Found = {}
     for payload in payloads:
-        for elements in unpack_keyed(payload):
+        columns = unpack_columns(payload)
+        for elements in unpack_keyed(payload) if columns is None else (columns,):
             found.setdefault(elements.step, []).append(elements)
     return found
+
+
+def _runner_of(step: KeyedStep) -> _StepRunner | ColumnRunner:
+    if step.form is None:
+        return _StepRunner(step)
+    # A plan without columns needs nothing of them.
+    from windrow_runtime.spark.column_runner import ColumnRunner
+
+    return ColumnRunner(step, step.form)
 
 
 def _is_due(step: StepRecord, time: BatchTime) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.spark.classes import UserClass
@@ -12,6 +12,10 @@ from windrow_runtime.spark.clock_files import ClockFiles
 from windrow_runtime.spark.clock_keeper import Report
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.packer import ToSink, ToStep
+
+if TYPE_CHECKING:
+    from windrow_runtime.codecs.value_type import RecordType
+    from windrow_runtime.columnar.forms import ColumnarForm
 
 __all__ = ["Fragment", "KeyedStep", "Level", "SourceFragment"]
 
@@ -48,6 +52,15 @@ class SourceFragment(Fragment, Protocol):
         """The watermark from the elements so far; MIN_TIMESTAMP while there is none."""
         ...
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether all elements of the source get where they go in another way: as columns."""
+        ...
+
+    def observe(self, step: str, highest: int) -> None:
+        """Takes notice of the highest timestamp that a timestamp-assigning step gave to elements in columns."""
+        ...
+
     def end_batch(self) -> None:
         """Lets periodic watermark generators emit. Called once, behind the last elements."""
         ...
@@ -68,6 +81,9 @@ class KeyedStep:
         follows: Whether a timestamp-assigning step is in front of it.
         name: What the user called the step, if anything.
         where: The step and its line in the user's program, in errors.
+        form: How it runs on columns; None: on Python objects.
+        direct_sinks: The sinks that take its results as columns, with the types of their rows; none if something else
+            reads it, too.
     """
 
     number: int
@@ -80,6 +96,25 @@ class KeyedStep:
     follows: bool = True
     name: str | None = None
     where: str | None = None
+    form: ColumnarForm | None = None
+    direct_sinks: tuple[tuple[int, RecordType], ...] = ()
+
+    def close(self) -> None:
+        """Closes the user's functions behind the step."""
+        for fragment in self._fragments():
+            fragment.close()
+
+    def take_reports(self) -> list[tuple[Any, ...]]:
+        """What timestamp-assigning steps behind the step saw since the last time."""
+        return [tuple(report) for fragment in self._fragments() for report in fragment.take_reports()]
+
+    def take_counts(self) -> list[tuple[str, str, int]]:
+        """What functions behind the step counted since the last time: (step id, counter, increment)."""
+        return [count for fragment in self._fragments() for count in fragment.take_counts()]
+
+    def _fragments(self) -> list[Fragment]:
+        fragments = (self.output, *self.side_outputs.values())
+        return [fragment for fragment in fragments if fragment is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,28 @@ pass one stateful operator for each level of keyed steps. What goes to sinks tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from windrow.plan import KeyedProcessNode, Node, Pipeline, SourceNode, Step, WindowNode
+from windrow.plan import (
+    KeyedProcessNode,
+    Node,
+    Pipeline,
+    ReturnsNode,
+    SinkNode,
+    SourceNode,
+    Step,
+    WindowNode,
+)
 from windrow.tags import OutputTag
 from windrow.windows import GlobalWindows
 from windrow_runtime.codecs import stable_hash
+from windrow_runtime.codecs.arrow import encode_batch
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.columnar.forms import ColumnarForm, Form, columnar_form
 from windrow_runtime.operators.lowering import operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
@@ -23,6 +36,7 @@ from windrow_runtime.spark.checkpoint_files import files_told
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_files import ClockFiles
 from windrow_runtime.spark.clock_keeper import needs_keeper
+from windrow_runtime.spark.column_scan import ColumnTarget
 from windrow_runtime.spark.end_of_stream import END_LINE
 from windrow_runtime.spark.event_clock import END_OF_STREAM
 from windrow_runtime.spark.fragments import PortFragment, Routes
@@ -31,17 +45,18 @@ from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.paths import as_spark_path
 from windrow_runtime.spark.payload import sequence_number
 from windrow_runtime.spark.processor import KeyGroupProcessor
-from windrow_runtime.spark.readers import scan_source
+from windrow_runtime.spark.readers import ColumnReader, Reader, gives_columns, scan_source
 from windrow_runtime.spark.rows import CLOCK, END, FIRST_SINK, exchange_schema, source_schema
 from windrow_runtime.spark.shipping import known_classes, without_ends
-from windrow_runtime.spark.source_stage import CLOCK_PAYLOAD, MalformedRule, SourceStage
+from windrow_runtime.spark.source_stage import CLOCK_PAYLOAD, ColumnWay, MalformedRule, SourceStage
 from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.stored_plan import StoredPlan, unstored
+from windrow_runtime.spark.writers import takes_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Lowered", "lower", "lower_batch", "runs_by_clock", "steps_by_clock", "time_of"]
+__all__ = ["Lowered", "forms_of", "lower", "lower_batch", "runs_by_clock", "steps_by_clock", "time_of"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +87,7 @@ def lower(
     pipeline: Pipeline,
     checkpoint: Checkpoint,
     stored: StoredPlan,
+    forms: Mapping[str, Form],
     *,
     own_clock: bool = False,
 ) -> Lowered:
@@ -82,6 +98,7 @@ def lower(
         pipeline: The pipeline.
         checkpoint: Its checkpoint.
         stored: What the checkpoint says.
+        forms: How keyed steps run on columns; those whose state lies elsewhere do not.
         own_clock: Whether windrow keeps the time of each batch, even where Spark could.
 
     Raises:
@@ -94,11 +111,18 @@ def lower(
         clock = ClockFiles(checkpoint.clock_folder, stored.state_ids)
     checkpoint = replace(checkpoint, folders=stored.folders)
     return _Lowering(
-        spark, topology, checkpoint, stored, clock, allow_pickled=pipeline.allow_pickled_state
+        spark, topology, checkpoint, stored, forms, clock, allow_pickled=pipeline.allow_pickled_state
     ).lower()
 
 
-def lower_batch(spark: SparkSession, pipeline: Pipeline, groups: KeyGroups, now: int) -> Lowered:
+def forms_of(topology: Topology) -> dict[str, Form]:
+    """How each keyed step of a plan runs on columns, or why it does not."""
+    return {step.id: columnar_form(topology, step, gives_columns) for step in topology.keyed}
+
+
+def lower_batch(
+    spark: SparkSession, pipeline: Pipeline, groups: KeyGroups, now: int, forms: Mapping[str, Form]
+) -> Lowered:
     """Make the batch job of a pipeline.
 
     Args:
@@ -106,14 +130,17 @@ def lower_batch(spark: SparkSession, pipeline: Pipeline, groups: KeyGroups, now:
         pipeline: The pipeline; its sources come to an end.
         groups: The key groups.
         now: The clock of the job, in milliseconds.
+        forms: How keyed steps run on columns.
 
     Raises:
         UnsupportedOperationError: For a source that Spark cannot read.
         SourceError: If a source cannot be read.
     """
     topology = Topology(pipeline.steps)
-    stored = unstored(topology, groups)
-    lowering = _Lowering(spark, topology, None, stored, None, allow_pickled=pipeline.allow_pickled_state)
+    stored = unstored(topology, groups, forms)
+    lowering = _Lowering(
+        spark, topology, None, stored, forms, None, allow_pickled=pipeline.allow_pickled_state
+    )
     return lowering.lower_batch(now)
 
 
@@ -135,6 +162,7 @@ class _Lowering:
         topology: Topology,
         checkpoint: Checkpoint | None,
         stored: StoredPlan,
+        forms: Mapping[str, Form],
         clock: ClockFiles | None,
         *,
         allow_pickled: bool,
@@ -145,6 +173,12 @@ class _Lowering:
         self._stored = stored
         self._groups = stored.groups
         self._shipped = Topology(without_ends(topology.steps))
+        # Workers get the steps without what only the driver can load.
+        self._forms = {
+            step_id: replace(form, step=self._shipped.step(step_id))
+            for step_id, form in forms.items()
+            if isinstance(form, ColumnarForm) and step_id in stored.columnar
+        }
         self._classes = known_classes(topology.steps)
         self._routes = Routes(
             {step.id: number for number, step in enumerate(topology.keyed)},
@@ -232,8 +266,21 @@ class _Lowering:
             place=place,
             classes=self._classes,
             end=None if self._checkpoint is None else self._checkpoint.end_mark,
+            way=self._column_way(step, scan.reader),
         )
         return scan.frame.mapInArrow(stage, source_schema())
+
+    def _column_way(self, step: Step, reader: Reader) -> ColumnWay | None:
+        targets = tuple(
+            ColumnTarget(self._routes.steps[step_id], form, route)
+            for step_id, form in self._forms.items()
+            for route in form.routes
+            if route.source == step.id
+        )
+        if not targets:
+            return None
+        assert isinstance(reader, ColumnReader), "forms were asked for its columns"
+        return ColumnWay(reader.columns, partial(encode_batch, record_type=reader.kind), targets)
 
     def _malformed_rule(self, step: Step) -> MalformedRule:
         assert isinstance(step.node, SourceNode)
@@ -276,10 +323,27 @@ class _Lowering:
                 follows=bool(self._topology.stampers(step)),
                 name=step.node.name,
                 where=step.where,
+                form=self._forms.get(step.id),
+                direct_sinks=self._direct_sinks(step),
             )
 
+    def _direct_sinks(self, step: Step) -> tuple[tuple[int, RecordType], ...]:
+        """The sinks that take the results of a step as columns; none if anything else reads them."""
+        found: list[tuple[int, RecordType]] = []
+        readers = self._topology.readers(step)
+        while readers:
+            reader = readers.pop()
+            if isinstance(reader.node, ReturnsNode):
+                readers += self._topology.readers(reader)
+                continue
+            if not isinstance(reader.node, SinkNode) or not takes_columns(reader):
+                return ()
+            found.append((self._routes.sinks[reader.id], record_type(reader.node.element_type)))
+        return tuple(found)
+
     def _create(self, port: Port) -> Callable[[], PortFragment]:
-        return partial(PortFragment, self._shipped, port, self._routes, self._clock)
+        elsewhere = frozenset(self._forms)
+        return partial(PortFragment, self._shipped, port, self._routes, self._clock, elsewhere)
 
     def _fragment(self, port: Port) -> PortFragment:
         return PortFragment(self._shipped, port, self._routes, self._clock)

@@ -133,6 +133,10 @@ class Packer:
                 hint="use a tuple for a list, a frozenset for a set, a frozen dataclass for one that changes",
             ) from error
 
+    def row_for_sink(self, sink: int, payload: bytes) -> PackedRow:
+        """A row for a sink whose payload is made already; it takes its place behind the rows before."""
+        return self._next_row(self._service_label, sink, payload)
+
     def full(self) -> Iterator[PackedRow]:
         """The rows that are due already. Call it after some elements have been added."""
         for number in range(self._groups.count):

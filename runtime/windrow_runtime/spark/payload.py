@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import struct
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -16,13 +17,16 @@ from windrow_runtime.spark.columns import (
 )
 
 __all__ = [
+    "ColumnElements",
     "Elements",
     "KeyedElements",
     "Phase",
+    "pack_columns",
     "pack_elements",
     "pack_keyed",
     "phase_of",
     "sequence_number",
+    "unpack_columns",
     "unpack_elements",
     "unpack_keyed",
 ]
@@ -31,6 +35,8 @@ __all__ = [
 
 _ROWS_BITS = 30
 _ORIGIN_BITS = 32
+_MAGIC: Final = b"WCOL"  # no pickle begins so
+_COLUMNS: Final = struct.Struct("<4si")
 
 
 class Phase:
@@ -50,6 +56,13 @@ class KeyedElements(NamedTuple):
     keys: Sequence[Any]
     values: Sequence[Any]
     timestamps: Sequence[int | None]
+
+
+class ColumnElements(NamedTuple):
+    """Elements for one step as columns: an Arrow stream, see :mod:`windrow_runtime.spark.column_scan`."""
+
+    step: int
+    stream: bytes
 
 
 class Elements(NamedTuple):
@@ -84,6 +97,19 @@ def pack_keyed(steps: Sequence[tuple[int, list[Any], list[Any], list[int | None]
         for step, keys, values, ts in steps
     ]
     return pickle.dumps(packed, 5)
+
+
+def pack_columns(step: int, stream: bytes) -> bytes:
+    """Columns for one step, or for one sink. Undone by :func:`unpack_columns`."""
+    return _COLUMNS.pack(_MAGIC, step) + stream
+
+
+def unpack_columns(payload: bytes) -> ColumnElements | None:
+    """What :func:`pack_columns` was given; None for a payload of Python values."""
+    if not payload.startswith(_MAGIC):
+        return None
+    _, step = _COLUMNS.unpack_from(payload)
+    return ColumnElements(step, payload[_COLUMNS.size :])
 
 
 def unpack_keyed(payload: bytes) -> list[KeyedElements]:

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -32,6 +32,7 @@ from windrow_runtime.codecs.csv_decoder import CsvDecoder
 from windrow_runtime.codecs.json_decoder import JsonDecoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
+from windrow_runtime.columnar.cleaning import clean_columns
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.checkpoint_files import files_told
 from windrow_runtime.spark.decoded import Decoded
@@ -42,7 +43,7 @@ from windrow_runtime.spark.state_codec import StateCodec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Reader", "Scan", "is_bounded", "scan_source"]
+__all__ = ["ColumnReader", "Reader", "Scan", "gives_columns", "is_bounded", "scan_source"]
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -52,6 +53,20 @@ class Reader(Protocol):
 
     def decode(self, batch: Any) -> Decoded:
         """The elements of a batch."""
+        ...
+
+
+@runtime_checkable
+class ColumnReader(Reader, Protocol):
+    """A reader of rows whose columns are those of the elements."""
+
+    @property
+    def kind(self) -> RecordType:
+        """The type of the elements."""
+        ...
+
+    def columns(self, batch: Any) -> Any | None:
+        """The columns of the elements; None where a record may be malformed."""
         ...
 
 
@@ -66,6 +81,13 @@ class Scan:
 
     frame: DataFrame
     reader: Reader
+
+
+def gives_columns(source: Source[Any]) -> str | None:
+    """Whether the rows of a source are columns of its elements: None, or why they are not."""
+    if isinstance(source, (ParquetFileSource, DataFrameSource, RateSource)):
+        return None
+    return f"{source.describe()} gives records one by one"
 
 
 def is_bounded(source: Source[Any]) -> bool:
@@ -189,7 +211,7 @@ def _scan_files(spark: SparkSession, step: Step, source: FileSource[Any], *, onc
     if isinstance(source, ParquetFileSource):
         _check_parquet(spark, step, kind, path)
         frame = stream.schema(spark_schema(kind)).parquet(path).selectExpr("*", _FILE)
-        return Scan(frame, _FileReader(_RowReader(kind, source.path), path, step.where))
+        return Scan(frame, _ColumnFileReader(_RowReader(kind, source.path), path, step.where))
     raise UnsupportedOperationError(
         "Spark cannot read this format",
         given=source.describe(),
@@ -210,6 +232,10 @@ class _FileReader:
     where: str
 
     def decode(self, batch: Any) -> Decoded:
+        self._check(batch)
+        return self.reader.decode(batch)
+
+    def _check(self, batch: Any) -> None:
         guard = PathGuard(self.path)
         for url in batch.column("__file").unique().to_pylist():
             if url.startswith("file:"):
@@ -217,7 +243,21 @@ class _FileReader:
                     guard.check(url2pathname(urlsplit(url).path))
                 except WindrowError as error:
                     raise error.at(self.where) from None
-        return self.reader.decode(batch)
+
+
+@dataclass(frozen=True)
+class _ColumnFileReader(_FileReader):
+    """The same for files of columns."""
+
+    reader: _RowReader
+
+    @property
+    def kind(self) -> RecordType:
+        return self.reader.kind
+
+    def columns(self, batch: Any) -> Any | None:
+        self._check(batch)
+        return self.reader.columns(batch)
 
 
 def _existing(step: Step, path: str) -> str:
@@ -301,6 +341,9 @@ class _CsvReader:
 class _RowReader:
     kind: RecordType
     origin: str
+
+    def columns(self, batch: Any) -> Any | None:
+        return clean_columns(batch, self.kind)
 
     def decode(self, batch: Any) -> Decoded:
         found: list[codec_malformed.MalformedRecord] = []

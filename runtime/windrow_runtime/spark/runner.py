@@ -31,7 +31,7 @@ from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.clock_keeper import ClockKeeper
 from windrow_runtime.spark.columns_sink import ColumnsSink, checkpoint_inside, pipeline_of
 from windrow_runtime.spark.kafka import check_connector
-from windrow_runtime.spark.lowering import Lowered, lower, time_of
+from windrow_runtime.spark.lowering import Lowered, forms_of, lower, time_of
 from windrow_runtime.spark.query import Query
 from windrow_runtime.spark.readers import is_bounded
 from windrow_runtime.spark.running import RunningPipeline
@@ -77,6 +77,7 @@ class SparkRunner:
         partitions: int | None = None,
         key_groups_per_partition: int | None = None,
         clock: Callable[[], int] | None = None,
+        columnar: bool = True,
     ) -> None:
         for name, number in (
             ("partitions", partitions),
@@ -91,6 +92,7 @@ class SparkRunner:
         self._checkpoint = checkpoint
         self._clock = clock
         self._groups_per_partition = key_groups_per_partition
+        self._columnar = columnar
 
     @property
     def spark(self) -> SparkSession:
@@ -265,7 +267,7 @@ class SparkRunner:
 
     def _batch(self, pipeline: Pipeline) -> Lowered:
         configure(self._spark)
-        return batch_job(self._spark, pipeline, self._wanted().groups(), self._clock)
+        return batch_job(self._spark, pipeline, self._wanted().groups(), self._clock, columnar=self._columnar)
 
     def _wanted(self) -> Parallelism:
         session = int(str(self._spark.conf.get("spark.sql.shuffle.partitions", "200")))
@@ -275,8 +277,10 @@ class SparkRunner:
         configure(self._spark)
         topology = Topology(pipeline.steps)
         own_clock = self._clock is not None
-        stored = resume(checkpoint, topology, time_of(topology, own_clock=own_clock), self._wanted())
-        return lower(self._spark, pipeline, checkpoint, stored, own_clock=own_clock)
+        forms = forms_of(topology) if self._columnar else {}
+        time = time_of(topology, own_clock=own_clock)
+        stored = resume(checkpoint, topology, time, self._wanted(), forms)
+        return lower(self._spark, pipeline, checkpoint, stored, forms, own_clock=own_clock)
 
 
 def _check_sink_of_own_clock(step: Step) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from windrow.errors import MalformedRecordError, WindrowError
 from windrow.sources import MalformedRecord
@@ -20,7 +20,10 @@ from windrow_runtime.spark.packer import Packer
 from windrow_runtime.spark.payload import Phase, pack_elements, sequence_number
 from windrow_runtime.spark.rows import CLOCK, COUNTERS, REPORTS, PackedRow, packed_batch
 
-__all__ = ["CLOCK_PAYLOAD", "Decoded", "MalformedRule", "SourceStage"]
+if TYPE_CHECKING:
+    from windrow_runtime.spark.column_scan import ColumnScan, ColumnTarget
+
+__all__ = ["CLOCK_PAYLOAD", "ColumnWay", "Decoded", "MalformedRule", "SourceStage"]
 
 # Any: elements and keys are of the user's types; pyarrow has no types.
 
@@ -61,6 +64,21 @@ class MalformedRule:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnWay:
+    """How the elements of a source get to columnar steps.
+
+    Attributes:
+        columns: The columns of an Arrow batch whose records are all well-formed; None: they have to be decoded.
+        encode: The columns of elements that were decoded.
+        targets: Where elements go.
+    """
+
+    columns: Callable[[Any], Any]
+    encode: Callable[[Sequence[Any]], Any]
+    targets: tuple[ColumnTarget, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SourceStage:
     """What Spark runs on each partition of a source, by ``mapInArrow``.
 
@@ -74,6 +92,7 @@ class SourceStage:
         place: Orders the rows of several sources.
         classes: The user's classes that may occur in elements.
         end: Where it stands which batch ends the stream; None: it never ends.
+        way: How elements get to columnar steps, if there are any.
     """
 
     decode: Callable[[Any], Decoded]
@@ -85,6 +104,7 @@ class SourceStage:
     place: int = 0
     classes: tuple[UserClass, ...] = ()
     end: EndMark | None = None
+    way: ColumnWay | None = None
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Called by Spark with the Arrow batches of a partition; gives Arrow batches of packed rows."""
@@ -123,20 +143,25 @@ class SourceStage:
         origin, service_label = place
         rule = self.malformed
         counted = 0
+        scan = self._scan(origin, fragment)
         for batch in batches:
-            decoded = self.decode(batch)
-            if decoded.malformed:
-                counted += len(decoded.malformed)
-                self._set_aside(decoded.malformed, aside, packer)
-            values = decoded.values
-            if not values:
-                continue
-            for target, out_values, out_timestamps in fragment.run(values, [None] * len(values)):
-                packer.add(target, out_values, out_timestamps)
-            rows = list(packer.full())
+            columns = None if self.way is None else self.way.columns(batch)
+            if columns is None or not fragment.is_idle:
+                decoded = self.decode(batch)
+                if decoded.malformed:
+                    counted += len(decoded.malformed)
+                    self._set_aside(decoded.malformed, aside, packer)
+                if decoded.values and not fragment.is_idle:
+                    stamps = [None] * len(decoded.values)
+                    for target, out_values, out_timestamps in fragment.run(decoded.values, stamps):
+                        packer.add(target, out_values, out_timestamps)
+                if self.way is not None and columns is None:
+                    columns = self.way.encode(decoded.values)
+            rows = [*([] if scan is None else scan.add(columns)), *packer.full()]
             if rows:
                 yield packed_batch(rows, encode_watermark(fragment.watermark))
-        rows = list(packer.flush())
+        rows = [] if scan is None else list(scan.flush())
+        rows += packer.flush()
         fragment.end_batch()
         watermark = encode_watermark(fragment.watermark)
         reports = fragment.take_reports()
@@ -157,6 +182,13 @@ class SourceStage:
             rows.append(PackedRow(service_label, CLOCK, 0, CLOCK_PAYLOAD))
         if rows:
             yield packed_batch(rows, watermark)
+
+    def _scan(self, origin: int, fragment: SourceFragment) -> ColumnScan | None:
+        if self.way is None:
+            return None
+        from windrow_runtime.spark.column_scan import ColumnScan
+
+        return ColumnScan(self.way.targets, self.groups, origin, fragment.observe)
 
     def _set_aside(self, records: Sequence[MalformedRecord], aside: Fragment | None, packer: Packer) -> None:
         if self.malformed.fail:

@@ -7,21 +7,21 @@ record instead, so that a small group costs one read and one write.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, Protocol
 
 from windrow.errors import IncompatibleStateError
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.partition import Layout, join_states, layout_of, split_state
 from windrow_runtime.operators.state import OperatorState
 from windrow_runtime.operators.stored_list import StoredList
 from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.payload import KeyedElements
+from windrow_runtime.spark.step_record import NO_TIMER, StepRecord, quads
 
-__all__ = ["PageStore", "Share", "StepPages", "StepRecord"]
+__all__ = ["PageStore", "Share", "StepPages"]
 
 # Any in this module: state is of the user's types.
 
@@ -35,7 +35,6 @@ _SHARE_BYTES: Final = 8 << 20
 _SPLITS_PER_BATCH: Final = 256
 _SPLITS_WHILE_SPARSE: Final = 64
 _KEYS_FOR_ALL: Final = 8  # so many keys for each page leave hardly a page untouched
-_NO_TIMER: Final = MIN_TIMESTAMP
 
 
 class PageStore(Protocol):
@@ -52,58 +51,6 @@ class PageStore(Protocol):
     def remove(self, number: int) -> None:
         """Forget a page."""
         ...
-
-
-def _quads(*values: int) -> array[int]:
-    return array("q", values)
-
-
-@dataclass(slots=True)
-class StepRecord:
-    """What the group's record tells of a step.
-
-    Attributes:
-        slot: Tells its pages from those of other steps.
-        watermark: The watermark under which it was left, in milliseconds.
-        now: The clock under which it was left, in milliseconds.
-        segments: How many segments of long lists it has stored so far, which numbers them.
-        shared: What belongs to the step itself.
-        inline: Its one page, where it has no more.
-        sizes: The size of each page in bytes; 0: it is empty, and not stored.
-        events: The earliest timer of each page in event time; the lowest number: none.
-        clocks: The same in processing time.
-    """
-
-    slot: int
-    watermark: int = MIN_TIMESTAMP
-    now: int = MIN_TIMESTAMP
-    segments: int = 0
-    shared: bytes = b""
-    inline: bytes = b""
-    sizes: array[int] = field(default_factory=lambda: _quads(0))
-    events: array[int] = field(default_factory=lambda: _quads(_NO_TIMER))
-    clocks: array[int] = field(default_factory=lambda: _quads(_NO_TIMER))
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing would be lost without it."""
-        return not any(self.sizes) and not self.shared
-
-    @property
-    def earliest_event_timer(self) -> int | None:
-        """The time of the earliest timer in event time; None: there is none."""
-        return min((time for time in self.events if time != _NO_TIMER), default=None)
-
-    @property
-    def earliest_processing_timer(self) -> int | None:
-        """The same in processing time."""
-        return min((time for time in self.clocks if time != _NO_TIMER), default=None)
-
-    def due(self, watermark: int, now: int) -> set[int]:
-        """The pages that have a timer at or before these times."""
-        found = {page for page, time in enumerate(self.events) if _NO_TIMER != time <= watermark}
-        found.update(page for page, time in enumerate(self.clocks) if _NO_TIMER != time <= now)
-        return found
 
 
 @dataclass(slots=True)
@@ -365,9 +312,9 @@ class StepPages:
             for page, size in enumerate(record.sizes):
                 if size:
                     self._store.remove(self._number(page))
-        record.sizes = _quads(*[0] * count)
-        record.events = _quads(*[_NO_TIMER] * count)
-        record.clocks = _quads(*[_NO_TIMER] * count)
+        record.sizes = quads(*[0] * count)
+        record.events = quads(*[NO_TIMER] * count)
+        record.clocks = quads(*[NO_TIMER] * count)
         self._forget_places()
 
     def _forget_places(self) -> None:
@@ -383,7 +330,7 @@ class StepPages:
             if record.sizes[page]:
                 self._store.remove(self._number(page))
             record.sizes[page] = 0
-            record.events[page] = record.clocks[page] = _NO_TIMER
+            record.events[page] = record.clocks[page] = NO_TIMER
             self._forget_segments(self._segments.get(page, set()))
             return
         if data is None:
@@ -419,7 +366,7 @@ class StepPages:
         source = count - (1 << (count.bit_length() - 1))
         state = self._load_page(source)
         for entries in (record.sizes, record.events, record.clocks):
-            entries.append(0 if entries is record.sizes else _NO_TIMER)
+            entries.append(0 if entries is record.sizes else NO_TIMER)
         self._forget_places()
         parts = split_state(state, self._place)
         for page in (source, count):
@@ -497,7 +444,7 @@ def _timers_of(state: OperatorState) -> tuple[int, int]:
 def _stored(timer: int | None) -> int:
     # The lowest number says that there is none; a timer there is due just as well one millisecond later. One beyond
     # the end of time is never due, and does no harm when its page is looked at then.
-    return _NO_TIMER if timer is None else min(max(timer, _NO_TIMER + 1), MAX_TIMESTAMP)
+    return NO_TIMER if timer is None else min(max(timer, NO_TIMER + 1), MAX_TIMESTAMP)
 
 
 def _segments_in(state: OperatorState) -> Iterator[int]:

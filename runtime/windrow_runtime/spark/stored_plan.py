@@ -12,6 +12,7 @@ from typing import Any, Final
 import windrow
 from windrow.errors import IncompatibleStateError
 from windrow.plan import SourceNode, Step
+from windrow_runtime.columnar.forms import ColumnarForm, Form, NotColumnar
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.compatibility import merged, step_changes
@@ -61,30 +62,42 @@ class StoredPlan:
         fingerprint: Stands in all stored state.
         state_ids: Under which name the state of a step is stored, by the id of the step.
         folders: The folder of each source, by the id of its step.
+        columnar: The ids of the steps whose state lies in columns.
     """
 
     groups: KeyGroups
     fingerprint: bytes
     state_ids: Mapping[str, str]
     folders: Mapping[str, str]
+    columnar: frozenset[str] = frozenset()
 
 
-def resume(checkpoint: Checkpoint, topology: Topology, time: str, wanted: Parallelism) -> StoredPlan:
+def resume(
+    checkpoint: Checkpoint,
+    topology: Topology,
+    time: str,
+    wanted: Parallelism,
+    forms: Mapping[str, Form] | None = None,
+) -> StoredPlan:
     """What the checkpoint says, or what begins with this run if it is the first.
+
+    State lies as it was stored first: a step that could run on columns by now goes on as it began.
 
     Args:
         checkpoint: The checkpoint.
         topology: The plan of this run.
         time: By which time the query runs; it cannot change.
         wanted: The parallelism that was asked for.
+        forms: How each keyed step would run on columns, or why it would not; none: no step runs on columns.
 
     Raises:
         IncompatibleStateError: If the checkpoint belongs to another plan or to an unknown version, or was begun with
             another parallelism than the one that was asked for.
     """
     stored = checkpoint.description()
+    forms = {} if forms is None else forms
     if stored is None:
-        return _begin(checkpoint, topology, time, wanted.groups())
+        return _begin(checkpoint, topology, time, wanted.groups(), forms)
     if stored.get("version") not in (_FIRST_VERSION, _VERSION):
         raise IncompatibleStateError(
             "the checkpoint was written by another version",
@@ -97,30 +110,42 @@ def resume(checkpoint: Checkpoint, topology: Topology, time: str, wanted: Parall
     if stored["version"] == _FIRST_VERSION:
         return _first_version(stored, topology, groups, checkpoint)
     names = state_ids(topology)
-    changes = list(_plan_changes(stored, topology, time, names))
+    changes = [*_plan_changes(stored, topology, time, names), *_form_changes(stored, topology, names, forms)]
     if changes:
         raise _another_plan(changes, checkpoint)
-    steps = {
-        names[step.id]: merged(stored["steps"][names[step.id]], step_shape(topology, step))
-        for step in topology.keyed
-    }
+    steps: dict[str, Shape] = {}
+    for step in topology.keyed:
+        before = stored["steps"][names[step.id]]
+        steps[names[step.id]] = merged(before, step_shape(topology, step))
+        if "form" in before:
+            steps[names[step.id]]["form"] = before["form"]
     if steps != stored["steps"]:
         # The next run has to read what this one stores.
         checkpoint.describe({**stored, "steps": steps})
     folders = {
         step.id: source["folder"] for step, source in zip(topology.sources, stored["sources"], strict=True)
     }
-    return StoredPlan(groups, bytes.fromhex(stored["fingerprint"]), names, folders)
+    columnar = frozenset(step.id for step in topology.keyed if "form" in steps[names[step.id]])
+    return StoredPlan(groups, bytes.fromhex(stored["fingerprint"]), names, folders, columnar)
 
 
-def unstored(topology: Topology, groups: KeyGroups) -> StoredPlan:
+def unstored(topology: Topology, groups: KeyGroups, forms: Mapping[str, Form]) -> StoredPlan:
     """The same for a run that keeps nothing."""
-    return StoredPlan(groups, bytes(FINGERPRINT_BYTES), state_ids(topology), {})
+    return StoredPlan(groups, bytes(FINGERPRINT_BYTES), state_ids(topology), {}, _columnar(forms))
 
 
-def _begin(checkpoint: Checkpoint, topology: Topology, time: str, groups: KeyGroups) -> StoredPlan:
+def _columnar(forms: Mapping[str, Form]) -> frozenset[str]:
+    return frozenset(step for step, form in forms.items() if isinstance(form, ColumnarForm))
+
+
+def _begin(
+    checkpoint: Checkpoint, topology: Topology, time: str, groups: KeyGroups, forms: Mapping[str, Form]
+) -> StoredPlan:
     names = state_ids(topology)
     steps = {names[step.id]: step_shape(topology, step) for step in topology.keyed}
+    for step, form in forms.items():
+        if isinstance(form, ColumnarForm):
+            steps[names[step]]["form"] = form.state_text
     sources = source_shapes(topology)
     fingerprint = _hash(steps)
     checkpoint.describe(
@@ -137,7 +162,7 @@ def _begin(checkpoint: Checkpoint, topology: Topology, time: str, groups: KeyGro
         }
     )
     folders = {step.id: source["folder"] for step, source in zip(topology.sources, sources, strict=True)}
-    return StoredPlan(groups, fingerprint, names, folders)
+    return StoredPlan(groups, fingerprint, names, folders, _columnar(forms))
 
 
 def _hash(shape: object) -> bytes:
@@ -186,6 +211,20 @@ def _plan_changes(
     if stored["time"] != time:
         yield f"the query ran by {stored['time']} and would run by {time}"
     yield from _source_changes(stored["sources"], topology.sources)
+
+
+def _form_changes(
+    stored: Mapping[str, Any], topology: Topology, names: Mapping[str, str], forms: Mapping[str, Form]
+) -> Iterator[str]:
+    for step in topology.keyed:
+        before = stored["steps"].get(names[step.id], {}).get("form")
+        form = forms.get(step.id, NotColumnar("columns are turned off"))
+        if before is None:
+            continue
+        if isinstance(form, NotColumnar):
+            yield f"{step.where}: its state lies in columns, and it would run without ({form.reason})"
+        elif form.state_text != before:
+            yield f"{step.where}: the columns of its state were {before} and are {form.state_text}"
 
 
 def _label(name: str, shape: Shape) -> str:

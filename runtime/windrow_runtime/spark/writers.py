@@ -12,28 +12,38 @@ from typing import TYPE_CHECKING, Any
 from windrow.errors import WindrowError
 from windrow.kafka import KafkaSink
 from windrow.plan import SinkNode, Step
-from windrow.sinks import CollectSink, ConsoleSink, FileSink, FunctionSink, JsonFileSink, Sink
-from windrow_runtime.codecs.arrow import encode_batch
+from windrow.sinks import (
+    CollectSink,
+    ConsoleSink,
+    FileSink,
+    FunctionSink,
+    JsonFileSink,
+    Sink,
+    WriterSink,
+)
+from windrow_runtime.codecs.arrow import arrow_schema, encode_batch
 from windrow_runtime.codecs.json_encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
+from windrow_runtime.columnar.chunks import load_rows
 from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable
 from windrow_runtime.outputs import Output, open_outputs
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_files import batch_tag
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
+from windrow_runtime.spark.columns_sink import ColumnsSink
 from windrow_runtime.spark.engine_errors import spark_said, unwritable
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
 from windrow_runtime.spark.paths import as_spark_path
-from windrow_runtime.spark.payload import unpack_elements
+from windrow_runtime.spark.payload import unpack_columns, unpack_elements
 from windrow_runtime.spark.results import Results
 from windrow_runtime.spark.rows import COUNTERS, END, FIRST_SINK, REPORTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["BatchWriter", "ConnectWriter", "unpacked"]
+__all__ = ["BatchWriter", "ConnectWriter", "takes_columns", "unpacked"]
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -53,6 +63,10 @@ class _Unpack:
         with failures_marked():
             for batch in batches:
                 for payload in batch.column(0).to_pylist():
+                    columns = unpack_columns(payload)
+                    if columns is not None:
+                        yield load_rows(columns.stream, arrow_schema(self.kind))
+                        continue
                     values = unpack_elements(payload).values
                     if values:
                         try:
@@ -84,6 +98,14 @@ class _JsonLines:
                         field, error.where = error.where, None
                         raise error.at(f"{self.where}, {field}") from error.__cause__
                     yield pa.record_batch([pa.array(lines, pa.string())], names=["value"])
+
+
+def takes_columns(step: Step) -> bool:
+    """Whether the rows of a sink are unpacked by :func:`unpacked`, which takes columns as well as values."""
+    sink = _sink(step)
+    if isinstance(sink, JsonFileSink):
+        return record_type(step.node.element_type).root.kind is Kind.RECORD
+    return isinstance(sink, (FileSink, WriterSink, ColumnsSink))
 
 
 def unpacked(frame: DataFrame, number: int, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:

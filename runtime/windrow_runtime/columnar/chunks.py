@@ -1,0 +1,265 @@
+"""Rows of state in chunks: what a batch adds is appended, and chunks are read when something in them is due.
+
+The newest rows are the tail, which lies in the group's own record. A tail that has grown becomes a chunk; many chunks
+of one size become a larger one, so that there are few, and each row is written a few times at most, however long it
+stays (O'Neil et al., The log-structured merge-tree, 1996).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from windrow.errors import IncompatibleStateError
+
+__all__ = [
+    "Chunk",
+    "ChunkStore",
+    "Chunks",
+    "Measure",
+    "dump_entries",
+    "dump_rows",
+    "load_entries",
+    "load_rows",
+]
+
+# Any in this module: pyarrow has no types.
+
+_TAIL_BYTES: Final = 16 << 10
+_FANOUT: Final = 8
+_LARGEST: Final = 4 << 20
+_WORTH_COMPRESSING: Final = 1 << 10
+_ENTRY = struct.Struct("<qqqq")
+
+
+class ChunkStore(Protocol):
+    """Where chunks are stored, by number."""
+
+    def get(self, number: int) -> bytes | None:
+        """A chunk; None: there is none."""
+        ...
+
+    def put(self, number: int, data: bytes) -> None:
+        """Store a chunk."""
+        ...
+
+    def remove(self, number: int) -> None:
+        """Forget a chunk."""
+        ...
+
+
+@dataclass(slots=True)
+class Chunk:
+    """What is known of a chunk without reading it.
+
+    Attributes:
+        number: Its number in the store.
+        rows: How many rows it has.
+        size: Its size in bytes.
+        due: When something in it is due next, in milliseconds.
+        first: The first place in time of its rows.
+        last: The last one.
+    """
+
+    number: int
+    rows: int
+    size: int
+    due: int
+    first: int
+    last: int
+
+
+def dump_rows(rows: Any, *, compress: bool = True) -> bytes:
+    """A record batch as bytes. Undone by :func:`load_rows`."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    codec = "zstd" if compress and rows.nbytes > _WORTH_COMPRESSING else None
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+        writer.write_batch(rows)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def load_rows(data: bytes, schema: Any) -> Any:
+    """The record batch that :func:`dump_rows` was given.
+
+    Raises:
+        IncompatibleStateError: If the bytes hold something else.
+    """
+    import pyarrow as pa
+
+    try:
+        with pa.ipc.open_stream(data) as reader:
+            rows = reader.read_next_batch()
+        rows.validate(full=True)
+    except (pa.ArrowException, OSError, StopIteration) as error:
+        raise IncompatibleStateError(
+            "columns of the stored state cannot be read", given=str(error), expected=str(schema)
+        ) from error
+    if not rows.schema.equals(schema):
+        raise IncompatibleStateError(
+            "the stored state has other columns",
+            given=str(rows.schema).replace("\n", ", "),
+            expected=str(schema).replace("\n", ", "),
+        )
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What a chunk's entry says of its rows.
+
+    Attributes:
+        due: When something in them is due next, in milliseconds.
+        first: Their first place in time.
+        last: Their last one.
+    """
+
+    due: int
+    first: int
+    last: int
+
+
+class Chunks:
+    """The rows of one step in one key group, in order of arrival.
+
+    Args:
+        schema: The columns of rows.
+        entries: The chunks that are stored.
+        tail: The newest rows, as bytes; empty: there are none.
+        tail_due: When something in the tail is due next.
+        store: Where chunks are.
+        measure: Tells what an entry says of some rows; they are not empty.
+        merge: Makes one row of those that belong together, and drops what is gone.
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        entries: Iterable[Chunk],
+        tail: bytes,
+        tail_due: int,
+        store: ChunkStore,
+        measure: Callable[[Any], Measure],
+        merge: Callable[[Any], Any],
+    ) -> None:
+        self.entries = list(entries)
+        self.tail_due = tail_due
+        self._schema = schema
+        self._store = store
+        self._measure = measure
+        self._merge = merge
+        self._tail_bytes = tail
+        self._tail: Any = None
+
+    @property
+    def tail(self) -> bytes:
+        """The newest rows, as bytes."""
+        return self._tail_bytes
+
+    def read(self, wanted: Callable[[Chunk], bool]) -> Iterator[tuple[Chunk, Any]]:
+        """The chunks of which the entry says that they are wanted, with their rows, the oldest first."""
+        for entry in list(self.entries):
+            if wanted(entry):
+                yield entry, self._load(entry)
+
+    def read_tail(self) -> Any:
+        """The newest rows."""
+        import pyarrow as pa
+
+        if self._tail is None:
+            data = self._tail_bytes
+            self._tail = (
+                load_rows(data, self._schema) if data else pa.RecordBatch.from_pylist([], self._schema)
+            )
+        return self._tail
+
+    def replace(self, entry: Chunk, rows: Any) -> None:
+        """Put other rows in the place of a chunk."""
+        if not rows.num_rows:
+            self._store.remove(entry.number)
+            self.entries.remove(entry)
+            return
+        self._put(entry.number, rows, self.entries.index(entry), replaces=True)
+
+    def note(self, entry: Chunk, rows: Any) -> None:
+        """Say anew when a chunk is due: these are the rows in it that are not gone."""
+        measure = self._measure(rows)
+        entry.due, entry.first, entry.last = measure.due, measure.first, measure.last
+
+    def put_tail(self, rows: Any) -> None:
+        """Put other rows in the place of the newest ones. They become a chunk if they are many."""
+        self._tail = rows
+        if not rows.num_rows:
+            self._tail_bytes = b""
+            return
+        data = dump_rows(rows)
+        if len(data) <= _TAIL_BYTES:
+            self._tail_bytes = data
+            self.tail_due = self._measure(rows).due
+            return
+        self._tail_bytes, self._tail = b"", None
+        for start in range(0, rows.num_rows, per := max(1, rows.num_rows * _LARGEST // len(data))):
+            self._put(self._free_number(), rows.slice(start, per), len(self.entries))
+        self._compact()
+
+    def _put(self, number: int, rows: Any, place: int, *, replaces: bool = False) -> None:
+        data = dump_rows(rows)
+        self._store.put(number, data)
+        measure = self._measure(rows)
+        entry = Chunk(number, rows.num_rows, len(data), measure.due, measure.first, measure.last)
+        self.entries[place : place + replaces] = [entry]
+
+    def _load(self, entry: Chunk) -> Any:
+        data = self._store.get(entry.number)
+        if data is None:
+            raise IncompatibleStateError(
+                "a chunk of the stored state is missing",
+                given=f"chunk {entry.number} of {len(self.entries)}",
+                expected=f"{entry.size} bytes",
+                hint="restore the checkpoint folder as a whole, or begin a new one",
+            )
+        return load_rows(data, self._schema)
+
+    def _free_number(self) -> int:
+        taken = {entry.number for entry in self.entries}
+        return min(set(range(1, len(taken) + 2)) - taken)
+
+    def _compact(self) -> None:
+        """Make one chunk of the last ones, as long as there are many that are not larger than it would be."""
+        import pyarrow as pa
+
+        while len(self.entries) >= _FANOUT:
+            last = self.entries[-_FANOUT:]
+            total = sum(entry.size for entry in last)
+            if total > _LARGEST or max(entry.size for entry in last) > total // 2:
+                return
+            parts = [self._load(entry) for entry in last]
+            merged = self._merge(pa.Table.from_batches(parts).combine_chunks().to_batches()[0])
+            for entry in last[1:]:
+                self._store.remove(entry.number)
+                self.entries.remove(entry)
+            self.replace(last[0], merged)
+
+
+def dump_entries(entries: Iterable[Chunk]) -> bytes:
+    """What cannot be told of chunks from their numbers, sizes and timers, which the engine keeps; in their order."""
+    return b"".join([_ENTRY.pack(entry.number, entry.rows, entry.first, entry.last) for entry in entries])
+
+
+def load_entries(data: bytes, sizes: Callable[[int], int], dues: Callable[[int], int]) -> list[Chunk]:
+    """The entries that :func:`dump_entries` was given.
+
+    Raises:
+        IncompatibleStateError: If the bytes are cut off.
+    """
+    if len(data) % _ENTRY.size:
+        raise IncompatibleStateError("stored state is cut off", given=f"{len(data)} bytes of entries")
+    return [
+        Chunk(number, rows, sizes(number), dues(number), first, last)
+        for number, rows, first, last in _ENTRY.iter_unpack(data)
+    ]

@@ -1,0 +1,53 @@
+"""Arrow batches of a source as columns of elements, where all records in them are well-formed."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from windrow_runtime.codecs.arrow import arrow_schema
+from windrow_runtime.codecs.value_type import Kind, RecordType
+
+__all__ = ["clean_columns"]
+
+# Any: pyarrow has no types.
+
+_FIRST_MICROSECOND: Final = -62_135_596_800_000_000  # of the year 1
+_LAST_MICROSECOND: Final = 253_402_300_799_999_999  # of the year 9999
+
+
+def clean_columns(batch: Any, kind: RecordType) -> Any | None:
+    """The columns of a type's elements, in its order and of its Arrow types.
+
+    Returns:
+        None if a record may be malformed, or a column has to be made of defaults: then records are decoded one by one.
+    """
+    import pyarrow as pa
+
+    schema = arrow_schema(kind)
+    columns: list[Any] = []
+    for field, wanted in zip(kind.columns, schema, strict=True):
+        place = batch.schema.get_field_index(field.column)
+        if place < 0:
+            return None
+        column = batch.column(place)
+        if column.null_count and not field.type.nullable:
+            return None
+        if column.type != wanted.type:
+            try:
+                # Finer units than microseconds are cut off, as Python has none.
+                column = column.cast(wanted.type, safe=not pa.types.is_timestamp(column.type))
+            except pa.ArrowException:
+                return None
+        if field.type.kind is Kind.DATETIME and not _are_years_of_python(column):
+            return None
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _are_years_of_python(column: Any) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = pc.min_max(column.view(pa.int64()))
+    low, high = found["min"].as_py(), found["max"].as_py()
+    return low is None or (low >= _FIRST_MICROSECOND and high <= _LAST_MICROSECOND)

@@ -1,0 +1,257 @@
+"""Which steps run on columns, and why others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from windrow.aggregates.facts import FilledWindow
+from windrow.functions import AggregateFunction
+from windrow.plan import AggregateSpec, SourceNode, Step, WindowNode
+from windrow.sources import Source
+from windrow.triggers import EndOfStreamTrigger, EventTimeTrigger
+from windrow.windows import GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WindowStagger
+from windrow_runtime.codecs.arrow import arrow_schema, decode_batch
+from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.columnar.columns import ColumnExpression
+from windrow_runtime.columnar.geometry import FARTHEST, Panes
+from windrow_runtime.columnar.kernels import Kernel, kernel_for
+from windrow_runtime.columnar.panes import PaneOperator
+from windrow_runtime.columnar.route import NoRouteError, Route, expression_of, routes_to
+from windrow_runtime.operators.topology import Topology
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ColumnarForm", "Form", "NotColumnar", "columnar_form"]
+
+# Any in this module: sources and aggregates of every type.
+
+_MOST_WINDOWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class NotColumnar:
+    """A step that runs on Python objects.
+
+    Attributes:
+        reason: Why, in a few words for ``explain()``.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class ColumnarForm:
+    """A keyed step that runs on columns.
+
+    Attributes:
+        step: The step.
+        windows: Its windows.
+        kernel: Its aggregate, on columns.
+        aggregate: Its aggregate.
+        filled: What puts the key and the window into results; None: results are those of the aggregate.
+        late_tag: The side output of late elements, if there is one.
+        routes: How elements get there from each source.
+        inputs: What the kernel takes from elements.
+    """
+
+    step: Step
+    windows: Panes
+    kernel: Kernel
+    aggregate: AggregateFunction[Any, Any, Any]
+    filled: FilledWindow | None
+    late_tag: str | None
+    routes: tuple[Route, ...]
+    inputs: tuple[ColumnExpression, ...]
+
+    @property
+    def element(self) -> RecordType:
+        """The type of the elements that reach it."""
+        return self.routes[0].element
+
+    @property
+    def folds_first(self) -> bool:
+        """Whether elements are folded in front of the exchange: nobody asks for late ones one by one."""
+        return not self.windows.lateness and self.late_tag is None
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """The Arrow type of keys."""
+        import pyarrow as pa
+
+        key = self.routes[0].key
+        return pa.null() if key is None else key.arrow_type
+
+    @cached_property
+    def operator(self) -> PaneOperator:
+        """What runs it on a key group."""
+        return PaneOperator(self.windows, self.kernel, self.key_type)
+
+    @cached_property
+    def raw_schema(self) -> Any:
+        """The columns of elements one by one: key, timestamp, what the kernel takes, maybe all others."""
+        import pyarrow as pa
+
+        fields = [pa.field("key", self.key_type), pa.field("at", pa.int64())]
+        fields += [pa.field(f"i{place}", found.arrow_type) for place, found in enumerate(self.inputs)]
+        if self.late_tag is not None:
+            fields += [field.with_name(f"e{place}") for place, field in enumerate(arrow_schema(self.element))]
+        return pa.schema(fields)
+
+    @cached_property
+    def exchange_schema(self) -> Any:
+        """The columns that go through the exchange: elements, or rows of state with the number of their elements."""
+        import pyarrow as pa
+
+        if not self.folds_first:
+            return self.raw_schema
+        return pa.schema([*self.operator.schema, pa.field("elements", pa.int64())])
+
+    def folded(self, rows: Any) -> Any:
+        """Elements as rows of state, with how many elements each stands for."""
+        import pyarrow as pa
+
+        inputs = rows.columns[2 : 2 + len(self.inputs)]
+        folded, counts = self.operator.fold(rows.column(0), rows.column(1).to_numpy(), inputs)
+        return pa.RecordBatch.from_arrays(
+            [*folded.columns, pa.array(counts)],
+            schema=pa.schema([*self.operator.schema, pa.field("elements", pa.int64())]),
+        )
+
+    def elements_of(self, rows: Any) -> list[Any]:
+        """The elements of rows that have all their columns."""
+        import pyarrow as pa
+
+        columns = rows.columns[2 + len(self.inputs) :]
+        batch = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self.element))
+        return decode_batch(batch, self.element)
+
+    @property
+    def state_text(self) -> str:
+        """The columns of its state, as they stand in a checkpoint: other ones cannot read it."""
+        return ", ".join([str(field.type) for field in self.operator.schema])
+
+    def describe(self) -> str:
+        """A few words for ``explain()``."""
+        shared = ", panes shared by windows" if self.windows.windows_each > 1 else ""
+        folded = ", folded before the exchange" if self.folds_first else ""
+        return f"columns{shared}{folded}"
+
+
+Form: TypeAlias = "ColumnarForm | NotColumnar"
+
+
+def columnar_form(
+    topology: Topology, step: Step, gives_columns: Callable[[Source[Any]], str | None]
+) -> ColumnarForm | NotColumnar:
+    """The form of a keyed step on columns, or why it has none.
+
+    Args:
+        topology: The plan.
+        step: The step.
+        gives_columns: Whether the engine has the columns of a source: None, or why it has not.
+    """
+    node = step.node
+    if not isinstance(node, WindowNode):
+        return NotColumnar("a process function sees each element")
+    spec = node.function
+    if not isinstance(spec, AggregateSpec):
+        return NotColumnar("not an aggregate of windrow.aggregates")
+    if node.evictor is not None:
+        return NotColumnar("an evictor sees each element")
+    windows = _windows(node)
+    if isinstance(windows, str):
+        return NotColumnar(windows)
+    if spec.process is not None and not isinstance(spec.process, FilledWindow):
+        return NotColumnar(f"{spec.process.describe()} follows the aggregate")
+    try:
+        routes = routes_to(topology, step)
+        for route in routes:
+            source = topology.step(route.source).node
+            assert isinstance(source, SourceNode)
+            reason = gives_columns(source.source)
+            if reason is not None:
+                return NotColumnar(reason)
+        return _form(step, node, spec, windows, routes)
+    except NoRouteError as error:
+        return NotColumnar(str(error))
+
+
+def _form(
+    step: Step, node: WindowNode, spec: AggregateSpec, windows: Panes, routes: tuple[Route, ...]
+) -> ColumnarForm | NotColumnar:
+    element = routes[0].element
+
+    def input_type(selector: Callable[[Any], Any] | None) -> Any:
+        if selector is None and not element.single:
+            return None
+        try:
+            return expression_of(selector or _itself, element, "").arrow_type
+        except NoRouteError:
+            return None
+
+    kernel = kernel_for(spec.aggregate, input_type)
+    if isinstance(kernel, str):
+        return NotColumnar(kernel)
+    if _holds_times(kernel.result_type, top=True):
+        return NotColumnar("results hold times within lists")
+    assert spec.process is None or isinstance(spec.process, FilledWindow)
+    return ColumnarForm(
+        step=step,
+        windows=windows,
+        kernel=kernel,
+        aggregate=spec.aggregate,
+        filled=spec.process,
+        late_tag=None if node.late_tag is None else node.late_tag.name,
+        routes=routes,
+        inputs=tuple(expression_of(selector or _itself, element, "") for selector in kernel.inputs),
+    )
+
+
+def _itself(element: Any) -> Any:
+    return element
+
+
+def _windows(node: WindowNode) -> Panes | str:
+    assigner, trigger = node.assigner, node.effective_trigger
+    lateness = node.allowed_lateness or 0
+    if type(assigner) is GlobalWindows:
+        if type(trigger) is not EndOfStreamTrigger:
+            return f"{trigger.describe()} asks at each element"
+        return Panes(0, 1, 0, 0)
+    if type(trigger) is not EventTimeTrigger:
+        return f"{trigger.describe()} asks at each element"
+    if type(assigner) is TumblingEventTimeWindows and assigner.stagger is WindowStagger.ALIGNED:
+        size = slide = assigner.size
+    elif type(assigner) is SlidingEventTimeWindows:
+        size, slide = assigner.size, assigner.slide
+    else:
+        return f"{assigner.describe()} has no form on columns"
+    if slide > size:
+        return "there are gaps between windows"
+    if size > FARTHEST or size // slide > _MOST_WINDOWS:
+        return "windows are too large for columns"
+    return Panes(size, slide, assigner.offset, lateness)
+
+
+def _holds_times(kind: Any, *, top: bool) -> bool:
+    """Whether there are timestamps where they are not made into datetimes one column at a time."""
+    from pyarrow import types
+
+    if types.is_struct(kind) and top:
+        return any(_holds_times(kind.field(place).type, top=False) for place in range(kind.num_fields))
+    if types.is_list(kind) or types.is_struct(kind):
+        return any(_any_time(kind.field(place).type) for place in range(kind.num_fields))
+    return False
+
+
+def _any_time(kind: Any) -> bool:
+    from pyarrow import types
+
+    nested = types.is_list(kind) or types.is_struct(kind)
+    return types.is_temporal(kind) or (
+        nested and any(_any_time(kind.field(place).type) for place in range(kind.num_fields))
+    )

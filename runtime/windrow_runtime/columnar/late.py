@@ -1,0 +1,138 @@
+"""Elements that come behind the watermark, for windows that have fired and are kept for them.
+
+Such an element fires its window at once, so that each has a result of its own; they are folded one by one in Python,
+into what the state holds of their windows::
+
+    watermark 12, lateness 10     windows |0----5|   |5---10|   |10---15|
+    element at 3                           fires, again for each element
+    element at 12                                                waits for 14
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from windrow.aggregates.combined import Combined
+from windrow.functions import AggregateFunction
+from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.columnar.chunks import Chunk, Chunks
+from windrow_runtime.columnar.panes import PaneOperator, concatenated, panes_in
+from windrow_runtime.columnar.records import python_values
+
+__all__ = ["LateResult", "fire_late", "on_rows"]
+
+# Any in this module: keys, accumulators and results are of every type, and pyarrow has no types.
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class LateResult:
+    """A window that fired for one element.
+
+    Attributes:
+        key: The key.
+        start: The start of the window, in milliseconds.
+        result: The result of the aggregate.
+    """
+
+    key: Any
+    start: int
+    result: Any
+
+
+def on_rows(
+    aggregate: AggregateFunction[Any, Any, Any], selectors: Sequence[Any]
+) -> AggregateFunction[Any, Any, Any]:
+    """The same aggregate of rows, which hold what the selectors give side by side."""
+    if isinstance(aggregate, Combined):
+        members = tuple((name, on_rows(member, selectors)) for name, member in aggregate.members)
+        return Combined(members, aggregate.target)
+    places = {id(selector): itemgetter(place) for place, selector in enumerate(selectors)}
+    assert dataclasses.is_dataclass(aggregate), "declared aggregates are"
+    changes = {
+        field.name: places[id(getattr(aggregate, field.name))]
+        for field in dataclasses.fields(aggregate)
+        if callable(getattr(aggregate, field.name))
+    }
+    return dataclasses.replace(aggregate, **changes)
+
+
+def fire_late(
+    operator: PaneOperator,
+    aggregate: AggregateFunction[Any, Any, Any],
+    chunks: Chunks,
+    keys: Any,
+    panes: Ints,
+    inputs: Sequence[Any],
+    watermark: int,
+) -> list[LateResult]:
+    """The results of windows that fire for elements, in order of the elements.
+
+    Args:
+        operator: The step.
+        aggregate: Its aggregate, of rows of inputs.
+        chunks: The state, in which the elements are not yet.
+        keys: The keys of elements, none of them late for all windows.
+        panes: Their panes.
+        inputs: What the kernel takes from them.
+        watermark: The watermark.
+    """
+    places, starts = operator.windows.windows(panes)
+    ends = operator.windows.last_times(starts)
+    gone = max(watermark - operator.windows.lateness, MIN_TIMESTAMP)
+    fires = (ends <= watermark) & (ends > gone)
+    places, starts = places[fires], starts[fires]
+    if not len(places):
+        return []
+    held = _accumulators(operator, chunks, keys, places, starts)
+    key_values = python_values(keys)
+    rows = list(zip(*map(python_values, inputs), strict=True)) if inputs else [()] * len(key_values)
+    # Of each element the later windows come first, as they are assigned.
+    found: list[LateResult] = []
+    for place, start in zip(places.tolist(), starts.tolist(), strict=True):
+        at = (key_values[place], start)
+        accumulator = held[at] if at in held else aggregate.create_accumulator()
+        held[at] = accumulator = aggregate.add(rows[place], accumulator)
+        found.append(LateResult(*at, aggregate.get_result(accumulator)))
+    return found
+
+
+def _accumulators(
+    operator: PaneOperator, chunks: Chunks, keys: Any, places: Ints, starts: Ints
+) -> dict[tuple[Any, int], Any]:
+    """What the state holds of the windows that fire: by key and start."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    low, high = int(starts.min()), int(starts.max()) + operator.windows.size
+
+    def wanted(entry: Chunk) -> bool:
+        return entry.first < high and entry.last >= low
+
+    distinct = keys.take(pa.array(places)).unique()
+    parts: list[Any] = []
+    for rows in [*(rows for _, rows in chunks.read(wanted)), chunks.read_tail()]:
+        near = (panes_in(rows) >= low) & (panes_in(rows) < high)
+        of_key = pc.is_in(rows.column(0), value_set=distinct)
+        parts.append(rows.filter(pc.and_(pa.array(near), of_key)))
+    rows = concatenated(parts)
+    if not rows.num_rows:
+        return {}
+    windows = np.unique(starts)
+    found: dict[tuple[Any, int], Any] = {}
+    for fired in operator.states_of(rows, windows):
+        pairs = zip(python_values(fired.keys), fired.starts.tolist(), strict=True)
+        found.update(zip(pairs, operator.kernel.accumulators(fired.states, _decoded), strict=True))
+    return found
+
+
+def _decoded(selector: Any, column: Any) -> list[Any]:
+    return python_values(column)

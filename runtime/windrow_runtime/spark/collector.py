@@ -1,0 +1,51 @@
+"""What a keyed step emits, on its way through the steps behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windrow_runtime.spark.level import KeyedStep
+from windrow_runtime.spark.packer import Packer
+
+__all__ = ["Collector"]
+
+# Any in this module: elements are of the user's types.
+
+
+class Collector:
+    """What one step emits, until it is run through the fragment behind the step."""
+
+    def __init__(self, step: KeyedStep) -> None:
+        self._step = step
+        self._values: list[Any] = []
+        self._timestamps: list[int | None] = []
+        self._sides: dict[str, tuple[list[Any], list[int | None]]] = {
+            tag: ([], []) for tag in step.side_outputs
+        }
+
+    def collect(self, value: Any, timestamp: int | None) -> None:
+        self._values.append(value)
+        self._timestamps.append(timestamp)
+
+    def side_output(self, tag: str, value: Any, timestamp: int | None) -> None:
+        # A side output that nobody reads is dropped, as in Flink.
+        side = self._sides.get(tag)
+        if side is not None:
+            side[0].append(value)
+            side[1].append(timestamp)
+
+    def drain(self, packer: Packer) -> None:
+        """Runs what was emitted through the fragments, and hands the results to ``packer``."""
+        if self._values:
+            if self._step.output is not None:
+                for target, values, timestamps in self._step.output.run(self._values, self._timestamps):
+                    packer.add(target, values, timestamps)
+            # New lists: a fragment without steps hands on the very lists that it was given.
+            self._values, self._timestamps = [], []
+        for tag, (side_values, side_timestamps) in self._sides.items():
+            if side_values:
+                for target, values, timestamps in self._step.side_outputs[tag].run(
+                    side_values, side_timestamps
+                ):
+                    packer.add(target, values, timestamps)
+                self._sides[tag] = ([], [])

@@ -1,0 +1,172 @@
+"""Runs a columnar step on one key group after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from windrow.errors import WindrowError
+from windrow_runtime.columnar.chunks import Chunks, dump_rows, load_rows
+from windrow_runtime.columnar.forms import ColumnarForm
+from windrow_runtime.columnar.late import LateResult, fire_late, on_rows
+from windrow_runtime.columnar.outcome import Fired
+from windrow_runtime.columnar.panes import concatenated, panes_in
+from windrow_runtime.columnar.records import made_of, record_batch, values_of
+from windrow_runtime.operators.metrics import Metrics
+from windrow_runtime.operators.step_errors import function_failed, told_by
+from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
+from windrow_runtime.spark.collector import Collector
+from windrow_runtime.spark.column_state import load_chunks, store_chunks
+from windrow_runtime.spark.level import KeyedStep
+from windrow_runtime.spark.packer import Packer
+from windrow_runtime.spark.payload import ColumnElements, pack_columns
+from windrow_runtime.spark.rows import PackedRow
+from windrow_runtime.spark.step_pages import PageStore
+from windrow_runtime.spark.step_record import StepRecord
+
+__all__ = ["ColumnRunner"]
+
+# Any in this module: results are of every type, and pyarrow has no types.
+
+_ROWS_IN_A_PAYLOAD: Final = 100_000
+
+
+class ColumnRunner:
+    """One columnar step in one task, on one group at a time.
+
+    Args:
+        step: The step.
+        form: How it runs.
+    """
+
+    def __init__(self, step: KeyedStep, form: ColumnarForm) -> None:
+        self.step = step
+        self._form = form
+        self._operator = form.operator
+        self._metrics = Metrics()
+        self._collector = Collector(step)
+        self._on_rows = on_rows(form.aggregate, form.kernel.inputs) if form.windows.lateness else None
+
+    def close(self) -> None:
+        """Closes the user's functions behind the step."""
+        self.step.close()
+
+    def times(self, times: BatchTimes) -> tuple[BatchTime, BatchTime]:
+        """The time of the batch before and of this one, for the step."""
+        return times.of(self.step.step_id, follows=self.step.follows)
+
+    def take_counts(self) -> list[tuple[str, str, int]]:
+        """What was counted since the last time: (step id, counter, increment)."""
+        counts = [(self.step.step_id, name, count) for name, count in self._metrics.drain().items() if count]
+        return counts + self.step.take_counts()
+
+    def take_reports(self) -> list[tuple[Any, ...]]:
+        """What timestamp-assigning steps behind the step saw since the last time."""
+        return self.step.take_reports()
+
+    def run(
+        self,
+        record: StepRecord,
+        store: PageStore,
+        times: BatchTimes,
+        elements: Sequence[ColumnElements],
+        packers: tuple[Packer, Packer],
+    ) -> Iterator[PackedRow]:
+        """Runs one batch of one group; gives the rows that are full."""
+        early, late = packers
+        _, current = self.times(times)
+        watermark = current.watermark
+        try:
+            chunks = load_chunks(
+                record, store, self._operator.schema, self._operator.measure(watermark), self._operator.merged
+            )
+            if watermark > record.watermark:
+                for fired in self._operator.advance(chunks, record.watermark, watermark):
+                    yield from self._emit(fired, early)
+                self._collector.drain(early)
+                yield from early.full()
+            if elements:
+                self._add(chunks, elements, watermark)
+                self._collector.drain(late)
+                yield from late.full()
+            store_chunks(record, chunks)
+        except WindrowError as error:
+            raise error.at(self._form.step.where) from error.__cause__
+        record.watermark, record.now = max(watermark, record.watermark), current.now
+
+    # Elements
+
+    def _add(self, chunks: Chunks, elements: Sequence[ColumnElements], watermark: int) -> None:
+        form = self._form
+        rows = concatenated([load_rows(part.stream, form.exchange_schema) for part in elements])
+        if form.folds_first:
+            gone = form.windows.gone(panes_in(rows), watermark)
+            if gone.any():
+                self._metrics.count("late_records_dropped", int(rows.columns[-1].to_numpy()[gone].sum()))
+                rows = rows.filter(_mask(~gone))
+            self._operator.add(chunks, [rows.select(self._operator.schema.names)])
+            return
+        panes = form.windows.panes_of(rows.column(1).to_numpy())
+        gone = form.windows.gone(panes, watermark)
+        if gone.any():
+            self._take_late(rows.filter(_mask(gone)))
+            rows, panes = rows.filter(_mask(~gone)), panes[~gone]
+        if not rows.num_rows:
+            return
+        inputs = rows.columns[2 : 2 + len(form.inputs)]
+        if self._on_rows is not None:
+            keys = rows.column(0)
+            for result in fire_late(self._operator, self._on_rows, chunks, keys, panes, inputs, watermark):
+                self._emit_late(result)
+        folded, _ = self._operator.fold(rows.column(0), rows.column(1).to_numpy(), inputs)
+        self._operator.add(chunks, [folded])
+
+    def _take_late(self, rows: Any) -> None:
+        tag = self._form.late_tag
+        if tag is None:
+            self._metrics.count("late_records_dropped", rows.num_rows)
+            return
+        stamps = rows.column(1).to_pylist()
+        for element, stamp in zip(self._form.elements_of(rows), stamps, strict=True):
+            self._collector.side_output(tag, element, stamp)
+
+    # Results
+
+    def _emit(self, fired: Fired, packer: Packer) -> Iterator[PackedRow]:
+        if self.step.direct_sinks:
+            batches = [record_batch(self._form, fired, kind) for _, kind in self.step.direct_sinks]
+            if all(batch is not None for batch in batches):
+                for (sink, _), batch in zip(self.step.direct_sinks, batches, strict=True):
+                    for start in range(0, batch.num_rows, _ROWS_IN_A_PAYLOAD):
+                        part = batch.slice(start, _ROWS_IN_A_PAYLOAD)
+                        yield packer.row_for_sink(sink, pack_columns(sink, dump_rows(part, compress=False)))
+                return
+        for value, stamp in zip(self._values_of(fired), fired.stamps.tolist(), strict=True):
+            self._collector.collect(value, stamp)
+        self._collector.drain(packer)
+        yield from packer.full()
+
+    def _values_of(self, fired: Fired) -> list[Any]:
+        try:
+            return values_of(self._form, fired)
+        except WindrowError:
+            raise
+        except Exception as error:
+            raise function_failed(self._form.step, error, f"{len(fired)} results of windows") from error
+
+    def _emit_late(self, late: LateResult) -> None:
+        form = self._form
+        end = late.start + form.windows.size
+        try:
+            value = made_of(form, late.result, late.key, late.start, end)
+        except WindrowError:
+            raise
+        except Exception as error:
+            raise function_failed(form.step, error, told_by(late.key, window=(late.start, end))) from error
+        self._collector.collect(value, end - 1)
+
+
+def _mask(chosen: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.array(chosen)

@@ -1,0 +1,138 @@
+"""Columns of a source on their way to keyed steps: folded where nobody looks at elements, and split by key group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from windrow.errors import WindrowError
+from windrow_runtime.columnar.chunks import dump_rows
+from windrow_runtime.columnar.forms import ColumnarForm
+from windrow_runtime.columnar.grouping import encode_keys
+from windrow_runtime.columnar.hashing import hash_keys
+from windrow_runtime.columnar.panes import check_stamps, concatenated
+from windrow_runtime.columnar.route import Route
+from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.payload import Phase, pack_columns, sequence_number
+from windrow_runtime.spark.rows import TO_STEPS, PackedRow
+
+__all__ = ["ColumnScan", "ColumnTarget"]
+
+# Any in this module: pyarrow has no types.
+
+_ROWS_AT_ONCE: Final = 1 << 19
+"""So many elements are folded at a time: the memory of a task does not grow with its partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTarget:
+    """A keyed step that takes the elements of a source as columns.
+
+    Attributes:
+        step: The number of the step in the plan.
+        form: How it runs.
+        route: How elements get there.
+    """
+
+    step: int
+    form: ColumnarForm
+    route: Route
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Elements for one step that are not on their way yet."""
+
+    batches: list[Any] = field(default_factory=list)
+    rows: int = 0
+
+
+class ColumnScan:
+    """Takes the columns of a source in one task.
+
+    Args:
+        targets: Where elements go.
+        groups: The key groups of the query.
+        origin: Orders the rows among those of other tasks.
+        observe: Told the highest timestamp that a timestamp-assigning step saw.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[ColumnTarget],
+        groups: KeyGroups,
+        origin: int,
+        observe: Callable[[str, int], None],
+    ) -> None:
+        self._waiting = [(target, _Waiting()) for target in targets]
+        self._groups = groups
+        self._origin = origin
+        self._observe = observe
+        self._row = 0
+
+    def add(self, batch: Any) -> Iterator[PackedRow]:
+        """Takes well-formed elements, and gives the rows that are due."""
+        import pyarrow as pa
+
+        for target, waiting in self._waiting:
+            form, route = target.form, target.route
+            try:
+                arrived = route.run(batch)
+                check_stamps(arrived.stamps)
+            except WindrowError as error:
+                raise error.at(form.step.where) from error.__cause__
+            for step, highest in arrived.highest.items():
+                self._observe(step, highest)
+            count = len(arrived.stamps)
+            if not count:
+                continue
+            named = dict(zip(arrived.columns.schema.names, arrived.columns.columns, strict=True))
+            key = pa.nulls(count) if route.key is None else route.key.evaluate(named)
+            inputs = [expression.evaluate(named) for expression in form.inputs]
+            elements = arrived.columns.columns if form.late_tag is not None else []
+            columns = [key, pa.array(arrived.stamps), *inputs, *elements]
+            waiting.batches.append(pa.RecordBatch.from_arrays(columns, schema=form.raw_schema))
+            waiting.rows += count
+            if waiting.rows >= _ROWS_AT_ONCE:
+                yield from self._send(target, waiting)
+
+    def flush(self) -> Iterator[PackedRow]:
+        """All rows that are left."""
+        for target, waiting in self._waiting:
+            if waiting.rows:
+                yield from self._send(target, waiting)
+
+    def _send(self, target: ColumnTarget, waiting: _Waiting) -> Iterator[PackedRow]:
+        form = target.form
+        rows = concatenated(waiting.batches)
+        waiting.batches, waiting.rows = [], 0
+        if form.folds_first:
+            try:
+                rows = form.folded(rows)
+            except WindrowError as error:
+                raise error.at(form.step.where) from error.__cause__
+        for number, part in _by_group(rows, self._groups.count):
+            # Spark compresses what it shuffles.
+            payload = pack_columns(target.step, dump_rows(part, compress=False))
+            place = sequence_number(Phase.AFTER_WATERMARK, self._origin, self._row)
+            self._row += 1
+            yield PackedRow(self._groups.labels[number], TO_STEPS, place, payload)
+
+
+def _by_group(rows: Any, groups: int) -> Iterator[tuple[int, Any]]:
+    """The rows of each key group that has any; those of a group stay in order."""
+    import pyarrow as pa
+
+    encoded = encode_keys(rows.column(0))
+    of_key = (hash_keys(encoded.distinct) % np.uint64(groups)).astype(np.uint16)
+    of_row = of_key[encoded.codes]
+    order = np.argsort(of_row, kind="stable")
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(of_row, minlength=groups))]).tolist()
+    if groups > 1:
+        rows = rows.take(pa.array(order))
+    for number in range(groups):
+        if bounds[number] < bounds[number + 1]:
+            yield number, rows.slice(bounds[number], bounds[number + 1] - bounds[number])

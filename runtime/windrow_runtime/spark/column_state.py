@@ -1,0 +1,58 @@
+"""Chunks of columns where other steps have their pages: in the group's record, and in Spark's map of pages."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+from windrow_runtime.columnar.chunks import Chunks, Measure, dump_entries, load_entries
+from windrow_runtime.spark.step_pages import PageStore
+from windrow_runtime.spark.step_record import NO_TIMER, StepRecord
+
+__all__ = ["load_chunks", "store_chunks"]
+
+# Any in this module: pyarrow has no types.
+
+
+class _Slot:
+    """The part of a group's pages that belongs to one step."""
+
+    def __init__(self, store: PageStore, slot: int) -> None:
+        self._store = store
+        self._base = slot << 32
+
+    def get(self, number: int) -> bytes | None:
+        return self._store.get(self._base | number)
+
+    def put(self, number: int, data: bytes) -> None:
+        self._store.put(self._base | number, data)
+
+    def remove(self, number: int) -> None:
+        self._store.remove(self._base | number)
+
+
+def load_chunks(
+    record: StepRecord,
+    store: PageStore,
+    schema: Any,
+    measure: Callable[[Any], Measure],
+    merge: Callable[[Any], Any],
+) -> Chunks:
+    """The chunks of a step. Its record has the tail in the place of the first page, and a page for each chunk."""
+    entries = load_entries(record.shared, record.sizes.__getitem__, record.events.__getitem__)
+    return Chunks(schema, entries, record.inline, record.events[0], _Slot(store, record.slot), measure, merge)
+
+
+def store_chunks(record: StepRecord, chunks: Chunks) -> None:
+    """Note in a step's record what became of its chunks."""
+    count = 1 + max((entry.number for entry in chunks.entries), default=0)
+    record.inline = chunks.tail
+    record.shared = dump_entries(chunks.entries)
+    record.sizes = array("q", [0]) * count
+    record.events = array("q", [NO_TIMER]) * count
+    record.clocks = array("q", [NO_TIMER]) * count
+    if chunks.tail:
+        record.sizes[0], record.events[0] = len(chunks.tail), chunks.tail_due
+    for entry in chunks.entries:
+        record.sizes[entry.number], record.events[entry.number] = entry.size, entry.due

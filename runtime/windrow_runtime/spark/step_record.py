@@ -1,0 +1,67 @@
+"""What a key group's record tells of one step: where its state lies, and when something in it is due."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Final
+
+from windrow.time import MIN_TIMESTAMP
+
+__all__ = ["NO_TIMER", "StepRecord", "quads"]
+
+NO_TIMER: Final = MIN_TIMESTAMP
+"""In the place of a page's earliest timer, where it has none."""
+
+
+def quads(*values: int) -> array[int]:
+    """Numbers of 64 bits side by side."""
+    return array("q", values)
+
+
+@dataclass(slots=True)
+class StepRecord:
+    """What the group's record tells of a step.
+
+    Attributes:
+        slot: Tells its pages from those of other steps.
+        watermark: The watermark under which it was left, in milliseconds.
+        now: The clock under which it was left, in milliseconds.
+        segments: How many segments of long lists it has stored so far, which numbers them.
+        shared: What belongs to the step itself.
+        inline: Its one page, where it has no more.
+        sizes: The size of each page in bytes; 0: it is empty, and not stored.
+        events: The earliest timer of each page in event time; the lowest number: none.
+        clocks: The same in processing time.
+    """
+
+    slot: int
+    watermark: int = MIN_TIMESTAMP
+    now: int = MIN_TIMESTAMP
+    segments: int = 0
+    shared: bytes = b""
+    inline: bytes = b""
+    sizes: array[int] = field(default_factory=lambda: quads(0))
+    events: array[int] = field(default_factory=lambda: quads(NO_TIMER))
+    clocks: array[int] = field(default_factory=lambda: quads(NO_TIMER))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing would be lost without it."""
+        return not any(self.sizes) and not self.shared
+
+    @property
+    def earliest_event_timer(self) -> int | None:
+        """The time of the earliest timer in event time; None: there is none."""
+        return min((time for time in self.events if time != NO_TIMER), default=None)
+
+    @property
+    def earliest_processing_timer(self) -> int | None:
+        """The same in processing time."""
+        return min((time for time in self.clocks if time != NO_TIMER), default=None)
+
+    def due(self, watermark: int, now: int) -> set[int]:
+        """The pages that have a timer at or before these times."""
+        found = {page for page, time in enumerate(self.events) if NO_TIMER != time <= watermark}
+        found.update(page for page, time in enumerate(self.clocks) if NO_TIMER != time <= now)
+        return found
