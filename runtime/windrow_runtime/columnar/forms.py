@@ -196,6 +196,10 @@ def _form(
     kernel = kernel_for(spec.aggregate, input_type)
     if isinstance(kernel, str):
         return NotColumnar(kernel)
+    if kernel.ordered and windows.windows_each > 1:
+        return NotColumnar(
+            "the aggregate depends on the order of elements, which panes of sliding windows do not keep"
+        )
     if _holds_times(kernel.result_type, top=True):
         return NotColumnar("results hold times within lists")
     assert spec.process is None or isinstance(spec.process, FilledWindow)

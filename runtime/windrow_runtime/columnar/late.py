@@ -23,6 +23,7 @@ from windrow.aggregates.combined import Combined
 from windrow.functions import AggregateFunction
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.columnar.chunks import Chunk, Chunks
+from windrow_runtime.columnar.kernels.combined import same_input
 from windrow_runtime.columnar.panes import PaneOperator, concatenated, panes_in
 from windrow_runtime.columnar.records import python_values
 
@@ -55,10 +56,11 @@ def on_rows(
     if isinstance(aggregate, Combined):
         members = tuple((name, on_rows(member, selectors)) for name, member in aggregate.members)
         return Combined(members, aggregate.target)
-    places = {id(selector): itemgetter(place) for place, selector in enumerate(selectors)}
+    places = {same_input(selector): itemgetter(place) for place, selector in enumerate(selectors)}
     assert dataclasses.is_dataclass(aggregate), "declared aggregates are"
+    assert not isinstance(aggregate, type), "an aggregate is an instance"
     changes = {
-        field.name: places[id(getattr(aggregate, field.name))]
+        field.name: places[same_input(getattr(aggregate, field.name))]
         for field in dataclasses.fields(aggregate)
         if callable(getattr(aggregate, field.name))
     }

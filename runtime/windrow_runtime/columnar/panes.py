@@ -40,7 +40,6 @@ class PaneOperator:
         windows: The windows.
         kernel: The aggregate.
         key_type: The Arrow type of keys.
-        ordered: Whether rows have to stay in order of arrival.
     """
 
     windows: Panes
@@ -163,8 +162,6 @@ class PaneOperator:
         for low, high in self._portions(starts, counts[places]):
             pieces = [by_pane[bounds[place] : bounds[place + 1]] for place in places[low:high]]
             chosen, owners = np.concatenate(pieces), np.repeat(starts[low:high], list(map(len, pieces)))
-            if self.windows.windows_each > 1 and self.kernel.ordered:
-                chosen, owners = _in_order(chosen, owners)
             yield self._merged_rows(rows, encoded.codes[chosen], encoded.distinct, chosen, owners)
 
     def _portions(self, starts: Ints, sizes: Ints) -> Iterator[tuple[int, int]]:
@@ -207,12 +204,6 @@ class Held:
     keys: Any
     starts: Ints
     states: Sequence[Any]
-
-
-def _in_order(chosen: Ints, owners: Ints) -> tuple[Ints, Ints]:
-    """Rows of each window in order of arrival, as the panes of a window are not."""
-    order = np.lexsort((chosen, owners))
-    return chosen[order], owners[order]
 
 
 def panes_in(rows: Any) -> Ints:

@@ -33,7 +33,7 @@ def values_of(form: ColumnarForm, fired: Fired) -> list[Any]:
     return members[0]
 
 
-def record_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> Any | None:
+def record_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> Any:
     """The results as a record batch with the columns of a type; None where Python has to make them, or say why not."""
     import pyarrow as pa
 

@@ -133,14 +133,13 @@ class ColumnRunner:
     # Results
 
     def _emit(self, fired: Fired, packer: Packer) -> Iterator[PackedRow]:
-        if self.step.direct_sinks:
-            batches = [record_batch(self._form, fired, kind) for _, kind in self.step.direct_sinks]
-            if all(batch is not None for batch in batches):
-                for (sink, _), batch in zip(self.step.direct_sinks, batches, strict=True):
-                    for start in range(0, batch.num_rows, _ROWS_IN_A_PAYLOAD):
-                        part = batch.slice(start, _ROWS_IN_A_PAYLOAD)
-                        yield packer.row_for_sink(sink, pack_columns(sink, dump_rows(part, compress=False)))
-                return
+        batches = {sink: record_batch(self._form, fired, kind) for sink, kind in self.step.direct_sinks}
+        if batches and None not in batches.values():
+            for sink, batch in batches.items():
+                for start in range(0, len(fired), _ROWS_IN_A_PAYLOAD):
+                    part = batch.slice(start, _ROWS_IN_A_PAYLOAD)
+                    yield packer.row_for_sink(sink, pack_columns(sink, dump_rows(part, compress=False)))
+            return
         for value, stamp in zip(self._values_of(fired), fired.stamps.tolist(), strict=True):
             self._collector.collect(value, stamp)
         self._collector.drain(packer)

@@ -213,12 +213,10 @@ class GroupTask:
                 continue
             record = group.record_of(step)
             if isinstance(runner, _StepRunner):
-                before, after = (
-                    [part for part in parts if isinstance(part, KeyedElements)] for parts in elements
-                )
                 groups = self._level.groups.count
                 pages = StepPages(record, self._codec, store, self._level.hash_key, groups)
-                yield from runner.run(pages, origin, times, (before, after), self._packers)
+                objects = _objects_of(elements[0]), _objects_of(elements[1])
+                yield from runner.run(pages, origin, times, objects, self._packers)
             else:
                 # Columns come from sources alone, and so behind the watermark.
                 columns = [part for part in elements[1] if isinstance(part, ColumnElements)]
@@ -299,6 +297,10 @@ def _by_step(payloads: Sequence[bytes]) -> _Found:
         for elements in unpack_keyed(payload) if columns is None else (columns,):
             found.setdefault(elements.step, []).append(elements)
     return found
+
+
+def _objects_of(elements: Sequence[KeyedElements | ColumnElements]) -> list[KeyedElements]:
+    return [part for part in elements if isinstance(part, KeyedElements)]
 
 
 def _runner_of(step: KeyedStep) -> _StepRunner | ColumnRunner:

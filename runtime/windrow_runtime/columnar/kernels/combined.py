@@ -12,7 +12,7 @@ from windrow.aggregates import Element, Opaque, recognise
 from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.kernel import Array, Decode, Kernel, Selector, plain_values
 
-__all__ = ["CombinedKernel"]
+__all__ = ["CombinedKernel", "same_input"]
 
 # Any: accumulators of every type, as in Kernel.
 
@@ -44,9 +44,9 @@ class CombinedKernel(Kernel):
         taken: list[tuple[int, ...]] = []
         for kernel in self.members:
             for selector in kernel.inputs:
-                if places.setdefault(_what(selector), len(selectors)) == len(selectors):
+                if places.setdefault(same_input(selector), len(selectors)) == len(selectors):
                     selectors.append(selector)
-            taken.append(tuple([places[_what(selector)] for selector in kernel.inputs]))
+            taken.append(tuple([places[same_input(selector)] for selector in kernel.inputs]))
         self.inputs = tuple(selectors)
         self._taken = taken
 
@@ -80,7 +80,7 @@ class CombinedKernel(Kernel):
         return found
 
 
-def _what(selector: Selector | None) -> object:
+def same_input(selector: Selector | None) -> object:
     """What two selectors share if they take the same."""
     found = Element() if selector is None else recognise(selector)
     # Not the expression itself: 1 and 1.0 are equal constants, and give results of different types.

@@ -1,0 +1,322 @@
+"""Columnar steps against the general operator: random elements in batches, small chunks, batches that run twice."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from tests.spark.fake_steps import Forward
+from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
+from windrow.sinks import CollectSink
+from windrow.sources import ParquetFileSource
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.triggers import EndOfStreamTrigger
+from windrow.windows import GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow_runtime.codecs import stable_hash
+from windrow_runtime.codecs.arrow import encode_batch
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.columnar import chunks, panes
+from windrow_runtime.columnar.forms import ColumnarForm, columnar_form
+from windrow_runtime.local.execution import Chunk, Execution
+from windrow_runtime.operators.lowering import operator_for
+from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
+from windrow_runtime.spark.column_scan import ColumnScan, ColumnTarget
+from windrow_runtime.spark.event_clock import encode_timer
+from windrow_runtime.spark.group_state import GroupState
+from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
+from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.level import KeyedStep, Level
+from windrow_runtime.spark.packer import ToSink
+from windrow_runtime.spark.payload import unpack_elements
+from windrow_runtime.spark.rows import COUNTERS, FIRST_SINK
+
+# Any in this module: results of every type, and pyarrow has no types.
+
+FINGERPRINT = bytes(16)
+GROUPS = KeyGroups.balanced(1, 2)
+
+
+class Element(NamedTuple):
+    key: str | None
+    at: int
+    number: int | None
+    level: float | None
+    text: str
+
+
+LATE = OutputTag("late", Element)
+Keyed = KeyedStream[Element, "str | None"]
+PLANS: dict[str, Callable[[Keyed], DataStream[Any]]] = {}
+
+
+def millis(number: int) -> timedelta:
+    return timedelta(milliseconds=number)
+
+
+def plan(build: Callable[[Keyed], DataStream[Any]]) -> Callable[[Keyed], DataStream[Any]]:
+    PLANS[build.__name__] = build
+    return build
+
+
+def some() -> Any:
+    """Aggregates of all kinds, beside the key and the window."""
+    return agg.combine(
+        agg.key(),
+        agg.window_start(),
+        agg.count(),
+        agg.sum(lambda e: e.number),
+        agg.mean(lambda e: e.level),
+        agg.max(lambda e: e.text),
+        agg.first(lambda e: e.number),
+        agg.collect_list(lambda e: e.number),
+    )
+
+
+def unordered() -> Any:
+    """Some that do not ask for the order of elements."""
+    return agg.combine(
+        agg.key(),
+        agg.window_end(),
+        agg.count(lambda e: e.number),
+        agg.sum(lambda e: e.number),
+        agg.mean(lambda e: e.number),
+        agg.stddev(lambda e: e.level),
+        agg.min(lambda e: e.level),
+        agg.count_distinct(lambda e: e.text),
+    )
+
+
+@plan
+def tumbling(keyed: Keyed) -> DataStream[Any]:
+    return keyed.window(TumblingEventTimeWindows.of(millis(100), millis(-7))).aggregate(some())
+
+
+@plan
+def tumbling_with_lateness(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(60))).allowed_lateness(millis(50))
+    return windows.aggregate(some())
+
+
+@plan
+def lateness_and_late_output(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(60))).allowed_lateness(millis(30))
+    return windows.side_output_late_data(LATE).aggregate(some())
+
+
+@plan
+def late_output(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(30))).side_output_late_data(LATE)
+    return windows.aggregate(some())
+
+
+@plan
+def for_ever(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(200))).allowed_lateness(timedelta.max)
+    return windows.aggregate(some())
+
+
+@plan
+def sliding(keyed: Keyed) -> DataStream[Any]:
+    return keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30), millis(4))).aggregate(unordered())
+
+
+@plan
+def sliding_unevenly(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(SlidingEventTimeWindows.of(millis(50), millis(20))).allowed_lateness(millis(15))
+    return windows.side_output_late_data(LATE).aggregate(unordered())
+
+
+@plan
+def all_time(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(GlobalWindows.create()).trigger(EndOfStreamTrigger.create())
+    return windows.aggregate(agg.combine(agg.key(), agg.count(), agg.sum(lambda e: e.level)))
+
+
+class Store(dict[int, bytes]):
+    """Chunks in memory."""
+
+    def put(self, number: int, data: bytes) -> None:
+        self[number] = data
+
+    def remove(self, number: int) -> None:
+        del self[number]  # what is not there is not removed
+
+
+class Engine:
+    """Scans elements as columns, and calls the groups of one step as Spark does."""
+
+    def __init__(self, topology: Topology, form: ColumnarForm) -> None:
+        (step,) = topology.keyed
+        side = {"late": Forward((ToSink(FIRST_SINK + 1),))} if form.late_tag else {}
+        keyed = KeyedStep(
+            0,
+            step.id,
+            step.id,
+            partial(operator_for, step),
+            Forward((ToSink(FIRST_SINK),)),
+            side,
+            form=form,
+        )
+        self.form = form
+        self.level = Level(0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,))
+        self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
+        self.stores = {label: Store() for label in GROUPS.labels}
+        self.timers = dict.fromkeys(GROUPS.labels, 0)
+        self.results: list[Any] = []
+        self.late: list[Any] = []
+        self.counted: Counter[str] = Counter()
+
+    def batch(self, elements: list[Element], times: BatchTimes, pieces: int, *, crash: bool) -> None:
+        payloads = self._scan(elements, pieces)
+        for label in GROUPS.labels:
+            timer = self.timers[label]
+            mine = payloads[label]
+            if not mine and not (timer and timer <= encode_timer(times.current.watermark)):
+                continue
+            before = self.records[label], Store(self.stores[label])
+            first = self._run(label, times, mine)
+            if crash:
+                # Nothing of it was committed: it runs again, in another process.
+                after = self.records[label], self.stores[label]
+                self.records[label], self.stores[label] = before
+                assert self._run(label, times, mine) == first
+                assert (self.records[label], self.stores[label]) == after
+            for sink, values in first:
+                if sink == COUNTERS:
+                    for _, name, count in values:
+                        self.counted[name] += count
+                else:
+                    (self.results if sink == FIRST_SINK else self.late).extend(values)
+            self._check(label)
+
+    def _scan(self, elements: list[Element], pieces: int) -> dict[int, list[bytes]]:
+        """Several tasks, each with some Arrow batches."""
+        found: dict[int, list[bytes]] = {label: [] for label in GROUPS.labels}
+        for task in range(pieces):
+            targets = [ColumnTarget(0, self.form, self.form.routes[0])]
+            scan = ColumnScan(targets, GROUPS, task, lambda step, highest: None)
+            rows = []
+            mine = elements[task * len(elements) // pieces : (task + 1) * len(elements) // pieces]
+            for start in range(0, len(mine), 40):
+                rows += scan.add(encode_batch(mine[start : start + 40], self.form.element))
+            rows += scan.flush()
+            for row in rows:
+                found[row.group].append(row.payload)
+        return found
+
+    def _run(self, label: int, times: BatchTimes, payloads: list[bytes]) -> list[tuple[int, Any]]:
+        task = GroupTask(self.level)
+        data, store = self.records[label], self.stores[label]
+        outputs = list(task.run_group(label, data, store, times, times.current.now, [], payloads))
+        update = outputs.pop()
+        assert isinstance(update, GroupUpdate)
+        self.records[label] = update.data
+        if update.old_timer or update.new_timer:
+            self.timers[label] = update.new_timer
+        rows = [row for row in outputs if not isinstance(row, GroupUpdate)]
+        rows.sort(key=lambda row: row.number)
+        return [(row.sink, list(unpack_elements(row.payload).values)) for row in rows]
+
+    def _check(self, label: int) -> None:
+        """Nothing is stored that nobody refers to, and nothing is missing."""
+        data = self.records[label]
+        sizes = [] if data is None else next(iter(GroupState.load(data, FINGERPRINT).steps.values())).sizes
+        assert sorted(self.stores[label]) == [number for number, size in enumerate(sizes) if size and number]
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of some rows, windows that are merged some at a time."""
+    monkeypatch.setattr(chunks, "_TAIL_BYTES", 1500)
+    monkeypatch.setattr(chunks, "_FANOUT", 3)
+    monkeypatch.setattr(panes, "_ROWS_AT_ONCE", 40)
+
+
+KEYS: list[str | None] = [*(f"key {n}" for n in range(25)), "", None]
+
+
+def batches(chance: random.Random) -> Iterator[list[Element]]:
+    """Batches of every size; time goes on by some 60 ms in each, with disorder; keys come and go."""
+    for number in range(40):
+        alive = KEYS if number % 10 < 6 else chance.sample(KEYS, 3)
+        yield [
+            Element(
+                chance.choice(alive),
+                (number - 3) * 60 + chance.randrange(-150, 60),
+                chance.choice([None, chance.randrange(1000), chance.randrange(2**52)]),
+                chance.choice([None, chance.random() * 100, -0.0]),
+                chance.choice("abcdef") * chance.randrange(3),
+            )
+            for _ in range(chance.choice([0, 1, 7, 60, 200]))
+        ]
+
+
+def rounded(value: Any) -> Any:
+    """Floats but for their last bits."""
+    if isinstance(value, float):
+        return float(f"{value:.12e}")
+    return tuple(map(rounded, value)) if isinstance(value, (tuple, list)) else value
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("name", PLANS)
+def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
+    chance = random.Random(seed)
+    source = from_source(ParquetFileSource("never read", Element)).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda e: e.at
+    )
+    stream = PLANS[name](source.filter(lambda e: e.text != "ff").key_by(lambda e: e.key))
+    results, late = CollectSink[Any](), CollectSink[Element]()
+    sinks = [stream.sink_to(results)]
+    if "late_output" in name or name == "sliding_unevenly":
+        sinks.append(stream.get_side_output(LATE).sink_to(late))
+    topology = Topology(Pipeline(name, *sinks).steps)
+    (step,) = topology.keyed
+    form = columnar_form(topology, step, lambda source: None)
+    assert isinstance(form, ColumnarForm), form
+    reference = Execution(topology, fast=False)
+    reference.open()
+    engine = Engine(topology, form)
+    time, highest = BatchTime(MIN_TIMESTAMP, 0), MIN_TIMESTAMP
+    inputs = [*batches(chance), [], None]
+    for number, elements in enumerate(inputs):
+        batch = elements or []
+        watermark = MAX_TIMESTAMP if elements is None else max(MIN_TIMESTAMP, highest - 81)
+        following = BatchTime(watermark, number * 10)
+        chunk = Chunk(list(batch), [None] * len(batch))
+        reference.round(
+            {Port(topology.sources[0].id): chunk}, watermark=watermark, processing_time=following.now
+        )
+        engine.batch(batch, BatchTimes(time, following), 1 + number % 3, crash=number % 5 == seed)
+        time = following
+        highest = max([highest, *(e.at for e in batch if e.text != "ff")])
+    expected: dict[str, list[Any]] = defaultdict(list)
+    for sink, chunk in reference.sinks.items():
+        expected[sink] += chunk.values
+    wanted = [expected[step.id] for step in topology.sinks]
+    assert len(wanted[0]) > (20 if name == "all_time" else 200)
+    assert _by_key(engine.results) == _by_key(wanted[0])
+    if len(wanted) > 1:
+        assert len(wanted[1]) > 20
+        assert Counter(engine.late) == Counter(wanted[1])
+    assert engine.counted["late_records_dropped"] == reference.metrics[step.id].totals["late_records_dropped"]
+    if name not in {"for_ever", "all_time"}:
+        assert set(engine.records.values()) == {None}
+
+
+def _by_key(results: list[Any]) -> dict[Any, list[Any]]:
+    found: defaultdict[Any, list[Any]] = defaultdict(list)
+    for result in results:
+        found[result[0]].append(rounded(result))
+    return found
