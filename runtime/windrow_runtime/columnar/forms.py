@@ -12,7 +12,13 @@ from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, SourceNode, Step, WindowNode
 from windrow.sources import Source
 from windrow.triggers import EndOfStreamTrigger, EventTimeTrigger
-from windrow.windows import GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WindowStagger
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WindowStagger,
+)
 from windrow_runtime.codecs.arrow import arrow_schema, decode_batch
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.columns import ColumnExpression
@@ -20,6 +26,7 @@ from windrow_runtime.columnar.geometry import FARTHEST, Panes
 from windrow_runtime.columnar.kernels import Kernel, kernel_for
 from windrow_runtime.columnar.panes import PaneOperator
 from windrow_runtime.columnar.route import NoRouteError, Route, expression_of, routes_to
+from windrow_runtime.columnar.sessions import SessionOperator, Sessions
 from windrow_runtime.operators.topology import Topology
 
 if TYPE_CHECKING:
@@ -59,7 +66,7 @@ class ColumnarForm:
     """
 
     step: Step
-    windows: Panes
+    windows: Panes | Sessions
     kernel: Kernel
     aggregate: AggregateFunction[Any, Any, Any]
     filled: FilledWindow | None
@@ -75,7 +82,7 @@ class ColumnarForm:
     @property
     def folds_first(self) -> bool:
         """Whether elements are folded in front of the exchange: nobody asks for late ones one by one."""
-        return not self.windows.lateness and self.late_tag is None
+        return isinstance(self.windows, Panes) and not self.windows.lateness and self.late_tag is None
 
     @property
     def key_type(self) -> pa.DataType:
@@ -86,8 +93,10 @@ class ColumnarForm:
         return pa.null() if key is None else key.arrow_type
 
     @cached_property
-    def operator(self) -> PaneOperator:
+    def operator(self) -> PaneOperator | SessionOperator:
         """What runs it on a key group."""
+        if isinstance(self.windows, Sessions):
+            return SessionOperator(self.windows, self.kernel, self.key_type)
         return PaneOperator(self.windows, self.kernel, self.key_type)
 
     @cached_property
@@ -114,6 +123,7 @@ class ColumnarForm:
         """Elements as rows of state, with how many elements each stands for."""
         import pyarrow as pa
 
+        assert isinstance(self.operator, PaneOperator), "sessions are not folded before the exchange"
         inputs = rows.columns[2 : 2 + len(self.inputs)]
         folded, counts = self.operator.fold(rows.column(0), rows.column(1).to_numpy(), inputs)
         return pa.RecordBatch.from_arrays(
@@ -136,7 +146,8 @@ class ColumnarForm:
 
     def describe(self) -> str:
         """A few words for ``explain()``."""
-        shared = ", panes shared by windows" if self.windows.windows_each > 1 else ""
+        many = isinstance(self.windows, Panes) and self.windows.windows_each > 1
+        shared = ", panes shared by windows" if many else ""
         folded = ", folded before the exchange" if self.folds_first else ""
         return f"columns{shared}{folded}"
 
@@ -181,7 +192,7 @@ def columnar_form(
 
 
 def _form(
-    step: Step, node: WindowNode, spec: AggregateSpec, windows: Panes, routes: tuple[Route, ...]
+    step: Step, node: WindowNode, spec: AggregateSpec, windows: Panes | Sessions, routes: tuple[Route, ...]
 ) -> ColumnarForm | NotColumnar:
     element = routes[0].element
 
@@ -196,9 +207,9 @@ def _form(
     kernel = kernel_for(spec.aggregate, input_type)
     if isinstance(kernel, str):
         return NotColumnar(kernel)
-    if kernel.ordered and windows.windows_each > 1:
+    if kernel.ordered and not (isinstance(windows, Panes) and windows.windows_each == 1):
         return NotColumnar(
-            "the aggregate depends on the order of elements, which panes of sliding windows do not keep"
+            "the aggregate depends on the order of elements, which panes and merges do not keep"
         )
     if _holds_times(kernel.result_type, top=True):
         return NotColumnar("results hold times within lists")
@@ -219,7 +230,7 @@ def _itself(element: Any) -> Any:
     return element
 
 
-def _windows(node: WindowNode) -> Panes | str:
+def _windows(node: WindowNode) -> Panes | Sessions | str:
     assigner, trigger = node.assigner, node.effective_trigger
     lateness = node.allowed_lateness or 0
     if type(assigner) is GlobalWindows:
@@ -228,6 +239,10 @@ def _windows(node: WindowNode) -> Panes | str:
         return Panes(0, 1, 0, 0)
     if type(trigger) is not EventTimeTrigger:
         return f"{trigger.describe()} asks at each element"
+    if type(assigner) is EventTimeSessionWindows:
+        if lateness:
+            return "sessions that fired join late elements one by one"
+        return Sessions(assigner.gap) if assigner.gap <= FARTHEST else "the gap is too long for columns"
     if type(assigner) is TumblingEventTimeWindows and assigner.stagger is WindowStagger.ALIGNED:
         size = slide = assigner.size
     elif type(assigner) is SlidingEventTimeWindows:

@@ -22,7 +22,7 @@ from windrow_runtime.columnar.grouping import Cells, cells_of, encode_keys
 from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.outcome import Fired
 
-__all__ = ["Held", "PaneOperator", "concatenated", "panes_in"]
+__all__ = ["Held", "PaneOperator", "check_stamps", "concatenated", "no_rows", "panes_in"]
 
 # Any in this module: pyarrow has no types.
 
@@ -222,6 +222,13 @@ def concatenated(batches: Sequence[Any]) -> Any:
     if not filled:
         return batches[0]
     return pa.Table.from_batches(filled).combine_chunks().to_batches()[0]
+
+
+def no_rows(schema: Any) -> Any:
+    """A record batch of these columns with nothing in it."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pylist([], schema)
 
 
 def check_stamps(stamps: Ints) -> None:

@@ -8,15 +8,17 @@ from typing import Any, Final
 from windrow.errors import WindrowError
 from windrow_runtime.columnar.chunks import Chunks, dump_rows, load_rows
 from windrow_runtime.columnar.forms import ColumnarForm
+from windrow_runtime.columnar.geometry import Panes
 from windrow_runtime.columnar.late import LateResult, fire_late, on_rows
 from windrow_runtime.columnar.outcome import Fired
-from windrow_runtime.columnar.panes import concatenated, panes_in
+from windrow_runtime.columnar.panes import PaneOperator, concatenated, no_rows, panes_in
 from windrow_runtime.columnar.records import made_of, record_batch, values_of
+from windrow_runtime.columnar.sessions import SessionOperator
 from windrow_runtime.operators.metrics import Metrics
 from windrow_runtime.operators.step_errors import function_failed, told_by
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
 from windrow_runtime.spark.collector import Collector
-from windrow_runtime.spark.column_state import load_chunks, store_chunks
+from windrow_runtime.spark.column_state import load_chunks, load_pages, store_chunks, store_pages
 from windrow_runtime.spark.level import KeyedStep
 from windrow_runtime.spark.packer import Packer
 from windrow_runtime.spark.payload import ColumnElements, pack_columns
@@ -45,7 +47,8 @@ class ColumnRunner:
         self._operator = form.operator
         self._metrics = Metrics()
         self._collector = Collector(step)
-        self._on_rows = on_rows(form.aggregate, form.kernel.inputs) if form.windows.lateness else None
+        lateness = form.windows.lateness if isinstance(form.windows, Panes) else 0
+        self._on_rows = on_rows(form.aggregate, form.kernel.inputs) if lateness else None
 
     def close(self) -> None:
         """Closes the user's functions behind the step."""
@@ -73,41 +76,88 @@ class ColumnRunner:
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
         """Runs one batch of one group; gives the rows that are full."""
-        early, late = packers
         _, current = self.times(times)
-        watermark = current.watermark
+        watermark = max(current.watermark, record.watermark)
+        operator = self._operator
         try:
-            chunks = load_chunks(
-                record, store, self._operator.schema, self._operator.measure(watermark), self._operator.merged
-            )
-            if watermark > record.watermark:
-                for fired in self._operator.advance(chunks, record.watermark, watermark):
-                    yield from self._emit(fired, early)
-                self._collector.drain(early)
-                yield from early.full()
-            if elements:
-                self._add(chunks, elements, watermark)
-                self._collector.drain(late)
-                yield from late.full()
-            store_chunks(record, chunks)
+            if isinstance(operator, SessionOperator):
+                yield from self._run_sessions(operator, record, store, watermark, elements, packers)
+            else:
+                yield from self._run_panes(operator, record, store, watermark, elements, packers)
         except WindrowError as error:
             raise error.at(self._form.step.where) from error.__cause__
-        record.watermark, record.now = max(watermark, record.watermark), current.now
+        record.watermark, record.now = watermark, current.now
+
+    def _run_panes(
+        self,
+        operator: PaneOperator,
+        record: StepRecord,
+        store: PageStore,
+        watermark: int,
+        elements: Sequence[ColumnElements],
+        packers: tuple[Packer, Packer],
+    ) -> Iterator[PackedRow]:
+        early, late = packers
+        chunks = load_chunks(record, store, operator.schema, operator.measure(watermark), operator.merged)
+        if watermark > record.watermark:
+            for fired in operator.advance(chunks, record.watermark, watermark):
+                yield from self._emit(fired, early)
+        if elements:
+            self._add(operator, chunks, elements, watermark)
+            yield from self._drain(late)
+        store_chunks(record, chunks)
+
+    def _run_sessions(
+        self,
+        operator: SessionOperator,
+        record: StepRecord,
+        store: PageStore,
+        watermark: int,
+        elements: Sequence[ColumnElements],
+        packers: tuple[Packer, Packer],
+    ) -> Iterator[PackedRow]:
+        early, late = packers
+        arrived = self._rows_of(elements)
+        pages = load_pages(record, store, operator)
+        touched = pages.touched(arrived.column(0), watermark)
+        rows = operator.merged(pages.load(touched))
+        fired, rows = operator.advance(rows, watermark)
+        if fired is not None:
+            yield from self._emit(fired, early)
+        if arrived.num_rows:
+            inputs = arrived.columns[2 : 2 + len(self._form.inputs)]
+            added = operator.add(rows, arrived.column(0), arrived.column(1).to_numpy(), inputs, watermark)
+            rows = added.rows
+            if added.late.any():
+                self._take_late(arrived.filter(_mask(added.late)))
+            yield from self._drain(late)
+        pages.save(touched, rows)
+        store_pages(record, pages)
+
+    def _drain(self, packer: Packer) -> Iterator[PackedRow]:
+        self._collector.drain(packer)
+        yield from packer.full()
+
+    def _rows_of(self, elements: Sequence[ColumnElements]) -> Any:
+        schema = self._form.exchange_schema
+        return concatenated([no_rows(schema), *(load_rows(part.stream, schema) for part in elements)])
 
     # Elements
 
-    def _add(self, chunks: Chunks, elements: Sequence[ColumnElements], watermark: int) -> None:
-        form = self._form
-        rows = concatenated([load_rows(part.stream, form.exchange_schema) for part in elements])
+    def _add(
+        self, operator: PaneOperator, chunks: Chunks, elements: Sequence[ColumnElements], watermark: int
+    ) -> None:
+        form, windows = self._form, operator.windows
+        rows = self._rows_of(elements)
         if form.folds_first:
-            gone = form.windows.gone(panes_in(rows), watermark)
+            gone = windows.gone(panes_in(rows), watermark)
             if gone.any():
                 self._metrics.count("late_records_dropped", int(rows.columns[-1].to_numpy()[gone].sum()))
                 rows = rows.filter(_mask(~gone))
-            self._operator.add(chunks, [rows.select(self._operator.schema.names)])
+            operator.add(chunks, [rows.select(operator.schema.names)])
             return
-        panes = form.windows.panes_of(rows.column(1).to_numpy())
-        gone = form.windows.gone(panes, watermark)
+        panes = windows.panes_of(rows.column(1).to_numpy())
+        gone = windows.gone(panes, watermark)
         if gone.any():
             self._take_late(rows.filter(_mask(gone)))
             rows, panes = rows.filter(_mask(~gone)), panes[~gone]
@@ -116,10 +166,10 @@ class ColumnRunner:
         inputs = rows.columns[2 : 2 + len(form.inputs)]
         if self._on_rows is not None:
             keys = rows.column(0)
-            for result in fire_late(self._operator, self._on_rows, chunks, keys, panes, inputs, watermark):
-                self._emit_late(result)
-        folded, _ = self._operator.fold(rows.column(0), rows.column(1).to_numpy(), inputs)
-        self._operator.add(chunks, [folded])
+            for result in fire_late(operator, self._on_rows, chunks, keys, panes, inputs, watermark):
+                self._emit_late(result, result.start + windows.size)
+        folded, _ = operator.fold(rows.column(0), rows.column(1).to_numpy(), inputs)
+        operator.add(chunks, [folded])
 
     def _take_late(self, rows: Any) -> None:
         tag = self._form.late_tag
@@ -142,8 +192,7 @@ class ColumnRunner:
             return
         for value, stamp in zip(self._values_of(fired), fired.stamps.tolist(), strict=True):
             self._collector.collect(value, stamp)
-        self._collector.drain(packer)
-        yield from packer.full()
+        yield from self._drain(packer)
 
     def _values_of(self, fired: Fired) -> list[Any]:
         try:
@@ -153,9 +202,8 @@ class ColumnRunner:
         except Exception as error:
             raise function_failed(self._form.step, error, f"{len(fired)} results of windows") from error
 
-    def _emit_late(self, late: LateResult) -> None:
+    def _emit_late(self, late: LateResult, end: int) -> None:
         form = self._form
-        end = late.start + form.windows.size
         try:
             value = made_of(form, late.result, late.key, late.start, end)
         except WindrowError:

@@ -1,4 +1,4 @@
-"""Chunks of columns where other steps have their pages: in the group's record, and in Spark's map of pages."""
+"""State in columns where other steps have their pages: in the group's record, and in Spark's map of pages."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from windrow_runtime.columnar.chunks import Chunks, Measure, dump_entries, load_entries
+from windrow_runtime.columnar.pages import Pages
+from windrow_runtime.columnar.sessions import SessionOperator
 from windrow_runtime.spark.step_pages import PageStore
 from windrow_runtime.spark.step_record import NO_TIMER, StepRecord
 
-__all__ = ["load_chunks", "store_chunks"]
+__all__ = ["load_chunks", "load_pages", "store_chunks", "store_pages"]
 
 # Any in this module: pyarrow has no types.
 
@@ -56,3 +58,19 @@ def store_chunks(record: StepRecord, chunks: Chunks) -> None:
         record.sizes[0], record.events[0] = len(chunks.tail), chunks.tail_due
     for entry in chunks.entries:
         record.sizes[entry.number], record.events[entry.number] = entry.size, entry.due
+
+
+def load_pages(record: StepRecord, store: PageStore, operator: SessionOperator) -> Pages:
+    """The pages of a step with sessions."""
+    slot = _Slot(store, record.slot)
+    sizes, dues = list(record.sizes), list(record.events)
+    return Pages(operator.schema, sizes, dues, record.inline, slot, operator.due)
+
+
+def store_pages(record: StepRecord, pages: Pages) -> None:
+    """Note in a step's record what became of its pages."""
+    record.inline = pages.inline
+    record.sizes = array("q", pages.sizes)
+    dues = [due if size else NO_TIMER for size, due in zip(pages.sizes, pages.dues, strict=True)]
+    record.events = array("q", dues)
+    record.clocks = array("q", [NO_TIMER]) * len(dues)

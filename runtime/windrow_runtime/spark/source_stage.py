@@ -151,10 +151,7 @@ class SourceStage:
                 if decoded.malformed:
                     counted += len(decoded.malformed)
                     self._set_aside(decoded.malformed, aside, packer)
-                if decoded.values and not fragment.is_idle:
-                    stamps = [None] * len(decoded.values)
-                    for target, out_values, out_timestamps in fragment.run(decoded.values, stamps):
-                        packer.add(target, out_values, out_timestamps)
+                self._run_objects(decoded.values, fragment, packer)
                 if self.way is not None and columns is None:
                     columns = self.way.encode(decoded.values)
             rows = [*([] if scan is None else scan.add(columns)), *packer.full()]
@@ -182,6 +179,12 @@ class SourceStage:
             rows.append(PackedRow(service_label, CLOCK, 0, CLOCK_PAYLOAD))
         if rows:
             yield packed_batch(rows, watermark)
+
+    def _run_objects(self, values: Sequence[Any], fragment: SourceFragment, packer: Packer) -> None:
+        """Runs elements one by one, where something takes them so."""
+        if values and not fragment.is_idle:
+            for target, out_values, out_timestamps in fragment.run(values, [None] * len(values)):
+                packer.add(target, out_values, out_timestamps)
 
     def _scan(self, origin: int, fragment: SourceFragment) -> ColumnScan | None:
         if self.way is None:
