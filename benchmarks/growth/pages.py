@@ -15,7 +15,8 @@ from windrow_runtime.operators.state import KeyState, OperatorState, WindowEntry
 from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.payload import KeyedElements
 from windrow_runtime.spark.state_codec import StateCodec
-from windrow_runtime.spark.step_pages import StepPages, StepRecord
+from windrow_runtime.spark.step_pages import StepPages
+from windrow_runtime.spark.step_record import StepRecord
 
 if TYPE_CHECKING:
     from benchmarks.growth.scale import Scale

@@ -108,6 +108,13 @@ class TimestampedSource:
         self.watermark = max([self.watermark, *(time - 1 for time in times)])
         return self.forward.run(values, times)
 
+    @property
+    def is_idle(self) -> bool:
+        return False
+
+    def observe(self, step: str, highest: int) -> None:
+        raise AssertionError("there are no columns")
+
     def end_batch(self) -> None:
         """Has nothing to add."""
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from windrow.errors import InvalidArgumentError
 from windrow.plan.nodes import Node, SinkNode
 from windrow.plan.render import render_text
 from windrow.plan.validation import validate
 
-__all__ = ["DataStreamSink", "Pipeline", "Step"]
+__all__ = ["DataStreamSink", "Engine", "Pipeline", "Step"]
+
+
+class Engine(Protocol):
+    """What runs pipelines, as far as ``explain()`` asks."""
+
+    def forms(self, pipeline: Pipeline) -> Mapping[str, str]:
+        """In which form it runs steps of a pipeline, by their ids."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +91,13 @@ class Pipeline:
         object.__setattr__(self, "allow_pickled_state", allow_pickled_state)
         object.__setattr__(self, "steps", steps)
 
-    def explain(self) -> str:
-        """The plan as text: a line a step, inputs before what reads them."""
-        return render_text(self.name, self.steps)
+    def explain(self, engine: Engine | None = None) -> str:
+        """The plan as text: a line a step, inputs before what reads them.
+
+        Args:
+            engine: A runner, which says below each keyed step in which form it runs it, and why in no faster one.
+        """
+        return render_text(self.name, self.steps, {} if engine is None else engine.forms(self))
 
     def step_of(self, node: Node) -> Step:
         """The step that ``node`` is.

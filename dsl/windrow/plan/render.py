@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from windrow.plan.nodes import type_name
@@ -13,8 +13,14 @@ if TYPE_CHECKING:
 __all__ = ["render_text"]
 
 
-def render_text(name: str, steps: Sequence[Step]) -> str:
-    """A line a step: its number, name, inputs, what it does, and the type of its output."""
+def render_text(name: str, steps: Sequence[Step], forms: Mapping[str, str]) -> str:
+    """A line a step: its number, name, inputs, what it does, and the type of its output.
+
+    Args:
+        name: The name of the pipeline.
+        steps: Its steps.
+        forms: How an engine runs steps, by their ids; stands below them.
+    """
     lines = [f"pipeline {name}"]
     numbers = {step.id: step.index for step in steps}
     width = max((len(_title(step)) for step in steps), default=0)
@@ -25,6 +31,8 @@ def render_text(name: str, steps: Sequence[Step]) -> str:
         if step.node.element_type is not None and step.node.kind not in ("sink", "returns"):
             line += f"  : {type_name(step.node.element_type)}"
         lines.append(line.rstrip())
+        if step.id in forms:
+            lines.append(f"  {'':<{width}}           runs as {forms[step.id]}")
     return "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.local.execution import Chunk, Execution
 from windrow_runtime.local.sinks import check_sink, write_batch
 from windrow_runtime.local.sources import SourceBatch, malformed_tag, read_batches
+from windrow_runtime.operators.lowering import form_text
 from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.outputs import Output, open_outputs
@@ -36,6 +37,10 @@ class LocalRunner:
     def __init__(self, *, clock: Callable[[], int] | None = None, fast: bool = True) -> None:
         self._clock = clock if clock is not None else _wall_clock
         self._fast = fast
+
+    def forms(self, pipeline: Pipeline) -> dict[str, str]:
+        """In which form each keyed step of a pipeline runs, by its id; ``pipeline.explain(runner)`` shows it."""
+        return {step.id: form_text(step, fast=self._fast) for step in Topology(pipeline.steps).keyed}
 
     def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:
         """Run a pipeline to the end of its sources.

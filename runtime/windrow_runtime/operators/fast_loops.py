@@ -52,6 +52,20 @@ def fast_form(node: WindowNode) -> type[WindowOperator] | None:
     return None
 
 
+def why_general(node: WindowNode) -> str:
+    """Why no loop runs a step, in a few words."""
+    if node.evictor is not None:
+        return "an evictor sees each element"
+    trigger = node.effective_trigger
+    if type(trigger) is not EventTimeTrigger:
+        return f"{trigger.describe()} is asked at each element"
+    if type(node.assigner) in (TumblingEventTimeWindows, SlidingEventTimeWindows):
+        if isinstance(node.function, (ReduceSpec, AggregateSpec)):
+            return "windows are staggered"
+        return "the function takes all elements of a window"
+    return f"there is no loop for {type(node.assigner).__name__}"
+
+
 class _TableOperator(WindowOperator):
     """Windows of one size with a reduce or an aggregate and the default trigger: contents by window, then by key.
 
@@ -150,6 +164,8 @@ class _TableOperator(WindowOperator):
 class TumblingLoopOperator(_TableOperator):
     """Tumbling windows in event time with a reduce or an aggregate and the default trigger."""
 
+    shape = "loop of tumbling windows"
+
     def __init__(self, step: Step, node: WindowNode) -> None:
         assert isinstance(node.assigner, TumblingEventTimeWindows)
         super().__init__(step, node, node.assigner.size)
@@ -201,6 +217,8 @@ class TumblingLoopOperator(_TableOperator):
 
 class SlidingLoopOperator(_TableOperator):
     """Sliding windows in event time with a reduce or an aggregate and the default trigger."""
+
+    shape = "loop of sliding windows"
 
     def __init__(self, step: Step, node: WindowNode) -> None:
         assert isinstance(node.assigner, SlidingEventTimeWindows)
@@ -257,6 +275,8 @@ class SessionLoopOperator(WindowOperator):
     An element inside the current session of its key adds to it; one that reaches beyond its end moves the end. No
     window is made and merged; timers move when the end does.
     """
+
+    shape = "loop of sessions"
 
     def __init__(self, step: Step, node: WindowNode) -> None:
         super().__init__(step, node)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from windrow.plan import KeyedProcessNode, Step, WindowNode
-from windrow_runtime.operators.fast_loops import fast_form
+from windrow_runtime.operators.fast_loops import fast_form, why_general
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.process_operator import ProcessOperator
 from windrow_runtime.operators.window_operator import WindowOperator
 
-__all__ = ["operator_for"]
+__all__ = ["form_text", "operator_for"]
 
 
 def operator_for(step: Step, *, fast: bool = True) -> KeyedOperator:
@@ -24,3 +24,13 @@ def operator_for(step: Step, *, fast: bool = True) -> KeyedOperator:
     if isinstance(step.node, KeyedProcessNode):
         return ProcessOperator(step, step.node)
     raise AssertionError(f"{step.node.kind} is not a keyed step")
+
+
+def form_text(step: Step, *, fast: bool = True) -> str:
+    """How a keyed step runs on Python objects, for ``explain()``: by which loop, or why by the general operator."""
+    if not isinstance(step.node, WindowNode):
+        return "Python, element by element"
+    form = fast_form(step.node) if fast else None
+    if form is not None:
+        return f"Python, {form.shape}"
+    return f"Python, general operator: {why_general(step.node) if fast else 'faster forms are turned off'}"

@@ -27,8 +27,8 @@ from windrow_runtime.codecs import stable_hash
 from windrow_runtime.codecs.arrow import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar.forms import ColumnarForm, Form, columnar_form
-from windrow_runtime.operators.lowering import operator_for
+from windrow_runtime.columnar.forms import ColumnarForm, Form, NotColumnar, columnar_form
+from windrow_runtime.operators.lowering import form_text, operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
 from windrow_runtime.spark.checkpoint import Checkpoint
@@ -56,7 +56,16 @@ from windrow_runtime.spark.writers import takes_columns
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Lowered", "forms_of", "lower", "lower_batch", "runs_by_clock", "steps_by_clock", "time_of"]
+__all__ = [
+    "Lowered",
+    "form_texts",
+    "forms_of",
+    "lower",
+    "lower_batch",
+    "runs_by_clock",
+    "steps_by_clock",
+    "time_of",
+]
 
 
 @dataclass(frozen=True)
@@ -118,6 +127,19 @@ def lower(
 def forms_of(topology: Topology) -> dict[str, Form]:
     """How each keyed step of a plan runs on columns, or why it does not."""
     return {step.id: columnar_form(topology, step, gives_columns) for step in topology.keyed}
+
+
+def form_texts(topology: Topology, *, columnar: bool) -> dict[str, str]:
+    """How each keyed step of a new query runs, and why not on columns."""
+    forms = forms_of(topology) if columnar else {}
+    found: dict[str, str] = {}
+    for step in topology.keyed:
+        form = forms.get(step.id, NotColumnar("they are turned off"))
+        if isinstance(form, ColumnarForm):
+            found[step.id] = form.describe()
+        else:
+            found[step.id] = f"{form_text(step)}; not on columns: {form.reason}"
+    return found
 
 
 def lower_batch(

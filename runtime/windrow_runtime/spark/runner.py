@@ -31,7 +31,7 @@ from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.clock_keeper import ClockKeeper
 from windrow_runtime.spark.columns_sink import ColumnsSink, checkpoint_inside, pipeline_of
 from windrow_runtime.spark.kafka import check_connector
-from windrow_runtime.spark.lowering import Lowered, forms_of, lower, time_of
+from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, lower, time_of
 from windrow_runtime.spark.query import Query
 from windrow_runtime.spark.readers import is_bounded
 from windrow_runtime.spark.running import RunningPipeline
@@ -63,6 +63,8 @@ class SparkRunner:
             Fixed by the first run as well.
         clock: Gives processing time in milliseconds, for tests; called on the driver, once for each batch. By default
             Spark's clock.
+        columnar: Whether steps whose functions say what they compute run on Arrow columns; the results are the same,
+            floats but for their last bits. ``pipeline.explain(runner)`` says which do, and why others do not.
 
     Raises:
         UnsupportedOperationError: Where Spark or Java is missing, with what to install.
@@ -98,6 +100,13 @@ class SparkRunner:
     def spark(self) -> SparkSession:
         """The session."""
         return self._spark
+
+    def forms(self, pipeline: Pipeline) -> dict[str, str]:
+        """In which form each keyed step of a pipeline runs, by its id; ``pipeline.explain(runner)`` shows it.
+
+        A checkpoint that was begun without columns goes on without them, whatever a new one would do.
+        """
+        return form_texts(Topology(pipeline.steps), columnar=self._columnar)
 
     def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:
         """Run over what the sources have now, then stop.

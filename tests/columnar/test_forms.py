@@ -1,0 +1,189 @@
+"""Which steps run on columns, and what explain() says of those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import pytest
+
+from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
+from windrow.evictors import CountEvictor
+from windrow.sinks import CollectSink
+from windrow.sources import JsonFileSource, ParquetFileSource, Source
+from windrow.triggers import CountTrigger
+from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.lowering import form_texts
+
+
+class Reading(NamedTuple):
+    sensor: str
+    at: datetime
+    celsius: float
+    copies: int
+    spare: float | None = None
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A record whose values have to be looked at one by one."""
+
+    sensor: str
+    at: int
+    price: Decimal
+
+
+@dataclass(frozen=True)
+class Checked:
+    sensor: str
+    at: int
+
+    def __post_init__(self) -> None:
+        if self.at < 0:
+            raise ValueError(self.at)
+
+
+FIVE = timedelta(seconds=5)
+Keyed = KeyedStream[Reading, str]
+
+
+def readings(source: Source[Reading] | None = None) -> DataStream[Reading]:
+    return from_source(source or ParquetFileSource("never read", Reading)).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at
+    )
+
+
+def keyed() -> Keyed:
+    return readings().key_by(lambda r: r.sensor)
+
+
+def text(stream: DataStream[Any], *, columnar: bool = True) -> str:
+    topology = Topology(Pipeline("plan", stream.sink_to(CollectSink())).steps)
+    (form,) = form_texts(topology, columnar=columnar).values()
+    return form
+
+
+def mean(stream: Keyed) -> DataStream[Any]:
+    return stream.window(TumblingEventTimeWindows.of(FIVE)).aggregate(agg.mean(lambda r: r.celsius))
+
+
+def negative(reading: Reading) -> float:
+    return -reading.celsius
+
+
+def spare(reading: Reading) -> float | None:
+    return reading.spare
+
+
+COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
+    "columns, folded before the exchange": lambda: mean(keyed()),
+    "columns, panes shared by windows, folded before the exchange": lambda: (
+        keyed().window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1))).aggregate(agg.count())
+    ),
+    "columns": lambda: keyed().window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(agg.count()),
+}
+
+
+@pytest.mark.parametrize("told", COLUMNS)
+def test_columns(told: str) -> None:
+    assert text(COLUMNS[told]()) == told
+
+
+def test_expressions_that_columns_compute() -> None:
+    stream = (
+        from_source(ParquetFileSource("never read", Reading))
+        .filter(lambda r: r.celsius * 1.8 + 32 > 50.0)
+        .assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at
+        )
+        .filter(lambda r: r.sensor != "s1")
+        .key_by(lambda r: r[0])
+        .window(TumblingEventTimeWindows.of(FIVE))
+        .allowed_lateness(FIVE)
+        .aggregate(agg.combine(agg.key(), agg.max(negative), agg.sum(spare)))
+    )
+    assert text(stream) == "columns"
+
+
+WINDOW = TumblingEventTimeWindows.of(FIVE)
+OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
+    "the key calls a function": lambda: mean(readings().key_by(lambda r: r.sensor.lower())),
+    "the key is a datetime": lambda: readings().key_by(lambda r: r.at).window(WINDOW).aggregate(agg.count()),
+    "the filter: .celsius / .copies is computed in Python: ints may outgrow 64 bits, and divisions may fail": (
+        lambda: mean(readings().filter(lambda r: r.celsius / r.copies > 1).key_by(lambda r: r.sensor))
+    ),
+    "the filter: .copies > .celsius compares an int with a float": (
+        lambda: mean(readings().filter(lambda r: r.copies > r.celsius).key_by(lambda r: r.sensor))
+    ),
+    "the filter: .spare > 3 may meet None": (
+        lambda: mean(readings().filter(lambda r: r.spare > 3).key_by(lambda r: r.sensor))  # type: ignore[operator]
+    ),
+    "the filter: .copies + 1 is computed in Python": (
+        lambda: mean(readings().filter(lambda r: r.copies + 1 > 3).key_by(lambda r: r.sensor))
+    ),
+    "an evictor sees each element": lambda: (
+        keyed().window(WINDOW).evictor(CountEvictor.of(3)).aggregate(agg.count())
+    ),
+    "CountTrigger": lambda: keyed().window(WINDOW).trigger(CountTrigger.of(3)).aggregate(agg.count()),
+    "not an aggregate of windrow.aggregates": lambda: keyed().window(WINDOW).reduce(max),
+    "which panes and merges do not keep": lambda: (
+        keyed().window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(agg.first(lambda r: r.celsius))
+    ),
+    "gives records one by one": lambda: mean(
+        readings(JsonFileSource("never read", Reading)).key_by(lambda r: r.sensor)
+    ),
+    "sessions that fired join late elements": lambda: (
+        keyed().window(EventTimeSessionWindows.with_gap(FIVE)).allowed_lateness(FIVE).aggregate(agg.count())
+    ),
+    "there are gaps between windows": lambda: (
+        keyed().window(SlidingEventTimeWindows.of(FIVE, 2 * FIVE)).aggregate(agg.count())
+    ),
+    "flat_map is in front": lambda: mean(
+        readings().flat_map(lambda r: [r, r]).returns(Reading).key_by(lambda r: r.sensor)
+    ),
+    "the selector of mean uses abs": lambda: (
+        keyed().window(WINDOW).aggregate(agg.mean(lambda r: abs(r.celsius)))
+    ),
+}
+
+
+@pytest.mark.parametrize("told", OTHERS)
+def test_why_not_on_columns(told: str) -> None:
+    found = text(OTHERS[told]())
+    assert found.startswith("Python, ")
+    assert told in found.partition("not on columns: ")[2]
+
+
+@pytest.mark.parametrize(
+    ("record", "told"), [(Priced, "Priced.price is a Decimal"), (Checked, "Checked has a __post_init__")]
+)
+def test_records_that_have_to_be_made(record: Any, told: str) -> None:
+    stream = (
+        from_source(ParquetFileSource("never read", record))
+        .assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at
+        )
+        .key_by(lambda r: r.sensor)
+        .window(WINDOW)
+        .aggregate(agg.count())
+    )
+    assert text(stream).endswith(f"not on columns: {told}")
+
+
+def test_columns_can_be_turned_off() -> None:
+    assert text(mean(keyed()), columnar=False) == (
+        "Python, loop of tumbling windows; not on columns: they are turned off"
+    )
+
+
+def test_explain_shows_the_form_of_an_engine() -> None:
+    plan = Pipeline("plan", mean(keyed()).sink_to(CollectSink()))
+    assert "runs as Python, loop of tumbling windows\n" in plan.explain(LocalRunner())
+    assert "general operator: faster forms are turned off" in plan.explain(LocalRunner(fast=False))
+    assert "runs as" not in plan.explain()
