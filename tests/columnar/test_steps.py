@@ -14,6 +14,7 @@ import pytest
 from tests.spark.fake_steps import Forward
 from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
+from windrow.errors import AggregateOverflowError, UnsupportedOperationError
 from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -343,3 +344,71 @@ def _by_key(results: list[Any]) -> dict[Any, list[Any]]:
     for result in results:
         found[result[0]].append(rounded(result))
     return found
+
+
+def _run(name: str, inputs: list[list[Element]]) -> tuple[Engine, list[Any], list[Any]]:
+    """Batches, then the end of the stream: the engine with its state, its results, and what they should be."""
+    source = from_source(ParquetFileSource("never read", Element)).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda e: e.at
+    )
+    topology = Topology(
+        Pipeline(name, PLANS[name](source.key_by(lambda e: e.key)).sink_to(CollectSink())).steps
+    )
+    (step,) = topology.keyed
+    form = columnar_form(topology, step, lambda source: None)
+    assert isinstance(form, ColumnarForm), form
+    reference = Execution(topology, fast=False)
+    reference.open()
+    engine = Engine(topology, form)
+    time, highest = BatchTime(MIN_TIMESTAMP, 0), MIN_TIMESTAMP
+    for batch in [*inputs, None]:
+        watermark = MAX_TIMESTAMP if batch is None else max(MIN_TIMESTAMP, highest - 81)
+        elements = batch or []
+        chunk = Chunk(list(elements), [None] * len(elements))
+        reference.round({Port(topology.sources[0].id): chunk}, watermark=watermark, processing_time=0)
+        following = BatchTime(watermark, 0)
+        engine.batch(elements, BatchTimes(time, following), 2, crash=False)
+        time, highest = following, max([highest, *(e.at for e in elements)])
+    (expected,) = reference.sinks.values()
+    return engine, engine.results, expected.values
+
+
+def at(moment: int, key: str = "k", number: int | None = 1) -> Element:
+    return Element(key, moment, number, 0.5, "t")
+
+
+YEAR = 365 * 24 * 3_600_000
+CASES: dict[str, list[list[Element]]] = {
+    "empty batches": [[], [at(5)], [], []],
+    "a batch that is all late": [[at(1_000)], [at(1_000)], [at(3), at(4)], [at(5)]],
+    "one hot key": [
+        [at(moment) for moment in range(0, 3_000, 2)],
+        [at(moment) for moment in range(3_000, 4_000)],
+    ],
+    "years apart": [[at(-40 * YEAR), at(0), at(1)], [at(3 * YEAR), at(1)], [at(80 * YEAR)]],
+    "years apart in one batch": [[at(number * YEAR, str(number % 7)) for number in range(50)]],
+    "sums of 64 bits": [[at(1, number=2**62), at(2, number=2**62 - 1), at(3, number=-(2**63))]],
+    "nothing but None": [[at(1, number=None), at(2, number=None)]],
+}
+
+
+@pytest.mark.parametrize("name", ["tumbling", "lateness_and_late_output", "sliding", "sessions"])
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_gives_what_the_general_operator_gives(case: str, name: str) -> None:
+    engine, found, expected = _run(name, CASES[case])
+    assert expected
+    assert _by_key(found) == _by_key(expected)
+    assert set(engine.records.values()) == {None}
+
+
+@pytest.mark.parametrize("name", ["tumbling", "sliding", "sessions"])
+def test_a_sum_beyond_64_bits_is_an_error_that_names_the_step(name: str) -> None:
+    with pytest.raises(AggregateOverflowError, match=r"does not fit into 64 bits") as caught:
+        _run(name, [[at(1, number=2**62), at(2, number=2**62)]])
+    assert caught.value.where is not None
+    assert "test_steps.py:" in caught.value.where
+
+
+def test_timestamps_beyond_the_reach_of_columns_are_refused() -> None:
+    with pytest.raises(UnsupportedOperationError, match="too far away for columns"):
+        _run("tumbling", [[at(2**62)]])

@@ -1,0 +1,190 @@
+"""Columnar steps on Spark: the interpreter, which knows no columns, says what is right."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.spark.comparison import millis
+from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
+from windrow.errors import AggregateOverflowError, IncompatibleStateError
+from windrow.sinks import CollectSink, ParquetFileSink
+from windrow.sources import MalformedRecord, ParquetFileSource
+from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any in this module: results of every type.
+
+
+class Reading(NamedTuple):
+    sensor: str | None
+    at: int
+    celsius: float
+    number: int | None
+
+
+class Summary(NamedTuple):
+    sensor: str | None
+    start: int
+    readings: int
+    mean: float | None
+    total: int | None
+
+
+LATE = OutputTag("late", Reading)
+BAD = OutputTag("bad", MalformedRecord)
+
+
+def write(folder: Path, numbers: Iterable[int], *, bad: bool = False) -> None:
+    """The files of these numbers: 100 readings each, 100 ms on from the file before, with disorder."""
+    folder.mkdir(exist_ok=True)
+    for number in numbers:
+        chance = random.Random(number)
+        ats = [number * 100 + chance.randrange(-60, 100) for _ in range(100)]
+        table = {
+            "sensor": pa.array([chance.choice(["a", "b", "c", None]) for _ in ats], pa.string()),
+            "at": pa.array(
+                [None if bad and place % 40 == 7 else at for place, at in enumerate(ats)], pa.int64()
+            ),
+            "celsius": pa.array([chance.randrange(1000) / 8 for _ in ats]),
+            "number": pa.array([chance.choice([None, chance.randrange(2**40)]) for _ in ats], pa.int64()),
+        }
+        file = folder / f"{number}.parquet"
+        pq.write_table(pa.table(table), file)
+        os.utime(file, (1_600_000_000 + number,) * 2)
+
+
+def readings(folder: Path, on_malformed: Any = "fail") -> DataStream[Reading]:
+    source = ParquetFileSource(str(folder), Reading, files_per_batch=1, on_malformed=on_malformed)
+    return from_source(source)
+
+
+def stamped(stream: DataStream[Reading]) -> DataStream[Reading]:
+    return stream.assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(millis(20)), timestamp=lambda r: r.at
+    )
+
+
+def summary() -> Any:
+    return agg.into(
+        Summary,
+        sensor=agg.key(),
+        start=agg.window_start(),
+        readings=agg.count(),
+        mean=agg.mean(lambda r: r.celsius),
+        total=agg.sum(lambda r: r.number),
+    )
+
+
+class Everything:
+    """All columnar forms behind one source, a step of Python objects beside them, late and malformed records."""
+
+    def __init__(self, folder: Path) -> None:
+        found = readings(folder, BAD)
+        self.sinks = {
+            name: CollectSink[Any]() for name in ("bad", "late", "tumbling", "sliding", "sessions", "python")
+        }
+        keyed = stamped(found).filter(lambda r: r.celsius > 3.5).key_by(lambda r: r.sensor)
+        tumbling = (
+            keyed.window(TumblingEventTimeWindows.of(millis(50)))
+            .allowed_lateness(millis(10))
+            .side_output_late_data(LATE)
+            .aggregate(summary())
+        )
+        streams: dict[str, DataStream[Any]] = {
+            "bad": found.get_side_output(BAD),
+            "late": tumbling.get_side_output(LATE),
+            "tumbling": tumbling,
+            "sliding": keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30))).aggregate(summary()),
+            "sessions": keyed.window(EventTimeSessionWindows.with_gap(millis(3))).aggregate(summary()),
+            "python": keyed.window(TumblingEventTimeWindows.of(millis(100))).apply(
+                lambda key, window, elements: [(key, window.start, len(elements))]
+            ),
+        }
+        ends = [stream.sink_to(self.sinks[name]) for name, stream in streams.items()]
+        self.pipeline = Pipeline("everything", *ends)
+
+    def run(self, runner: Any, **options: bool) -> dict[str, list[Any]]:
+        result = runner.run(self.pipeline, **options)
+        found = {name: sorted(result.collected(sink), key=repr) for name, sink in self.sinks.items()}
+        # Where an engine says that a record came from is its own affair.
+        found["bad"] = [len(found["bad"])]
+        return found
+
+
+def test_columns_give_what_the_interpreter_gives(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "in", range(4), bad=True)
+    everything = Everything(tmp_path / "in")
+    runner = SparkRunner(spark)
+    forms = everything.pipeline.explain(runner)
+    assert forms.count("runs as columns") == 3
+    assert forms.count("runs as Python") == 1
+    expected = everything.run(LocalRunner())
+    assert all(expected.values())
+    assert everything.run(runner) == expected
+
+
+def pipeline(folder: Path, sink: Any, windows: Any = None) -> Pipeline:
+    keyed = stamped(readings(folder)).key_by(lambda r: r.sensor)
+    windows = windows or SlidingEventTimeWindows.of(millis(90), millis(30))
+    return Pipeline("columns", keyed.window(windows).aggregate(summary()).sink_to(sink))
+
+
+def test_columns_go_on_from_a_checkpoint_and_into_files(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "in", range(2))
+    files = ParquetFileSink[Summary](str(tmp_path / "out"))
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    runner.run(pipeline(tmp_path / "in", files), drain=False)
+    write(tmp_path / "in", range(2, 4))
+    with pytest.raises(IncompatibleStateError, match=r"lies in columns.*turned off"):
+        SparkRunner(spark, checkpoint=tmp_path / "checkpoint", columnar=False).run(
+            pipeline(tmp_path / "in", files)
+        )
+    runner.run(pipeline(tmp_path / "in", files))
+    whole = CollectSink[Summary]()
+    expected = LocalRunner().run(pipeline(tmp_path / "in", whole)).collected(whole)
+    rows = pq.read_table(tmp_path / "out").to_pylist()
+    found = [Summary(*(row[name] for name in Summary._fields)) for row in rows]
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
+
+
+def test_a_checkpoint_begun_without_columns_goes_on_without(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "in", range(2))
+    checkpoint, sink = tmp_path / "checkpoint", CollectSink[Summary]()
+    plan = pipeline(tmp_path / "in", sink)
+    before = SparkRunner(spark, checkpoint=checkpoint, columnar=False).run(plan, drain=False).collected(sink)
+    write(tmp_path / "in", range(2, 3))
+    after = SparkRunner(spark, checkpoint=checkpoint).run(plan).collected(sink)
+    expected = LocalRunner().run(plan).collected(sink)
+    assert sorted([*before, *after], key=repr) == sorted(expected, key=repr)
+
+
+def test_columns_as_a_batch_job(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "in", range(1))
+    sink = CollectSink[Summary]()
+    plan = pipeline(tmp_path / "in", sink, EventTimeSessionWindows.with_gap(millis(2)))
+    expected = LocalRunner().run(plan).collected(sink)
+    found = SparkRunner(spark).run_batch(plan).collected(sink)
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
+
+
+def test_errors_name_the_step(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    columns = {"sensor": ["a", "a"], "at": [1, 2], "celsius": [1.0, 2.0], "number": [2**62, 2**62]}
+    pq.write_table(pa.table(columns), folder / "0.parquet")
+    with pytest.raises(AggregateOverflowError, match=r"does not fit into 64 bits") as caught:
+        SparkRunner(spark).run(pipeline(folder, CollectSink()))
+    assert "test_columns.py:" in str(caught.value)
