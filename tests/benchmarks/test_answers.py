@@ -93,8 +93,6 @@ def interpreted(build: Build, given: Dataset) -> Outcome:
     ends = build(stamped, sinks)
     LocalRunner().run(Pipeline("test", *ends))
     found = pa.Table.from_pylist([result._asdict() for result in results])
-    if build is windrow_declared.lateness:
-        found = windrow_declared.by_window_end(found)
     return Outcome(found, len(late) if len(ends) > 1 else None)
 
 

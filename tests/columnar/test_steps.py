@@ -406,7 +406,7 @@ def test_a_sum_beyond_64_bits_is_an_error_that_names_the_step(name: str) -> None
     with pytest.raises(AggregateOverflowError, match=r"does not fit into 64 bits") as caught:
         _run(name, [[at(1, number=2**62), at(2, number=2**62)]])
     assert caught.value.where is not None
-    assert "test_steps.py:" in caught.value.where
+    assert "test_steps.py:" in str(caught.value.where)
 
 
 def test_timestamps_beyond_the_reach_of_columns_are_refused() -> None:
