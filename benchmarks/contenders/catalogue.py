@@ -42,7 +42,7 @@ _CONTENDERS: Mapping[Problem, Mapping[str, Contender]] = {
     },
     "lateness": {
         NATIVE: SparkQuery(native.late),
-        DECLARED: WindrowPlan(windrow_declared.lateness, windrow_declared.by_window_end),
+        DECLARED: WindrowPlan(windrow_declared.lateness),
         PYTHON: WindrowPlan(windrow_python.lateness),
         GENERAL: WindrowPlan(partial(windrow_python.lateness, general=True)),
         FOLDING: SparkQuery(handwritten_windows.lateness, handwritten_windows.split_late),
