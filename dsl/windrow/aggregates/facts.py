@@ -19,12 +19,13 @@ __all__ = ["FilledWindow", "WindowFact", "filled", "key", "window_end", "window_
 
 # Any in this module: keys, elements and results are of every type.
 
+T = TypeVar("T")
 R = TypeVar("R")
 
 
 @final
 @dataclass(frozen=True)
-class WindowFact(DeclaredAggregate[object, None, R], Generic[R]):
+class WindowFact(DeclaredAggregate[T, None, R], Generic[T, R]):
     """See :func:`key`, :func:`window_start` and :func:`window_end`."""
 
     kind: str
@@ -32,7 +33,7 @@ class WindowFact(DeclaredAggregate[object, None, R], Generic[R]):
     def create_accumulator(self) -> None:
         return None
 
-    def add(self, value: object, accumulator: None) -> None:
+    def add(self, value: T, accumulator: None) -> None:
         return None
 
     def merge(self, a: None, b: None) -> None:
@@ -53,7 +54,7 @@ class WindowFact(DeclaredAggregate[object, None, R], Generic[R]):
 
 
 # Any: the type of the key is that of the stream, which the call does not see.
-def key() -> WindowFact[Any]:
+def key() -> WindowFact[T, Any]:
     """The key of the window; None where the stream has no keys.
 
     It stands in :func:`into` or :func:`combine`, beside aggregates: ``into(Coldest, sensor=key(), low=min(...))``. The
@@ -62,12 +63,12 @@ def key() -> WindowFact[Any]:
     return WindowFact("key")
 
 
-def window_start() -> WindowFact[int]:
+def window_start() -> WindowFact[T, int]:
     """The start of the window in epoch milliseconds; it stands in :func:`into` or :func:`combine`, as :func:`key`."""
     return WindowFact("window_start")
 
 
-def window_end() -> WindowFact[int]:
+def window_end() -> WindowFact[T, int]:
     """The end of the window in epoch milliseconds, which is no longer in it; otherwise as :func:`window_start`."""
     return WindowFact("window_end")
 
@@ -82,7 +83,7 @@ class FilledWindow(ProcessWindowFunction[tuple[Any, ...], Any, Any, Any]):
         places: For each member the place of its result among those of the aggregates, or the kind of the fact.
     """
 
-    combined: Combined[Any, Any] | WindowFact[Any]
+    combined: Combined[Any, Any] | WindowFact[Any, Any]
     places: tuple[int | str, ...]
 
     def process(
