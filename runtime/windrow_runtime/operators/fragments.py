@@ -30,7 +30,7 @@ from windrow_runtime.operators.step_errors import calls_of_life, function_failed
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
 from windrow_runtime.operators.watermarks import TimestampObserver
 
-__all__ = ["Fragment", "FragmentOutput", "ObserverOf"]
+__all__ = ["Fragment", "FragmentOutput", "ObserverOf", "leads_on"]
 
 # Any in this module: chunks hold elements of every type.
 Values = list[Any]
@@ -98,6 +98,19 @@ class Fragment:
         if values:
             for head in self._heads:
                 head.push(values, timestamps)
+
+
+def leads_on(topology: Topology, port: Port, elsewhere: frozenset[str]) -> bool:
+    """Whether a fragment has anything to run, when these keyed steps get their elements in another way."""
+    return any(_is_wanted(topology, entry, elsewhere) for entry in topology.entries(port))
+
+
+def _is_wanted(topology: Topology, step: Step, elsewhere: frozenset[str]) -> bool:
+    if is_keyed(step.node):
+        return step.id not in elsewhere
+    if isinstance(step.node, SinkNode):
+        return True
+    return any(_is_wanted(topology, reader, elsewhere) for reader in topology.readers(step))
 
 
 class _Stage(ABC):
@@ -267,9 +280,7 @@ class _Builder:
 
     def is_wanted(self, step: Step) -> bool:
         """Whether the step leads to something that gets its elements from this fragment."""
-        if is_keyed(step.node):
-            return step.id not in self._elsewhere
-        return isinstance(step.node, SinkNode) or bool(self._readers(step))
+        return _is_wanted(self._topology, step, self._elsewhere)
 
     def _readers(self, step: Step) -> list[Step]:
         return [reader for reader in self._topology.readers(step) if self.is_wanted(reader)]

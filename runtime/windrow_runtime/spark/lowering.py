@@ -28,6 +28,7 @@ from windrow_runtime.codecs.arrow import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.forms import ColumnarForm, Form, NotColumnar, columnar_form
+from windrow_runtime.operators.fragments import leads_on
 from windrow_runtime.operators.lowering import form_text, operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
@@ -277,7 +278,10 @@ class _Lowering:
         )
 
     def _packed(self, step: Step, place: int) -> DataFrame:
-        scan = scan_source(self._spark, step, self._checkpoint, self._codec)
+        only_columns = bool(self._forms) and not leads_on(
+            self._topology, Port(step.id), frozenset(self._forms)
+        )
+        scan = scan_source(self._spark, step, self._checkpoint, self._codec, all_columns=only_columns)
         stage = SourceStage(
             decode=scan.reader.decode,
             create=self._create(Port(step.id)),
@@ -289,6 +293,7 @@ class _Lowering:
             classes=self._classes,
             end=None if self._checkpoint is None else self._checkpoint.end_mark,
             way=self._column_way(step, scan.reader),
+            open=scan.open,
         )
         return scan.frame.mapInArrow(stage, source_schema())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -13,7 +13,6 @@ from urllib.request import url2pathname
 
 from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
 from windrow.kafka import TopicSource
-from windrow.paths import PathGuard
 from windrow.plan import SourceNode, Step
 from windrow.sources import (
     CollectionSource,
@@ -37,6 +36,7 @@ from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.checkpoint_files import files_told
 from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.kafka import kafka_frame, kafka_reader
+from windrow_runtime.spark.parquet_files import ParquetFiles, check_files
 from windrow_runtime.spark.paths import as_spark_path
 from windrow_runtime.spark.state_codec import StateCodec
 
@@ -77,10 +77,12 @@ class Scan:
     Attributes:
         frame: The streaming DataFrame.
         reader: Makes elements of its rows.
+        open: Makes the Arrow batches that the reader takes, where rows only name files; None: rows are the input.
     """
 
     frame: DataFrame
     reader: Reader
+    open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
 
 
 def gives_columns(source: Source[Any]) -> str | None:
@@ -97,7 +99,14 @@ def is_bounded(source: Source[Any]) -> bool:
     return not isinstance(source, (RateSource, TopicSource))
 
 
-def scan_source(spark: SparkSession, step: Step, checkpoint: Checkpoint | None, codec: StateCodec) -> Scan:
+def scan_source(
+    spark: SparkSession,
+    step: Step,
+    checkpoint: Checkpoint | None,
+    codec: StateCodec,
+    *,
+    all_columns: bool = False,
+) -> Scan:
     """Begin to read a source.
 
     Args:
@@ -105,6 +114,7 @@ def scan_source(spark: SparkSession, step: Step, checkpoint: Checkpoint | None, 
         step: The source.
         checkpoint: Where collections are kept; None: the source is read once, by a batch job.
         codec: Writes and reads collections.
+        all_columns: Whether nobody asks for elements one by one.
 
     Raises:
         SourceError: If there is nothing to read from, or the columns do not fit the record type.
@@ -118,7 +128,7 @@ def scan_source(spark: SparkSession, step: Step, checkpoint: Checkpoint | None, 
             return Scan(spark.createDataFrame([(chunk,)], "payload binary"), _ChunkReader(codec))
         return _scan_collection(spark, step, source, checkpoint, codec)
     if isinstance(source, FileSource):
-        return _scan_files(spark, step, source, once=checkpoint is None)
+        return _scan_files(spark, step, source, once=checkpoint is None, all_columns=all_columns)
     if isinstance(source, RateSource):
         stream = spark.readStream.format("rate").option("rowsPerSecond", source.rows_per_second)
         frame = stream.options(**source.options).load()
@@ -193,7 +203,9 @@ class _ChunkReader:
 # Files
 
 
-def _scan_files(spark: SparkSession, step: Step, source: FileSource[Any], *, once: bool) -> Scan:
+def _scan_files(
+    spark: SparkSession, step: Step, source: FileSource[Any], *, once: bool, all_columns: bool
+) -> Scan:
     kind = record_type(source.record_type)
     # Any: Spark's two readers have the same methods and no common type.
     stream: Any = spark.read if once else spark.readStream
@@ -210,8 +222,12 @@ def _scan_files(spark: SparkSession, step: Step, source: FileSource[Any], *, onc
         return Scan(frame, _FileReader(csv_reader, path, step.where))
     if isinstance(source, ParquetFileSource):
         _check_parquet(spark, step, kind, path)
-        frame = stream.schema(spark_schema(kind)).parquet(path).selectExpr("*", _FILE)
-        return Scan(frame, _ColumnFileReader(_RowReader(kind, source.path), path, step.where))
+        frame = stream.schema(spark_schema(kind)).parquet(path)
+        rows = _RowReader(kind, source.path)
+        if all_columns and "://" not in source.path:
+            names = frame.where("_metadata.row_index = 0").selectExpr(_FILE)
+            return Scan(names, rows, ParquetFiles(kind, path, step.where))
+        return Scan(frame.selectExpr("*", _FILE_ONCE), _ColumnFileReader(rows, path, step.where))
     raise UnsupportedOperationError(
         "Spark cannot read this format",
         given=source.describe(),
@@ -221,6 +237,8 @@ def _scan_files(spark: SparkSession, step: Step, source: FileSource[Any], *, onc
 
 
 _FILE = "_metadata.file_path as __file"
+# A path for each row would be most of what goes to Python. Some task has the first row of each file.
+_FILE_ONCE = "CASE WHEN _metadata.row_index = 0 THEN _metadata.file_path END AS __file"
 
 
 @dataclass(frozen=True)
@@ -236,13 +254,7 @@ class _FileReader:
         return self.reader.decode(batch)
 
     def _check(self, batch: Any) -> None:
-        guard = PathGuard(self.path)
-        for url in batch.column("__file").unique().to_pylist():
-            if url.startswith("file:"):
-                try:
-                    guard.check(url2pathname(urlsplit(url).path))
-                except WindrowError as error:
-                    raise error.at(self.where) from None
+        check_files(batch.column("__file").unique().drop_null().to_pylist(), self.path, self.where)
 
 
 @dataclass(frozen=True)

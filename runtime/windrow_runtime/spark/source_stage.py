@@ -93,6 +93,7 @@ class SourceStage:
         classes: The user's classes that may occur in elements.
         end: Where it stands which batch ends the stream; None: it never ends.
         way: How elements get to columnar steps, if there are any.
+        open: Makes the Arrow batches to decode, where those of Spark only name files.
     """
 
     decode: Callable[[Any], Decoded]
@@ -105,11 +106,13 @@ class SourceStage:
     classes: tuple[UserClass, ...] = ()
     end: EndMark | None = None
     way: ColumnWay | None = None
+    open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Called by Spark with the Arrow batches of a partition; gives Arrow batches of packed rows."""
         with failures_marked(), rare_collections():
-            yield from self._run(batches if self.end is None else self.end.before_end(batches))
+            given = batches if self.end is None else self.end.before_end(batches)
+            yield from self._run(given if self.open is None else self.open(given))
 
     def _run(self, batches: Iterator[Any]) -> Iterator[Any]:
         from pyspark import TaskContext

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,9 @@ from windrow.sinks import (
     Sink,
     WriterSink,
 )
-from windrow_runtime.codecs.arrow import arrow_schema, encode_batch
 from windrow_runtime.codecs.json_encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
-from windrow_runtime.columnar.chunks import load_rows
 from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable
 from windrow_runtime.outputs import Output, open_outputs
 from windrow_runtime.spark.classes import UserClass, register_classes
@@ -34,9 +32,10 @@ from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
 from windrow_runtime.spark.columns_sink import ColumnsSink
 from windrow_runtime.spark.engine_errors import spark_said, unwritable
 from windrow_runtime.spark.failures import failures_marked
+from windrow_runtime.spark.file_parts import PART_SCHEMA, PartStage, part_sink, rows_of
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
 from windrow_runtime.spark.paths import as_spark_path
-from windrow_runtime.spark.payload import unpack_columns, unpack_elements
+from windrow_runtime.spark.payload import unpack_elements
 from windrow_runtime.spark.results import Results
 from windrow_runtime.spark.rows import COUNTERS, END, FIRST_SINK, REPORTS
 
@@ -63,17 +62,9 @@ class _Unpack:
         with failures_marked():
             for batch in batches:
                 for payload in batch.column(0).to_pylist():
-                    columns = unpack_columns(payload)
-                    if columns is not None:
-                        yield load_rows(columns.stream, arrow_schema(self.kind))
-                        continue
-                    values = unpack_elements(payload).values
-                    if values:
-                        try:
-                            yield encode_batch(values, self.kind)
-                        except WindrowError as error:
-                            field, error.where = error.where, None
-                            raise error.at(f"{self.where}, {field}") from error.__cause__
+                    rows = rows_of(payload, self.kind, self.where)
+                    if rows.num_rows:
+                        yield rows
 
 
 @dataclass(frozen=True)
@@ -145,6 +136,9 @@ class BatchWriter:
         self._on_workers = {
             number: step for number, step in sinks.items() if isinstance(_sink(step), (FileSink, KafkaSink))
         }
+        self._parts = {
+            number: part for number, step in sinks.items() if (part := part_sink(step)) is not None
+        }
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch."""
@@ -152,10 +146,13 @@ class BatchWriter:
         if not self._on_workers:
             self._write_driver_sinks(frame, batch)
             return
+        if self._parts.keys() == self._on_workers.keys():
+            self._write_parts(frame, batch)
+            return
         # Several actions read the batch: it is kept, so that the stateful steps run once.
         kept = frame.persist()
         try:
-            present = self._write_driver_sinks(kept, batch)
+            present = self._write_driver_sinks(kept, batch, self._on_workers)
             for number, step in self._on_workers.items():
                 if isinstance(_sink(step), FileSink):
                     self._write_files(kept, batch, number, step, number in present)
@@ -165,30 +162,43 @@ class BatchWriter:
         finally:
             kept.unpersist()
 
-    def _write_driver_sinks(self, frame: DataFrame, batch: int) -> set[int]:
+    def _write_parts(self, frame: DataFrame, batch: int) -> None:
+        """Writes files in the same pass over the batch as all else: workers write rows as they come, and tell where."""
+        for part in self._parts.values():
+            part.clear(batch)
+        rows = frame.select("sink", "number", "payload")
+        stage = PartStage(batch, dict(self._parts), self._classes)
+        told = self._write_driver_sinks(rows.mapInArrow(stage, PART_SCHEMA), batch)
+        for number, part in self._parts.items():
+            part.publish(batch, told.get(number, []))
+
+    def _write_driver_sinks(
+        self, frame: DataFrame, batch: int, staying: Collection[int] = ()
+    ) -> dict[int, list[bytes]]:
         """Writes the sinks of the driver, and the counters.
 
+        Args:
+            frame: The rows of the batch.
+            batch: Its number.
+            staying: The sinks whose rows stay on the workers.
+
         Returns:
-            The numbers of the sinks of the workers that have rows in the batch.
+            The rows for sinks of the workers, by their numbers: names of files, or empty where rows stay there.
         """
         from pyspark.sql import functions as f
 
         # The payloads of files and topics stay on the workers.
-        on_driver = (
-            f.expr(f"sink NOT IN ({', '.join(map(str, self._on_workers))})")
-            if self._on_workers
-            else f.lit(True)
-        )
+        on_driver = f.expr(f"sink NOT IN ({', '.join(map(str, staying))})") if staying else f.lit(True)
         rows = frame.select("sink", "number", f.when(on_driver, f.col("payload")).alias("payload")).collect()
         taken: defaultdict[int, list[bytes]] = defaultdict(list)
-        present: set[int] = set()
+        present: dict[int, list[bytes]] = {}
         counted: Counter[tuple[str, str]] = Counter()
         reports: list[Report] = []
         ended = False
         for row in sorted(rows, key=_place):
             sink: int = row["sink"]
             if sink in self._on_workers:
-                present.add(sink)
+                present.setdefault(sink, []).append(bytes(row["payload"] or b""))
             elif sink == COUNTERS:
                 for step, name, count in unpack_elements(row["payload"]).values:
                     counted[step, name] += count

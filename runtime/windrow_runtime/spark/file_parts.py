@@ -1,0 +1,189 @@
+"""Parquet files that workers write as the rows of a batch come by, and that the driver makes visible all at once.
+
+A worker writes a part into a folder aside, under a name that nothing else has, and tells the name in a row. The driver
+takes away what nobody told of, such as parts of a task that failed half-way, and gives the folder its name.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from windrow.errors import WindrowError
+from windrow.plan import SinkNode, Step
+from windrow.sinks import ParquetFileSink
+from windrow_runtime.codecs.arrow import arrow_schema, encode_batch
+from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
+from windrow_runtime.columnar.chunks import load_rows
+from windrow_runtime.operators.step_errors import sink_unwritable
+from windrow_runtime.spark.classes import UserClass, register_classes
+from windrow_runtime.spark.failures import failures_marked
+from windrow_runtime.spark.payload import unpack_columns, unpack_elements
+from windrow_runtime.spark.shipping import detached
+
+__all__ = ["PART_SCHEMA", "PartSink", "PartStage", "part_sink", "rows_of"]
+
+# Any in this module: pyarrow has no types.
+
+PART_SCHEMA: Final = "sink int, number bigint, payload binary"
+
+# Spark has types for these that Parquet alone does not tell.
+_SPARKS_OWN: Final = (Kind.TIMEDELTA, Kind.NONE)
+
+
+def rows_of(payload: bytes, kind: RecordType, where: str) -> Any:
+    """The rows of a payload for a sink as a record batch.
+
+    Raises:
+        InvalidArgumentError: If an element is not of its type.
+    """
+    columns = unpack_columns(payload)
+    if columns is not None:
+        return load_rows(columns.stream, arrow_schema(kind))
+    try:
+        return encode_batch(unpack_elements(payload).values, kind)
+    except WindrowError as error:
+        field, error.where = error.where, None
+        raise error.at(f"{where}, {field}") from error.__cause__
+
+
+@dataclass(frozen=True, slots=True)
+class PartSink:
+    """A Parquet sink in a folder of the file system.
+
+    Attributes:
+        step: The sink, without the steps in front of it.
+        path: The folder.
+        kind: The type of the rows.
+    """
+
+    step: Step
+    path: str
+    kind: RecordType
+
+    def aside(self, batch: int) -> Path:
+        """Where the parts of a batch are written. Readers pass over names with an underscore."""
+        return Path(self.path, f"_batch={batch}")
+
+    def clear(self, batch: int) -> None:
+        """Take away what an earlier attempt left."""
+        shutil.rmtree(self.aside(batch), ignore_errors=True)
+
+    def publish(self, batch: int, names: Sequence[bytes]) -> None:
+        """Make the parts of a batch visible, in the place of those that it had before.
+
+        Raises:
+            SinkError: If that fails.
+        """
+        aside, folder = self.aside(batch), Path(self.path, f"batch={batch}")
+        told = {name.decode() for name in names}
+        try:
+            if told:
+                for file in aside.iterdir():
+                    if file.name not in told:
+                        file.unlink()
+            shutil.rmtree(folder, ignore_errors=True)
+            if told:
+                os.rename(aside, folder)
+            else:
+                self.clear(batch)
+        except OSError as error:
+            raise sink_unwritable(self.step, self.path, str(error)) from error
+
+
+def part_sink(step: Step) -> PartSink | None:
+    """A sink whose files workers write themselves; None: Spark writes them, or it has none."""
+    assert isinstance(step.node, SinkNode)
+    sink = step.node.sink
+    if not isinstance(sink, ParquetFileSink) or "://" in sink.path:
+        return None
+    kind = record_type(step.node.element_type)
+    return None if kind.root.contains(*_SPARKS_OWN) else PartSink(detached(step), sink.path, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class PartStage:
+    """What Spark runs on each partition of a batch, by ``mapInArrow``: writes files, and passes on all else.
+
+    Attributes:
+        batch: The number of the batch.
+        parts: The sinks whose files are written, by their numbers.
+        classes: The user's classes that may occur in elements.
+    """
+
+    batch: int
+    parts: Mapping[int, PartSink]
+    classes: tuple[UserClass, ...]
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Called by Spark with rows of sink, number and payload."""
+        with failures_marked():
+            register_classes(self.classes)
+            yield from self._run(batches)
+
+    def _run(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        open_parts: dict[int, _Part] = {}
+        try:
+            for batch in batches:
+                passed = [sink not in self.parts for sink in batch.column(0).to_pylist()]
+                if any(passed):
+                    yield batch.filter(pa.array(passed))
+                if not all(passed):
+                    rows = batch.filter(pa.array([not one for one in passed]))
+                    for sink, payload in zip(
+                        rows.column(0).to_pylist(), rows.column(2).to_pylist(), strict=True
+                    ):
+                        self._write(open_parts, sink, payload)
+        finally:
+            for part in open_parts.values():
+                part.close()
+        if open_parts:
+            names = [part.name.encode() for part in open_parts.values()]
+            columns = [pa.array(list(open_parts), pa.int32()), pa.array([0] * len(names), pa.int64())]
+            yield pa.RecordBatch.from_arrays([*columns, pa.array(names, pa.binary())], names=_NAMES)
+
+    def _write(self, open_parts: dict[int, _Part], number: int, payload: bytes) -> None:
+        sink = self.parts[number]
+        rows = rows_of(payload, sink.kind, sink.step.where)
+        if rows.num_rows:
+            if number not in open_parts:
+                open_parts[number] = _Part(sink, self.batch)
+            open_parts[number].write(rows)
+
+
+_NAMES: Final = ["sink", "number", "payload"]
+
+
+class _Part:
+    """A file that is being written."""
+
+    def __init__(self, sink: PartSink, batch: int) -> None:
+        import pyarrow.parquet as pq
+
+        self.name = f"part-{uuid.uuid4().hex}.parquet"
+        self._sink = sink
+        try:
+            folder = sink.aside(batch)
+            folder.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(folder / self.name, arrow_schema(sink.kind), compression="snappy")
+        except OSError as error:
+            raise sink_unwritable(sink.step, sink.path, str(error)) from error
+
+    def write(self, rows: Any) -> None:
+        try:
+            self._writer.write_batch(rows)
+        except OSError as error:
+            raise sink_unwritable(self._sink.step, self._sink.path, str(error)) from error
+
+    def close(self) -> None:
+        try:
+            self._writer.close()
+        except OSError as error:
+            raise sink_unwritable(self._sink.step, self._sink.path, str(error)) from error
