@@ -31,7 +31,7 @@ nitpick_ignore_regex = [
         r"|pyspark)\..*",
     ),
     # The classes of declared aggregates: what the public functions give, and nobody else makes.
-    (r"py:class", r"windrow\.aggregates\.(arithmetic|arrival|combined|distinct|order|sketches)\..*"),
+    (r"py:class", r"windrow\.aggregates\.(arithmetic|arrival|combined|distinct|facts|order|sketches)\..*"),
 ]
 
 # Named in signatures of public names, but not public: made by the builder, or a protocol for what Spark has.

@@ -19,10 +19,11 @@ from windrow.plan.nodes import (
     UnionNode,
     WindowNode,
 )
-from windrow.plan.pipeline import Pipeline, Step
+from windrow.plan.pipeline import Engine, Pipeline, Step
 
 __all__ = [
     "AggregateSpec",
+    "Engine",
     "FilterNode",
     "FlatMapNode",
     "FunctionSpec",
