@@ -134,7 +134,7 @@ class PartStage:
             for batch in batches:
                 passed = [sink not in self.parts for sink in batch.column(0).to_pylist()]
                 if any(passed):
-                    yield batch.filter(pa.array(passed))
+                    yield _as_rows(batch.filter(pa.array(passed)).columns)
                 if not all(passed):
                     rows = batch.filter(pa.array([not one for one in passed]))
                     for sink, payload in zip(
@@ -147,7 +147,7 @@ class PartStage:
         if open_parts:
             names = [part.name.encode() for part in open_parts.values()]
             columns = [pa.array(list(open_parts), pa.int32()), pa.array([0] * len(names), pa.int64())]
-            yield pa.RecordBatch.from_arrays([*columns, pa.array(names, pa.binary())], names=_NAMES)
+            yield _as_rows([*columns, pa.array(names, pa.binary())])
 
     def _write(self, open_parts: dict[int, _Part], number: int, payload: bytes) -> None:
         sink = self.parts[number]
@@ -158,7 +158,12 @@ class PartStage:
             open_parts[number].write(rows)
 
 
-_NAMES: Final = ["sink", "number", "payload"]
+def _as_rows(columns: Sequence[Any]) -> Any:
+    """Columns as a batch of the one schema that a stage may give: those that it gets say besides what is never null."""
+    import pyarrow as pa
+
+    schema = pa.schema([("sink", pa.int32()), ("number", pa.int64()), ("payload", pa.binary())])
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class _Part:
