@@ -188,3 +188,17 @@ def test_errors_name_the_step(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(AggregateOverflowError, match=r"does not fit into 64 bits") as caught:
         SparkRunner(spark).run(pipeline(folder, CollectSink()))
     assert "test_columns.py:" in str(caught.value)
+
+
+def test_columns_of_two_sources_under_the_lower_watermark(spark: SparkSession, tmp_path: Path) -> None:
+    # Two steps assign timestamps, so windrow keeps the watermark itself; the second source begins 100 ms later.
+    write(tmp_path / "first", range(2))
+    write(tmp_path / "second", range(1, 3))
+    sink = CollectSink[Summary]()
+    both = stamped(readings(tmp_path / "first")).union(stamped(readings(tmp_path / "second")))
+    windows = both.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(millis(50)))
+    plan = Pipeline("two sources", windows.aggregate(summary()).sink_to(sink))
+    runner = SparkRunner(spark)
+    assert "runs as columns" in plan.explain(runner)
+    expected = LocalRunner().run(plan).collected(sink)
+    assert sorted(runner.run(plan).collected(sink), key=repr) == sorted(expected, key=repr)
