@@ -31,7 +31,7 @@ _TAIL_BYTES: Final = 16 << 10
 _FANOUT: Final = 8
 _LARGEST: Final = 4 << 20
 _WORTH_COMPRESSING: Final = 1 << 10
-_ENTRY = struct.Struct("<qqqq")
+_ENTRY = struct.Struct("<qqq")
 
 
 class ChunkStore(Protocol):
@@ -56,7 +56,6 @@ class Chunk:
 
     Attributes:
         number: Its number in the store.
-        rows: How many rows it has.
         size: Its size in bytes.
         due: When something in it is due next, in milliseconds.
         first: The first place in time of its rows.
@@ -64,7 +63,6 @@ class Chunk:
     """
 
     number: int
-    rows: int
     size: int
     due: int
     first: int
@@ -134,7 +132,7 @@ class Chunks:
         tail_due: When something in the tail is due next.
         store: Where chunks are.
         measure: Tells what an entry says of some rows; they are not empty.
-        merge: Makes one row of those that belong together, and drops what is gone.
+        merge: Makes one row of those that belong together.
     """
 
     def __init__(
@@ -211,7 +209,7 @@ class Chunks:
         data = dump_rows(rows)
         self._store.put(number, data)
         measure = self._measure(rows)
-        entry = Chunk(number, rows.num_rows, len(data), measure.due, measure.first, measure.last)
+        entry = Chunk(number, len(data), measure.due, measure.first, measure.last)
         self.entries[place : place + replaces] = [entry]
 
     def _load(self, entry: Chunk) -> Any:
@@ -248,7 +246,7 @@ class Chunks:
 
 def dump_entries(entries: Iterable[Chunk]) -> bytes:
     """What cannot be told of chunks from their numbers, sizes and timers, which the engine keeps; in their order."""
-    return b"".join([_ENTRY.pack(entry.number, entry.rows, entry.first, entry.last) for entry in entries])
+    return b"".join([_ENTRY.pack(entry.number, entry.first, entry.last) for entry in entries])
 
 
 def load_entries(data: bytes, sizes: Callable[[int], int], dues: Callable[[int], int]) -> list[Chunk]:
@@ -260,6 +258,6 @@ def load_entries(data: bytes, sizes: Callable[[int], int], dues: Callable[[int],
     if len(data) % _ENTRY.size:
         raise IncompatibleStateError("stored state is cut off", given=f"{len(data)} bytes of entries")
     return [
-        Chunk(number, rows, sizes(number), dues(number), first, last)
-        for number, rows, first, last in _ENTRY.iter_unpack(data)
+        Chunk(number, sizes(number), dues(number), first, last)
+        for number, first, last in _ENTRY.iter_unpack(data)
     ]

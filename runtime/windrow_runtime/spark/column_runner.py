@@ -184,7 +184,7 @@ class ColumnRunner:
 
     def _emit(self, fired: Fired, packer: Packer) -> Iterator[PackedRow]:
         batches = {sink: record_batch(self._form, fired, kind) for sink, kind in self.step.direct_sinks}
-        if batches and None not in batches.values():
+        if batches and all(batch is not None for batch in batches.values()):
             for sink, batch in batches.items():
                 for start in range(0, len(fired), _ROWS_IN_A_PAYLOAD):
                     part = batch.slice(start, _ROWS_IN_A_PAYLOAD)
