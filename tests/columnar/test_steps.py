@@ -292,19 +292,23 @@ def rounded(value: Any) -> Any:
     return tuple(map(rounded, value)) if isinstance(value, (tuple, list)) else value
 
 
-@pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("name", PLANS)
-def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
-    chance = random.Random(seed)
+class Ran(NamedTuple):
+    """The engine when the stream has ended, what each sink should have, and how many late elements were dropped."""
+
+    engine: Engine
+    expected: list[list[Any]]
+    dropped: int
+
+
+def run(name: str, inputs: list[list[Element]], *, crash_at: int = -1, late: bool = False) -> Ran:
+    """Batches, then the end of the stream. Of five batches the one with the number ``crash_at`` runs twice."""
     source = from_source(ParquetFileSource("never read", Element)).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda e: e.at
     )
     stream = PLANS[name](source.filter(lambda e: e.text != "ff").key_by(lambda e: e.key))
-    results, late = CollectSink[Any](), CollectSink[Element]()
-    sinks = [stream.sink_to(results)]
-    if "late_output" in name or name == "sliding_unevenly":
-        sinks.append(stream.get_side_output(LATE).sink_to(late))
+    sinks = [stream.sink_to(CollectSink[Any]())]
+    if late:
+        sinks.append(stream.get_side_output(LATE).sink_to(CollectSink[Element]()))
     topology = Topology(Pipeline(name, *sinks).steps)
     (step,) = topology.keyed
     form = columnar_form(topology, step, lambda source: None)
@@ -313,8 +317,7 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
     reference.open()
     engine = Engine(topology, form)
     time, highest = BatchTime(MIN_TIMESTAMP, 0), MIN_TIMESTAMP
-    inputs = [*batches(chance), [], None]
-    for number, elements in enumerate(inputs):
+    for number, elements in enumerate([*inputs, None]):
         batch = elements or []
         watermark = MAX_TIMESTAMP if elements is None else max(MIN_TIMESTAMP, highest - 81)
         following = BatchTime(watermark, number * 10)
@@ -322,19 +325,29 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
         reference.round(
             {Port(topology.sources[0].id): chunk}, watermark=watermark, processing_time=following.now
         )
-        engine.batch(batch, BatchTimes(time, following), 1 + number % 3, crash=number % 5 == seed)
+        engine.batch(batch, BatchTimes(time, following), 1 + number % 3, crash=number % 5 == crash_at)
         time = following
         highest = max([highest, *(e.at for e in batch if e.text != "ff")])
     expected: dict[str, list[Any]] = defaultdict(list)
     for sink, chunk in reference.sinks.items():
         expected[sink] += chunk.values
-    wanted = [expected[step.id] for step in topology.sinks]
+    dropped = reference.metrics[step.id].totals["late_records_dropped"]
+    return Ran(engine, [expected[step.id] for step in topology.sinks], dropped)
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("name", PLANS)
+def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
+    late = "late_output" in name or name == "sliding_unevenly"
+    inputs = [*batches(random.Random(seed)), []]
+    engine, wanted, dropped = run(name, inputs, crash_at=seed, late=late)
     assert len(wanted[0]) > (20 if name == "all_time" else 200)
     assert _by_key(engine.results) == _by_key(wanted[0])
-    if len(wanted) > 1:
+    if late:
         assert len(wanted[1]) > 5
         assert Counter(engine.late) == Counter(wanted[1])
-    assert engine.counted["late_records_dropped"] == reference.metrics[step.id].totals["late_records_dropped"]
+    assert engine.counted["late_records_dropped"] == dropped
     if name not in {"for_ever", "all_time"}:
         assert set(engine.records.values()) == {None}
 
@@ -344,33 +357,6 @@ def _by_key(results: list[Any]) -> dict[Any, list[Any]]:
     for result in results:
         found[result[0]].append(rounded(result))
     return found
-
-
-def _run(name: str, inputs: list[list[Element]]) -> tuple[Engine, list[Any], list[Any]]:
-    """Batches, then the end of the stream: the engine with its state, its results, and what they should be."""
-    source = from_source(ParquetFileSource("never read", Element)).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda e: e.at
-    )
-    topology = Topology(
-        Pipeline(name, PLANS[name](source.key_by(lambda e: e.key)).sink_to(CollectSink())).steps
-    )
-    (step,) = topology.keyed
-    form = columnar_form(topology, step, lambda source: None)
-    assert isinstance(form, ColumnarForm), form
-    reference = Execution(topology, fast=False)
-    reference.open()
-    engine = Engine(topology, form)
-    time, highest = BatchTime(MIN_TIMESTAMP, 0), MIN_TIMESTAMP
-    for batch in [*inputs, None]:
-        watermark = MAX_TIMESTAMP if batch is None else max(MIN_TIMESTAMP, highest - 81)
-        elements = batch or []
-        chunk = Chunk(list(elements), [None] * len(elements))
-        reference.round({Port(topology.sources[0].id): chunk}, watermark=watermark, processing_time=0)
-        following = BatchTime(watermark, 0)
-        engine.batch(elements, BatchTimes(time, following), 2, crash=False)
-        time, highest = following, max([highest, *(e.at for e in elements)])
-    (expected,) = reference.sinks.values()
-    return engine, engine.results, expected.values
 
 
 def at(moment: int, key: str = "k", number: int | None = 1) -> Element:
@@ -395,20 +381,20 @@ CASES: dict[str, list[list[Element]]] = {
 @pytest.mark.parametrize("name", ["tumbling", "lateness_and_late_output", "sliding", "sessions"])
 @pytest.mark.parametrize("case", CASES)
 def test_bad_input_gives_what_the_general_operator_gives(case: str, name: str) -> None:
-    engine, found, expected = _run(name, CASES[case])
+    engine, (expected,), _ = run(name, CASES[case])
     assert expected
-    assert _by_key(found) == _by_key(expected)
+    assert _by_key(engine.results) == _by_key(expected)
     assert set(engine.records.values()) == {None}
 
 
 @pytest.mark.parametrize("name", ["tumbling", "sliding", "sessions"])
 def test_a_sum_beyond_64_bits_is_an_error_that_names_the_step(name: str) -> None:
     with pytest.raises(AggregateOverflowError, match=r"does not fit into 64 bits") as caught:
-        _run(name, [[at(1, number=2**62), at(2, number=2**62)]])
+        run(name, [[at(1, number=2**62), at(2, number=2**62)]])
     assert caught.value.where is not None
     assert "test_steps.py:" in str(caught.value.where)
 
 
 def test_timestamps_beyond_the_reach_of_columns_are_refused() -> None:
     with pytest.raises(UnsupportedOperationError, match="too far away for columns"):
-        _run("tumbling", [[at(2**62)]])
+        run("tumbling", [[at(2**62)]])
