@@ -22,8 +22,12 @@ def spark_session(settings: Mapping[str, str] | None = None, *, cores: int = COR
 
     Args:
         settings: More settings of Spark's, or others in place of these.
-        cores: How many cores, and shuffle partitions.
+        cores: How many cores, and shuffle partitions. Spark and its Python workers are confined to them where the
+            system can do that; a session with fewer cores would otherwise still use the rest of the machine, since
+            a worker and the task that feeds it run side by side.
     """
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # With it workers would compile every module anew, which takes longer than to import it.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from benchmarks.errors import MeasurementError
 from benchmarks.growth.records import Event
 from windrow import DataStream, Pipeline, from_source
-from windrow.sinks import FunctionSink
+from windrow.sinks import ParquetFileSink
 from windrow.sources import ParquetFileSource
 from windrow_runtime.spark import SparkRunner
 
@@ -64,7 +64,7 @@ def figures_of(progress: StreamingQueryProgress) -> BatchFigures:
 
 
 class LiveQuery:
-    """A streaming query over events, fed through a folder. Results are counted in the driver.
+    """A streaming query over events, fed through a folder, with a folder of results.
 
     Args:
         spark: The session.
@@ -79,18 +79,19 @@ class LiveQuery:
         # Any: results are of every type, and are only counted.
         steps: Callable[[DataStream[Event]], DataStream[Any]],
     ) -> None:
-        self.results = 0
-        self.running_folder = folder
+        self._output = folder / "output"
         self._input = folder / "input"
         self._input.mkdir(parents=True)
         self._files = 0
         self._seen = -1
         results = steps(from_source(ParquetFileSource(self._input, Event)))
-        pipeline = Pipeline(folder.name, results.sink_to(FunctionSink(self._count)))
+        pipeline = Pipeline(folder.name, results.sink_to(ParquetFileSink(self._output)))
         self._running = SparkRunner(spark, checkpoint=folder / "checkpoint").start(pipeline)
 
-    def _count(self, _: int, results: Sequence[Any]) -> None:
-        self.results += len(results)
+    @property
+    def results(self) -> int:
+        """How many results there are so far."""
+        return sum(pq.read_metadata(file).num_rows for file in self._output.glob("*/[!._]*.parquet"))
 
     def feed(self, events: pa.Table) -> list[BatchFigures]:
         """Run a batch with these events, and those without data that follow; gives the figures of each.

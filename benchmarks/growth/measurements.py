@@ -19,6 +19,8 @@ from benchmarks.growth.pages import measure_pages
 from benchmarks.growth.records import (
     Event,
     closing_events,
+    column_sessions,
+    columns,
     events_of,
     sessions,
     totals,
@@ -38,7 +40,13 @@ __all__ = ["MEASUREMENTS"]
 # Any: results are of every type, and are only counted.
 _Steps = Callable[["DataStream[Event]"], "DataStream[Any]"]
 
-_FORMS: Final[Mapping[str, _Steps]] = {"table": tumbling, "session": sessions, "process": totals}
+_FORMS: Final[Mapping[str, _Steps]] = {
+    "columns": columns,
+    "column sessions": column_sessions,
+    "table": tumbling,
+    "session": sessions,
+    "process": totals,
+}
 _MOST = 1.3
 # What is left of a state whose windows are all closed: the record of the key group with the closing event.
 _ROWS_LEFT = 2

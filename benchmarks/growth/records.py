@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from windrow import DataStream, KeyedStream, WatermarkStrategy
+from windrow import DataStream, KeyedStream, MergingWindowedStream, WatermarkStrategy, WindowedStream
+from windrow import aggregates as agg
 from windrow.functions import (
     AggregateFunction,
     KeyedProcessContext,
@@ -24,11 +25,14 @@ __all__ = [
     "HOUR_MS",
     "START_MS",
     "Event",
+    "Grown",
     "Spread",
     "Total",
     "Totals",
     "WithUser",
     "closing_events",
+    "column_sessions",
+    "columns",
     "events_of",
     "sessions",
     "totals",
@@ -53,6 +57,13 @@ class Total(NamedTuple):
 
     user: str
     events: int
+    amount: float
+
+
+class Grown(NamedTuple):
+    """The sum of a user's events so far."""
+
+    user: str
     amount: float
 
 
@@ -94,14 +105,14 @@ class Spread(ProcessWindowFunction[Event, Total, str, TimeWindow]):
 TOTAL = ValueStateDescriptor("total", float)
 
 
-class RunningTotal(KeyedProcessFunction[str, Event, float]):
-    """Adds up for ever, and emits nothing but every thousandth."""
+class RunningTotal(KeyedProcessFunction[str, Event, Grown]):
+    """Adds up for ever, and emits what has grown very large."""
 
-    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> Iterable[float]:
+    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> Iterable[Grown]:
         state = context.get_state(TOTAL)
         total = (state.value() or 0.0) + value.amount
         state.update(total)
-        return () if total < 1e9 else (total,)
+        return () if total < 1e9 else (Grown(value.user, total),)
 
 
 def _by_user(events: DataStream[Event]) -> KeyedStream[Event, str]:
@@ -123,9 +134,27 @@ def sessions(events: DataStream[Event]) -> DataStream[Total]:
     return windows.aggregate(Totals(), WithUser())
 
 
-def totals(events: DataStream[Event]) -> DataStream[float]:
+def totals(events: DataStream[Event]) -> DataStream[Grown]:
     """State of a process function for each user."""
-    return _by_user(events).process(RunningTotal()).returns(float)
+    return _by_user(events).process(RunningTotal())
+
+
+def columns(events: DataStream[Event]) -> DataStream[Total]:
+    """One window of an hour for each user, on columns."""
+    return _declared(_by_user(events).window(TumblingEventTimeWindows.of(timedelta(hours=1))))
+
+
+def column_sessions(events: DataStream[Event]) -> DataStream[Total]:
+    """One session for each user, on columns."""
+    return _declared(_by_user(events).window(EventTimeSessionWindows.with_gap(timedelta(hours=1))))
+
+
+def _declared(
+    windows: WindowedStream[Event, str, TimeWindow] | MergingWindowedStream[Event, str, TimeWindow],
+) -> DataStream[Total]:
+    return windows.aggregate(
+        agg.into(Total, user=agg.key(), events=agg.count(), amount=agg.sum(lambda event: event.amount))
+    )
 
 
 def windows_in_full(events: DataStream[Event]) -> DataStream[Total]:
