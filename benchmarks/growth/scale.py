@@ -48,7 +48,7 @@ FULL = Scale(
     build=10,
     elements=25_000,
     lists=20,
-    core_rows=200_000,
+    core_rows=1_000_000,
     core_rounds=2,
 )
 

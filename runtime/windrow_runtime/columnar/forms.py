@@ -23,13 +23,16 @@ from windrow_runtime.codecs.arrow import arrow_schema, decode_batch
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.columns import ColumnExpression
 from windrow_runtime.columnar.geometry import FARTHEST, Panes
+from windrow_runtime.columnar.hashing import hash_keys
 from windrow_runtime.columnar.kernels import Kernel, kernel_for
-from windrow_runtime.columnar.panes import PaneOperator
+from windrow_runtime.columnar.panes import PaneOperator, check_stamps
 from windrow_runtime.columnar.route import NoRouteError, Route, expression_of, routes_to
 from windrow_runtime.columnar.sessions import SessionOperator, Sessions
 from windrow_runtime.operators.topology import Topology
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
 __all__ = ["ColumnarForm", "Form", "NotColumnar", "columnar_form"]
@@ -87,10 +90,7 @@ class ColumnarForm:
     @property
     def key_type(self) -> pa.DataType:
         """The Arrow type of keys."""
-        import pyarrow as pa
-
-        key = self.routes[0].key
-        return pa.null() if key is None else key.arrow_type
+        return self.routes[0].key_type
 
     @cached_property
     def operator(self) -> PaneOperator | SessionOperator:
@@ -119,7 +119,26 @@ class ColumnarForm:
             return self.raw_schema
         return pa.schema([*self.operator.schema, pa.field("elements", pa.int64())])
 
-    def folded(self, rows: Any) -> Any:
+    @staticmethod
+    def check(stamps: npt.NDArray[np.int64]) -> None:
+        """Refuses timestamps that are too far away."""
+        check_stamps(stamps)
+
+    def columns_of(self, named: dict[str, Any]) -> list[Any]:
+        """What is taken of elements, beside key and timestamp."""
+        inputs = [expression.evaluate(named) for expression in self.inputs]
+        return inputs if self.late_tag is None else [*inputs, *named.values()]
+
+    def packed(self, rows: Any) -> Any:
+        """The rows for the exchange."""
+        return self._folded(rows) if self.folds_first else rows
+
+    @staticmethod
+    def hash_keys(keys: Any) -> npt.NDArray[np.uint64]:
+        """Says in which key group keys lie."""
+        return hash_keys(keys)
+
+    def _folded(self, rows: Any) -> Any:
         """Elements as rows of state, with how many elements each stands for."""
         import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""A hash of keys in columns that is the same in every process: it says in which key group a key lies."""
+"""Hashes of keys in columns that are the same in every process: they say in which key group a key lies."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["hash_keys"]
+from windrow_runtime.codecs import stable_hash
+
+__all__ = ["hash_keys", "stable_hashes"]
 
 _NONE = -(2**63) + 11  # None may share a hash with a number
+_NONE_SUM = crc32(b"0")
+_PYTHONS_PRIME = 2**61 - 1
 
 # Any: pyarrow has no types.
 
@@ -30,6 +34,38 @@ def hash_keys(keys: Any) -> npt.NDArray[np.uint64]:
         return _mixed(np.array(sums, np.uint64))
     numbers: npt.NDArray[np.int64] = keys.cast(pa.int64()).fill_null(_NONE).to_numpy(zero_copy_only=False)
     return _mixed(numbers.view(np.uint64))
+
+
+def stable_hashes(keys: Any) -> npt.NDArray[np.uint64]:
+    """What :func:`~windrow_runtime.codecs.stable_hash` says of each key of an Arrow array."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    kind = keys.type
+    if types.is_string(kind) or types.is_binary(kind):
+        # A text begins with its kind, and a checksum can be continued.
+        begun = crc32(b"s" if types.is_string(kind) else b"b")
+        texts = keys.cast(pa.binary()).to_pylist()
+        sums = [_NONE_SUM if text is None else crc32(text, begun) for text in texts]
+        return _finished(np.array(sums, np.uint64))
+    if types.is_int64(kind) and not keys.null_count:
+        numbers = keys.to_numpy()
+        if not len(numbers) or (numbers.min() > -_PYTHONS_PRIME and numbers.max() < _PYTHONS_PRIME):
+            # Python's hash of a number is the number, up to there, but that of -1 is -2.
+            view = memoryview(np.where(numbers == -1, -2, numbers).astype("<i8").tobytes())
+            begun = crc32(b"i")
+            sums = [crc32(view[start : start + 8], begun) for start in range(0, len(view), 8)]
+            return _finished(np.array(sums, np.uint64))
+    return np.array(list(map(stable_hash, keys.to_pylist())), np.uint64)
+
+
+def _finished(sums: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    # As stable_hash does it for one.
+    mask = np.uint64(0xFFFF_FFFF)
+    sums = (sums ^ sums >> np.uint64(16)) * np.uint64(0x85EBCA6B) & mask
+    sums = (sums ^ sums >> np.uint64(13)) * np.uint64(0xC2B2AE35) & mask
+    finished: npt.NDArray[np.uint64] = sums ^ sums >> np.uint64(16)
+    return finished
 
 
 def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ from windrow_runtime.codecs.records import has_generated
 from windrow_runtime.codecs.value_type import Field, Kind, RecordType
 from windrow_runtime.columnar.columns import ColumnExpression, column_expression, refused_element
 from windrow_runtime.operators.topology import Topology
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Arrivals", "NoRouteError", "Route", "expression_of", "millis_of", "own_constructor", "routes_to"]
 
@@ -85,6 +88,13 @@ class Route:
     stages: tuple[_Stage, ...]
     key: ColumnExpression | None
     element: RecordType
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """The Arrow type of keys."""
+        import pyarrow as pa
+
+        return pa.null() if self.key is None else self.key.arrow_type
 
     def run(self, batch: Any) -> Arrivals:
         """Takes the elements of a source, whose columns are in order, to the keyed step."""

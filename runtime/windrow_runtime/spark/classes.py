@@ -19,6 +19,7 @@ from typing import Any, get_type_hints
 from pyspark import cloudpickle
 
 from windrow.errors import IncompatibleStateError
+from windrow_runtime.spark.daemon import DAEMON_MODULE
 
 __all__ = [
     "UserClass",
@@ -33,6 +34,8 @@ __all__ = [
 
 _PROTOCOL = 5
 _MAIN = "__main__"
+# The daemons that workers are copies of, and what Spark runs in processes beside the driver.
+_WORKER_PROGRAMS = ("pyspark.", DAEMON_MODULE)
 
 _registered: dict[str, type[Any]] = {}  # Any: classes of the user's
 
@@ -63,7 +66,7 @@ def register_classes(classes: Iterable[UserClass]) -> None:
     """
     main = sys.modules[_MAIN]
     # A worker outlives a query, and a notebook defines a class of the same name again.
-    in_worker = main.__spec__ is not None and main.__spec__.name.startswith("pyspark.")
+    in_worker = main.__spec__ is not None and main.__spec__.name.startswith(_WORKER_PROGRAMS)
     for user_class in classes:
         kind = user_class.kind
         # Over Spark Connect a class that was made inside a function arrives without the function's name.

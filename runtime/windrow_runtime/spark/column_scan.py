@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from windrow.errors import WindrowError
+from windrow_runtime.columnar.arrivals import RowForm
 from windrow_runtime.columnar.chunks import dump_rows
 from windrow_runtime.columnar.forms import ColumnarForm
 from windrow_runtime.columnar.grouping import encode_keys
-from windrow_runtime.columnar.hashing import hash_keys
-from windrow_runtime.columnar.panes import check_stamps, concatenated
+from windrow_runtime.columnar.panes import concatenated
 from windrow_runtime.columnar.route import Route
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.payload import Phase, pack_columns, sequence_number
@@ -27,18 +28,21 @@ _ROWS_AT_ONCE: Final = 1 << 19
 """So many elements are folded at a time: the memory of a task does not grow with its partition."""
 
 
+_HashKeys: TypeAlias = Callable[[Any], npt.NDArray[np.uint64]]
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnTarget:
     """A keyed step that takes the elements of a source as columns.
 
     Attributes:
         step: The number of the step in the plan.
-        form: How it runs.
+        form: How it runs there, or how its elements become objects.
         route: How elements get there.
     """
 
     step: int
-    form: ColumnarForm
+    form: ColumnarForm | RowForm
     route: Route
 
 
@@ -81,7 +85,7 @@ class ColumnScan:
             form, route = target.form, target.route
             try:
                 arrived = route.run(batch)
-                check_stamps(arrived.stamps)
+                form.check(arrived.stamps)
             except WindrowError as error:
                 raise error.at(form.step.where) from error.__cause__
             for step, highest in arrived.highest.items():
@@ -91,9 +95,7 @@ class ColumnScan:
                 continue
             named = dict(zip(arrived.columns.schema.names, arrived.columns.columns, strict=True))
             key = pa.nulls(count) if route.key is None else route.key.evaluate(named)
-            inputs = [expression.evaluate(named) for expression in form.inputs]
-            elements = arrived.columns.columns if form.late_tag is not None else []
-            columns = [key, pa.array(arrived.stamps), *inputs, *elements]
+            columns = [key, pa.array(arrived.stamps), *form.columns_of(named)]
             waiting.batches.append(pa.RecordBatch.from_arrays(columns, schema=form.raw_schema))
             waiting.rows += count
             if waiting.rows >= _ROWS_AT_ONCE:
@@ -109,12 +111,11 @@ class ColumnScan:
         form = target.form
         rows = concatenated(waiting.batches)
         waiting.batches, waiting.rows = [], 0
-        if form.folds_first:
-            try:
-                rows = form.folded(rows)
-            except WindrowError as error:
-                raise error.at(form.step.where) from error.__cause__
-        for number, part in _by_group(rows, self._groups.count):
+        try:
+            rows = form.packed(rows)
+        except WindrowError as error:
+            raise error.at(form.step.where) from error.__cause__
+        for number, part in _by_group(rows, form.hash_keys, self._groups.count):
             # Spark compresses what it shuffles.
             payload = pack_columns(target.step, dump_rows(part, compress=False))
             place = sequence_number(Phase.AFTER_WATERMARK, self._origin, self._row)
@@ -122,7 +123,7 @@ class ColumnScan:
             yield PackedRow(self._groups.labels[number], TO_STEPS, place, payload)
 
 
-def _by_group(rows: Any, groups: int) -> Iterator[tuple[int, Any]]:
+def _by_group(rows: Any, hash_keys: _HashKeys, groups: int) -> Iterator[tuple[int, Any]]:
     """The rows of each key group that has any; those of a group stay in order."""
     import pyarrow as pa
 

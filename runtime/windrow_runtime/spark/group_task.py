@@ -36,7 +36,7 @@ from windrow_runtime.spark.payload import (
 )
 from windrow_runtime.spark.rows import COUNTERS, REPORTS, PackedRow
 from windrow_runtime.spark.state_codec import StateCodec
-from windrow_runtime.spark.step_pages import PageStore, Share, StepPages
+from windrow_runtime.spark.step_pages import Chunk, PageStore, Share, StepPages
 from windrow_runtime.spark.step_record import StepRecord
 
 if TYPE_CHECKING:
@@ -81,12 +81,27 @@ class _StepRunner:
         """The time of the batch before and of this one, for the step."""
         return times.of(self.step.step_id, follows=self.step.follows)
 
+    def objects_of(self, elements: Sequence[KeyedElements | ColumnElements]) -> list[Chunk]:
+        """Elements as the operator takes them, in their order."""
+        chunks: list[Chunk] = []
+        for part in elements:
+            if isinstance(part, KeyedElements):
+                chunks.append(part)
+            else:
+                form = self.step.arrival
+                assert form is not None, "columns are sent to steps that take them"
+                # A plan without columns needs nothing of them.
+                from windrow_runtime.columnar.chunks import load_rows
+
+                chunks += form.chunks(load_rows(part.stream, form.exchange_schema))
+        return chunks
+
     def run(
         self,
         pages: StepPages,
         key_group: int,
         times: BatchTimes,
-        elements: tuple[Sequence[KeyedElements], Sequence[KeyedElements]],
+        elements: tuple[Sequence[Chunk], Sequence[Chunk]],
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
         """Runs one batch of one group, page by page; gives the rows that are full."""
@@ -137,7 +152,7 @@ class _StepRunner:
         if watermark > self._operator.current_watermark:
             self._operator.advance_watermark(watermark)
 
-    def _process(self, elements: KeyedElements, packer: Packer) -> None:
+    def _process(self, elements: Chunk, packer: Packer) -> None:
         """Takes elements; what was emitted before and for them goes to ``packer``."""
         self._operator.process_batch(elements.keys, elements.values, elements.timestamps)
         self._collector.drain(packer)
@@ -215,7 +230,7 @@ class GroupTask:
             if isinstance(runner, _StepRunner):
                 groups = self._level.groups.count
                 pages = StepPages(record, self._codec, store, self._level.hash_key, groups)
-                objects = _objects_of(elements[0]), _objects_of(elements[1])
+                objects = runner.objects_of(elements[0]), runner.objects_of(elements[1])
                 yield from runner.run(pages, origin, times, objects, self._packers)
             else:
                 # Columns come from sources alone, and so behind the watermark.
@@ -297,10 +312,6 @@ def _by_step(payloads: Sequence[bytes]) -> _Found:
         for elements in unpack_keyed(payload) if columns is None else (columns,):
             found.setdefault(elements.step, []).append(elements)
     return found
-
-
-def _objects_of(elements: Sequence[KeyedElements | ColumnElements]) -> list[KeyedElements]:
-    return [part for part in elements if isinstance(part, KeyedElements)]
 
 
 def _runner_of(step: KeyedStep) -> _StepRunner | ColumnRunner:

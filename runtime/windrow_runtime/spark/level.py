@@ -15,6 +15,7 @@ from windrow_runtime.spark.packer import ToSink, ToStep
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
+    from windrow_runtime.columnar.arrivals import RowForm
     from windrow_runtime.columnar.forms import ColumnarForm
 
 __all__ = ["Fragment", "KeyedStep", "Level", "SourceFragment"]
@@ -82,6 +83,7 @@ class KeyedStep:
         name: What the user called the step, if anything.
         where: The step and its line in the user's program, in errors.
         form: How it runs on columns; None: on Python objects.
+        arrival: How elements in columns become objects; None: they come as objects.
         direct_sinks: The sinks that take its results as columns, with the types of their rows; none if something else
             reads it, too.
     """
@@ -97,6 +99,7 @@ class KeyedStep:
     name: str | None = None
     where: str | None = None
     form: ColumnarForm | None = None
+    arrival: RowForm | None = None
     direct_sinks: tuple[tuple[int, RecordType], ...] = ()
 
     def close(self) -> None:

@@ -27,6 +27,7 @@ from windrow_runtime.codecs import stable_hash
 from windrow_runtime.codecs.arrow import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.columnar.arrivals import RowForm, row_form
 from windrow_runtime.columnar.forms import ColumnarForm, Form, NotColumnar, columnar_form
 from windrow_runtime.operators.fragments import leads_on
 from windrow_runtime.operators.lowering import form_text, operator_for
@@ -130,6 +131,12 @@ def forms_of(topology: Topology) -> dict[str, Form]:
     return {step.id: columnar_form(topology, step, gives_columns) for step in topology.keyed}
 
 
+def arrivals_of(topology: Topology) -> dict[str, RowForm]:
+    """The keyed steps whose elements can get there as columns."""
+    found = ((step.id, row_form(topology, step, gives_columns)) for step in topology.keyed)
+    return {step_id: form for step_id, form in found if form is not None}
+
+
 def form_texts(topology: Topology, *, columnar: bool) -> dict[str, str]:
     """How each keyed step of a new query runs, and why not on columns."""
     forms = forms_of(topology) if columnar else {}
@@ -202,6 +209,13 @@ class _Lowering:
             for step_id, form in forms.items()
             if isinstance(form, ColumnarForm) and step_id in stored.columnar
         }
+        self._arrivals = {
+            step_id: replace(arrival, step=self._shipped.step(step_id))
+            for step_id, arrival in (arrivals_of(topology) if forms else {}).items()
+            if step_id not in self._forms
+        }
+        # The steps that get their elements as columns.
+        self._by_columns: dict[str, ColumnarForm | RowForm] = {**self._forms, **self._arrivals}
         self._classes = known_classes(topology.steps)
         self._routes = Routes(
             {step.id: number for number, step in enumerate(topology.keyed)},
@@ -278,8 +292,8 @@ class _Lowering:
         )
 
     def _packed(self, step: Step, place: int) -> DataFrame:
-        only_columns = bool(self._forms) and not leads_on(
-            self._topology, Port(step.id), frozenset(self._forms)
+        only_columns = bool(self._by_columns) and not leads_on(
+            self._topology, Port(step.id), frozenset(self._by_columns)
         )
         scan = scan_source(self._spark, step, self._checkpoint, self._codec, all_columns=only_columns)
         stage = SourceStage(
@@ -300,7 +314,7 @@ class _Lowering:
     def _column_way(self, step: Step, reader: Reader) -> ColumnWay | None:
         targets = tuple(
             ColumnTarget(self._routes.steps[step_id], form, route)
-            for step_id, form in self._forms.items()
+            for step_id, form in self._by_columns.items()
             for route in form.routes
             if route.source == step.id
         )
@@ -351,6 +365,7 @@ class _Lowering:
                 name=step.node.name,
                 where=step.where,
                 form=self._forms.get(step.id),
+                arrival=self._arrivals.get(step.id),
                 direct_sinks=self._direct_sinks(step),
             )
 
@@ -369,7 +384,7 @@ class _Lowering:
         return tuple(found)
 
     def _create(self, port: Port) -> Callable[[], PortFragment]:
-        elsewhere = frozenset(self._forms)
+        elsewhere = frozenset(self._by_columns)
         return partial(PortFragment, self._shipped, port, self._routes, self._clock, elsewhere)
 
     def _fragment(self, port: Port) -> PortFragment:

@@ -57,6 +57,11 @@ class KeyedElements(NamedTuple):
     values: Sequence[Any]
     timestamps: Sequence[int | None]
 
+    def pick(self, places: Sequence[int]) -> KeyedElements:
+        """Those at some places."""
+        columns = [[column[place] for place in places] for column in self[1:]]
+        return KeyedElements(self.step, *columns)
+
 
 class ColumnElements(NamedTuple):
     """Elements for one step as columns: an Arrow stream, see :mod:`windrow_runtime.spark.column_scan`."""

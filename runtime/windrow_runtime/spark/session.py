@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windrow.errors import UnsupportedOperationError
+from windrow_runtime.spark.daemon import DAEMON_MODULE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +75,7 @@ def local_session(partitions: int) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.log.level", "ERROR")
+        .config("spark.python.daemon.module", DAEMON_MODULE)
     )
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)

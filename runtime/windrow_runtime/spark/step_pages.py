@@ -18,10 +18,9 @@ from windrow_runtime.operators.partition import Layout, join_states, layout_of, 
 from windrow_runtime.operators.state import OperatorState
 from windrow_runtime.operators.stored_list import StoredList
 from windrow_runtime.spark.page_codec import PageCodec
-from windrow_runtime.spark.payload import KeyedElements
 from windrow_runtime.spark.step_record import NO_TIMER, StepRecord, quads
 
-__all__ = ["PageStore", "Share", "StepPages"]
+__all__ = ["Chunk", "PageStore", "Share", "StepPages"]
 
 # Any in this module: state is of the user's types.
 
@@ -53,6 +52,29 @@ class PageStore(Protocol):
         ...
 
 
+class Chunk(Protocol):
+    """Some elements with their keys and timestamps: three lists side by side."""
+
+    @property
+    def keys(self) -> Sequence[Any]:
+        """The keys."""
+        ...
+
+    @property
+    def values(self) -> Sequence[Any]:
+        """The elements; they may be made when they are asked for."""
+        ...
+
+    @property
+    def timestamps(self) -> Sequence[int | None]:
+        """Milliseconds; None: an element has no timestamp."""
+        ...
+
+    def pick(self, places: Sequence[int]) -> Chunk:
+        """Those at some places."""
+        ...
+
+
 @dataclass(slots=True)
 class Share:
     """Pages that are worked on together, and what comes for their keys.
@@ -64,8 +86,8 @@ class Share:
     """
 
     pages: list[int]
-    before: Sequence[KeyedElements]
-    after: Sequence[KeyedElements]
+    before: Sequence[Chunk]
+    after: Sequence[Chunk]
 
 
 class _Homes(dict[Hashable, int]):
@@ -137,8 +159,8 @@ class StepPages:
 
     def shares(
         self,
-        before: Sequence[KeyedElements],
-        after: Sequence[KeyedElements],
+        before: Sequence[Chunk],
+        after: Sequence[Chunk],
         watermark: int,
         now: int,
     ) -> Iterator[Share]:
@@ -192,14 +214,13 @@ class StepPages:
     def _are_too_small(self, total: int, count: int) -> bool:
         return count > 2 and total < (_DENSE_PAGE_BYTES // 2 if self._is_dense else _PAGE_BYTES // 4) * count
 
-    def _only(self, chunks: Sequence[KeyedElements], pages: frozenset[int]) -> list[KeyedElements]:
-        found: list[KeyedElements] = []
+    def _only(self, chunks: Sequence[Chunk], pages: frozenset[int]) -> list[Chunk]:
+        found: list[Chunk] = []
         homes = self._homes
-        for step, keys, values, timestamps in chunks:
-            chosen = [place for place, key in enumerate(keys) if homes[key] in pages]
+        for chunk in chunks:
+            chosen = [place for place, key in enumerate(chunk.keys) if homes[key] in pages]
             if chosen:
-                pick = [[column[place] for place in chosen] for column in (keys, values, timestamps)]
-                found.append(KeyedElements(step, *pick))
+                found.append(chunk.pick(chosen))
         return found
 
     # Reading and writing
@@ -422,7 +443,7 @@ class StepPages:
         return -(self.record.slot << 48 | number)
 
 
-def _keys_among(before: Sequence[KeyedElements], after: Sequence[KeyedElements], many: int) -> int:
+def _keys_among(before: Sequence[Chunk], after: Sequence[Chunk], many: int) -> int:
     """How many keys elements have; counts little further than ``many``."""
     seen: set[Hashable] = set()
     for elements in (*before, *after):

@@ -1,0 +1,156 @@
+"""Elements that get to a keyed step as columns, and become objects there.
+
+A step whose function is Python code needs objects. Made where the records are read, they would have to be pickled for
+the exchange and made again behind it; as columns they cross it for next to nothing. Each becomes an object right before
+the step takes it, a few thousand at a time, and is gone before the next ones come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from windrow.plan import SourceNode, Step
+from windrow.sources import Source
+from windrow_runtime.codecs.arrow import arrow_schema, decode_batch
+from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.columnar.grouping import encode_keys
+from windrow_runtime.columnar.hashing import stable_hashes
+from windrow_runtime.columnar.route import NoRouteError, Route, routes_to
+from windrow_runtime.operators.topology import Topology
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["RowChunk", "RowForm", "row_form"]
+
+# Any in this module: keys and elements of every type; pyarrow has no types.
+
+_ROWS_AT_ONCE: Final = 8_192  # more of them leave the processor's cache
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """A keyed step on Python objects whose elements get there as columns.
+
+    Attributes:
+        step: The step.
+        routes: How they get there from each source.
+    """
+
+    step: Step
+    routes: tuple[Route, ...]
+
+    @property
+    def element(self) -> RecordType:
+        """The type of the elements."""
+        return self.routes[0].element
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """The Arrow type of keys."""
+        return self.routes[0].key_type
+
+    @cached_property
+    def exchange_schema(self) -> Any:
+        """The columns that go through the exchange: key, timestamp, and those of the elements."""
+        import pyarrow as pa
+
+        fields = [field.with_name(f"e{place}") for place, field in enumerate(arrow_schema(self.element))]
+        return pa.schema([pa.field("key", self.key_type), pa.field("at", pa.int64()), *fields])
+
+    @property
+    def raw_schema(self) -> Any:
+        """The same: nothing is folded before the exchange."""
+        return self.exchange_schema
+
+    @staticmethod
+    def check(stamps: npt.NDArray[np.int64]) -> None:
+        """Lets all timestamps pass."""
+
+    @staticmethod
+    def columns_of(named: dict[str, Any]) -> list[Any]:
+        """What is taken of elements, beside key and timestamp: all of it."""
+        return list(named.values())
+
+    @staticmethod
+    def packed(rows: Any) -> Any:
+        """The rows for the exchange."""
+        return rows
+
+    @staticmethod
+    def hash_keys(keys: Any) -> npt.NDArray[np.uint64]:
+        """Says in which key group keys lie: where they would if they came as objects."""
+        return stable_hashes(keys)
+
+    def chunks(self, rows: Any) -> Iterator[RowChunk]:
+        """Rows that came through the exchange, a few thousand at a time."""
+        encoded = encode_keys(rows.column(0))
+        distinct = np.empty(len(encoded.distinct), dtype=object)
+        distinct[:] = encoded.distinct.to_pylist()
+        # Equal keys are one object, which makes it fast to look them up.
+        keys = distinct[encoded.codes].tolist()
+        for start in range(0, rows.num_rows, _ROWS_AT_ONCE):
+            yield RowChunk(self, rows.slice(start, _ROWS_AT_ONCE), keys[start : start + _ROWS_AT_ONCE])
+
+
+class RowChunk:
+    """Elements for one step, which are made each time that somebody asks for them.
+
+    Attributes:
+        keys: Their keys.
+    """
+
+    def __init__(self, form: RowForm, rows: Any, keys: Sequence[Any]) -> None:
+        self.keys = keys
+        self._form = form
+        self._rows = rows
+
+    @property
+    def values(self) -> Sequence[Any]:
+        """The elements."""
+        import pyarrow as pa
+
+        element = self._form.element
+        columns = self._rows.columns[2:]
+        return decode_batch(pa.RecordBatch.from_arrays(columns, schema=arrow_schema(element)), element)
+
+    @property
+    def timestamps(self) -> Sequence[int | None]:
+        """Their timestamps in milliseconds."""
+        stamps: list[int | None] = self._rows.column(1).to_numpy().tolist()
+        return stamps
+
+    def pick(self, places: Sequence[int]) -> RowChunk:
+        """Those at some places."""
+        import pyarrow as pa
+
+        rows = self._rows.take(pa.array(places, pa.int64()))
+        return RowChunk(self._form, rows, [self.keys[place] for place in places])
+
+
+def row_form(
+    topology: Topology, step: Step, gives_columns: Callable[[Source[Any]], str | None]
+) -> RowForm | None:
+    """How the elements of a keyed step get there as columns; None where they do not.
+
+    Args:
+        topology: The plan.
+        step: The step.
+        gives_columns: Whether the engine has the columns of a source: None, or why it has not.
+    """
+    try:
+        routes = routes_to(topology, step)
+    except NoRouteError:
+        return None
+    for route in routes:
+        source = topology.step(route.source).node
+        assert isinstance(source, SourceNode)
+        if gives_columns(source.source) is not None:
+            return None
+    return RowForm(step, routes)

@@ -1,0 +1,55 @@
+"""Spark's daemon of Python workers, which imports what they need before it makes them.
+
+Spark starts the daemon once, and each worker is a copy of it. Its own daemon imports next to nothing, so each of the
+first workers imports pandas, pyarrow and windrow for itself, all at the same time. ``local_session`` names this module
+as ``spark.python.daemon.module``. A session of the user's may do so too, where windrow is installed on all machines.
+
+A process that forks should have no threads. pyarrow's allocator has one, which it looks after itself; numpy's library
+for matrices makes more unless it is told not to, and windrow has no use for them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import sys
+
+__all__ = ["DAEMON_MODULE", "preload"]
+
+DAEMON_MODULE = "windrow_runtime.spark.daemon"
+
+_MODULES = (
+    "pyspark.worker",
+    "pyarrow.compute",
+    "pyarrow.parquet",
+    "pandas",
+    "pyspark.sql.pandas.serializers",
+    "pyspark.sql.streaming.stateful_processor_api_client",
+    "pyspark.sql.streaming.proto.StateMessage_pb2",
+    "windrow_runtime.spark.source_stage",
+    "windrow_runtime.spark.level_calls",
+    "windrow_runtime.spark.column_runner",
+    "windrow_runtime.spark.writers",
+)
+
+
+def preload() -> None:
+    """Import what workers need. What cannot be imported is left to the worker that needs it, which says so."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Standard output belongs to the daemon, which tells Spark its address there.
+    with contextlib.redirect_stdout(sys.stderr):
+        for module in _MODULES:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module)
+    # The collector of each worker passes over these, and the pages that they lie on stay shared.
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    preload()
+    from pyspark.daemon import manager
+
+    manager()

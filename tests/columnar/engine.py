@@ -1,0 +1,244 @@
+"""Runs one keyed step as workers do, without Spark, beside the general operator."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+from tests.spark.fake_steps import Forward
+from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow.plan import Step
+from windrow.sinks import CollectSink
+from windrow.sources import ParquetFileSource, Source
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.codecs import stable_hash
+from windrow_runtime.codecs.arrow import encode_batch
+from windrow_runtime.columnar.arrivals import RowForm
+from windrow_runtime.columnar.forms import ColumnarForm
+from windrow_runtime.columnar.sessions import Sessions
+from windrow_runtime.local.execution import Chunk, Execution
+from windrow_runtime.operators.lowering import operator_for
+from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
+from windrow_runtime.spark.column_scan import ColumnScan, ColumnTarget
+from windrow_runtime.spark.event_clock import encode_timer
+from windrow_runtime.spark.group_state import GroupState
+from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
+from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.level import KeyedStep, Level
+from windrow_runtime.spark.packer import ToSink
+from windrow_runtime.spark.payload import unpack_elements
+from windrow_runtime.spark.rows import COUNTERS, FIRST_SINK, PackedRow
+
+__all__ = ["LATE", "Element", "Engine", "FormOf", "Keyed", "Ran", "at", "batches", "by_key", "millis", "run"]
+
+# Any in this module: results of every type, and pyarrow has no types.
+
+FINGERPRINT = bytes(16)
+GROUPS = KeyGroups.balanced(1, 2)
+
+
+class Element(NamedTuple):
+    key: str | None
+    at: int
+    number: int | None
+    level: float | None
+    text: str
+
+
+LATE = OutputTag("late", Element)
+Keyed = KeyedStream[Element, "str | None"]
+FormOf: TypeAlias = "Callable[[Topology, Step, Callable[[Source[Any]], str | None]], object]"
+
+
+def millis(number: int) -> timedelta:
+    return timedelta(milliseconds=number)
+
+
+class Store(dict[int, bytes]):
+    """Chunks in memory."""
+
+    def put(self, number: int, data: bytes) -> None:
+        self[number] = data
+
+    def remove(self, number: int) -> None:
+        del self[number]  # what is not there is not removed
+
+
+class Engine:
+    """Scans elements as columns, and calls the groups of one step as Spark does."""
+
+    def __init__(self, topology: Topology, form: ColumnarForm | RowForm) -> None:
+        (step,) = topology.keyed
+        side = {"late": Forward((ToSink(FIRST_SINK + 1),))} if len(topology.sinks) > 1 else {}
+        keyed = KeyedStep(
+            0,
+            step.id,
+            step.id,
+            partial(operator_for, step),
+            Forward((ToSink(FIRST_SINK),)),
+            side,
+            form=form if isinstance(form, ColumnarForm) else None,
+            arrival=form if isinstance(form, RowForm) else None,
+        )
+        self.form = form
+        self.level = Level(0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,))
+        self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
+        self.stores = {label: Store() for label in GROUPS.labels}
+        self.timers = dict.fromkeys(GROUPS.labels, 0)
+        self.results: list[Any] = []
+        self.late: list[Any] = []
+        self.counted: Counter[str] = Counter()
+
+    def batch(self, elements: list[Element], times: BatchTimes, pieces: int, *, crash: bool) -> None:
+        payloads = self._scan(elements, pieces)
+        for label in GROUPS.labels:
+            timer = self.timers[label]
+            mine = payloads[label]
+            if not mine and not (timer and timer <= encode_timer(times.current.watermark)):
+                continue
+            before = self.records[label], Store(self.stores[label])
+            first = self._run(label, times, mine)
+            if crash:
+                # Nothing of it was committed: it runs again, in another process.
+                after = self.records[label], self.stores[label]
+                self.records[label], self.stores[label] = before
+                assert self._run(label, times, mine) == first
+                assert (self.records[label], self.stores[label]) == after
+            for sink, values in first:
+                if sink == COUNTERS:
+                    for _, name, count in values:
+                        self.counted[name] += count
+                else:
+                    (self.results if sink == FIRST_SINK else self.late).extend(values)
+            self._check(label)
+
+    def _scan(self, elements: list[Element], pieces: int) -> dict[int, list[bytes]]:
+        """Several tasks, each with some Arrow batches."""
+        found: dict[int, list[bytes]] = {label: [] for label in GROUPS.labels}
+        for task in range(pieces):
+            targets = [ColumnTarget(0, self.form, self.form.routes[0])]
+            scan = ColumnScan(targets, GROUPS, task, lambda step, highest: None)
+            rows: list[PackedRow] = []
+            mine = elements[task * len(elements) // pieces : (task + 1) * len(elements) // pieces]
+            for start in range(0, len(mine), 40):
+                rows += scan.add(encode_batch(mine[start : start + 40], self.form.element))
+            rows += scan.flush()
+            for row in rows:
+                found[row.group].append(row.payload)
+        return found
+
+    def _run(self, label: int, times: BatchTimes, payloads: list[bytes]) -> list[tuple[int, Any]]:
+        task = GroupTask(self.level)
+        data, store = self.records[label], self.stores[label]
+        outputs = list(task.run_group(label, data, store, times, times.current.now, [], payloads))
+        update = outputs.pop()
+        assert isinstance(update, GroupUpdate)
+        self.records[label] = update.data
+        if update.old_timer or update.new_timer:
+            self.timers[label] = update.new_timer
+        rows = [row for row in outputs if not isinstance(row, GroupUpdate)]
+        rows.sort(key=lambda row: row.number)
+        return [(row.sink, list(unpack_elements(row.payload).values)) for row in rows]
+
+    def _check(self, label: int) -> None:
+        """Nothing is stored that nobody refers to, and nothing is missing."""
+        if isinstance(self.form, RowForm):
+            return
+        data = self.records[label]
+        sizes = [] if data is None else next(iter(GroupState.load(data, FINGERPRINT).steps.values())).sizes
+        # The first is the tail of chunks, or the one page of a small state; with more pages it is one of them.
+        first = 0 if isinstance(self.form.windows, Sessions) and len(sizes) > 1 else 1
+        stored = [number for number, size in enumerate(sizes) if size and number >= first]
+        assert sorted(self.stores[label]) == stored
+
+
+KEYS: list[str | None] = [*(f"key {n}" for n in range(25)), "", None]
+
+
+def batches(chance: random.Random) -> Iterator[list[Element]]:
+    """Batches of every size; time goes on by some 60 ms in each, with disorder; keys come and go."""
+    for number in range(40):
+        alive = KEYS if number % 10 < 6 else chance.sample(KEYS, 3)
+        yield [
+            Element(
+                chance.choice(alive),
+                (number - 3) * 60 + chance.randrange(-150, 60),
+                chance.choice([None, chance.randrange(1000), chance.randrange(2**52)]),
+                chance.choice([None, chance.random() * 100, -0.0]),
+                chance.choice("abcdef") * chance.randrange(3),
+            )
+            for _ in range(chance.choice([0, 1, 7, 60, 200]))
+        ]
+
+
+def rounded(value: Any) -> Any:
+    """Floats but for their last bits."""
+    if isinstance(value, float):
+        return float(f"{value:.12e}")
+    return tuple(map(rounded, value)) if isinstance(value, (tuple, list)) else value
+
+
+class Ran(NamedTuple):
+    """The engine when the stream has ended, what each sink should have, and how many late elements were dropped."""
+
+    engine: Engine
+    expected: list[list[Any]]
+    dropped: int
+
+
+def run(
+    build: Callable[[Keyed], DataStream[Any]],
+    inputs: list[list[Element]],
+    form_of: FormOf,
+    *,
+    crash_at: int = -1,
+    late: bool = False,
+) -> Ran:
+    """Batches, then the end of the stream. Of five batches the one with the number ``crash_at`` runs twice."""
+    source = from_source(ParquetFileSource("never read", Element)).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda e: e.at
+    )
+    stream = build(source.filter(lambda e: e.text != "ff").key_by(lambda e: e.key))
+    sinks = [stream.sink_to(CollectSink[Any]())]
+    if late:
+        sinks.append(stream.get_side_output(LATE).sink_to(CollectSink[Element]()))
+    topology = Topology(Pipeline("one step", *sinks).steps)
+    (step,) = topology.keyed
+    form = form_of(topology, step, lambda source: None)
+    assert isinstance(form, (ColumnarForm, RowForm)), form
+    reference = Execution(topology, fast=False)
+    reference.open()
+    engine = Engine(topology, form)
+    time, highest = BatchTime(MIN_TIMESTAMP, 0), MIN_TIMESTAMP
+    for number, elements in enumerate([*inputs, None]):
+        batch = elements or []
+        watermark = MAX_TIMESTAMP if elements is None else max(MIN_TIMESTAMP, highest - 81)
+        following = BatchTime(watermark, number * 10)
+        chunk = Chunk(list(batch), [None] * len(batch))
+        reference.round(
+            {Port(topology.sources[0].id): chunk}, watermark=watermark, processing_time=following.now
+        )
+        engine.batch(batch, BatchTimes(time, following), 1 + number % 3, crash=number % 5 == crash_at)
+        time = following
+        highest = max([highest, *(e.at for e in batch if e.text != "ff")])
+    expected: dict[str, list[Any]] = defaultdict(list)
+    for sink, chunk in reference.sinks.items():
+        expected[sink] += chunk.values
+    dropped = reference.metrics[step.id].totals["late_records_dropped"]
+    return Ran(engine, [expected[step.id] for step in topology.sinks], dropped)
+
+
+def by_key(results: list[Any]) -> dict[Any, list[Any]]:
+    found: defaultdict[Any, list[Any]] = defaultdict(list)
+    for result in results:
+        found[result[0]].append(rounded(result))
+    return found
+
+
+def at(moment: int, key: str = "k", number: int | None = 1) -> Element:
+    return Element(key, moment, number, 0.5, "t")

@@ -1,0 +1,192 @@
+"""Elements that cross the exchange as columns: steps of Python functions give what the general operator gives."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, run
+from windrow import DataStream
+from windrow.evictors import CountEvictor
+from windrow.functions import (
+    AggregateFunction,
+    KeyedProcessContext,
+    KeyedProcessFunction,
+    ProcessWindowContext,
+    ProcessWindowFunction,
+)
+from windrow.state import ValueStateDescriptor
+from windrow.triggers import CountTrigger, PurgingTrigger
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindows,
+    SlidingEventTimeWindows,
+    TimeWindow,
+    TumblingEventTimeWindows,
+)
+from windrow_runtime.codecs import stable_hash
+from windrow_runtime.columnar.arrivals import row_form
+from windrow_runtime.columnar.hashing import stable_hashes
+from windrow_runtime.spark import step_pages
+
+# Any in this module: results of every type.
+
+
+class Texts(AggregateFunction[Element, tuple[str, ...], str]):
+    """What elements say, in the order in which they come."""
+
+    def create_accumulator(self) -> tuple[str, ...]:
+        return ()
+
+    def add(self, value: Element, accumulator: tuple[str, ...]) -> tuple[str, ...]:
+        return (*accumulator, f"{value.number}{value.text}")
+
+    def get_result(self, accumulator: tuple[str, ...]) -> str:
+        return " ".join(accumulator)
+
+    def merge(self, a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
+        return a + b
+
+
+class WithWindow(ProcessWindowFunction[str, tuple[Any, ...], "str | None", TimeWindow]):
+    """Adds the key and the window."""
+
+    def process(
+        self, key: str | None, context: ProcessWindowContext[TimeWindow], elements: Sequence[str]
+    ) -> Iterator[tuple[Any, ...]]:
+        yield key, context.window.start, context.window.end, *elements
+
+
+LAST = ValueStateDescriptor("last", int)
+
+
+class Steps(KeyedProcessFunction["str | None", Element, tuple[Any, ...]]):
+    """How far each element is from the one before; says when a timer fires."""
+
+    def process_element(
+        self, value: Element, context: KeyedProcessContext[str | None]
+    ) -> Iterable[tuple[Any, ...]]:
+        last = context.get_state(LAST)
+        before = last.value()
+        last.update(value.at)
+        context.timer_service.register_event_time_timer(value.at + 50)
+        yield context.key, value, context.timestamp, None if before is None else value.at - before
+
+    def on_timer(self, timestamp: int, context: KeyedProcessContext[str | None]) -> Iterable[tuple[Any, ...]]:
+        yield context.key, timestamp
+
+
+def tumbling(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(60), millis(-7)))
+    return windows.aggregate(Texts(), WithWindow())
+
+
+def tumbling_late(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(60))).allowed_lateness(millis(30))
+    return windows.side_output_late_data(LATE).aggregate(Texts(), WithWindow())
+
+
+def sliding(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30)))
+    return windows.aggregate(Texts(), WithWindow())
+
+
+def sessions_late(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(EventTimeSessionWindows.with_gap(millis(12))).allowed_lateness(millis(20))
+    return windows.side_output_late_data(LATE).aggregate(Texts(), WithWindow())
+
+
+def all_elements(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(60)))
+    return windows.apply(lambda key, window, elements: [(key, window.start, *elements)])
+
+
+def evicted(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(GlobalWindows.create()).trigger(CountTrigger.of(3)).evictor(CountEvictor.of(4))
+    return windows.apply(lambda key, window, elements: [(key, *elements)])
+
+
+def counted(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(60)))
+    return windows.trigger(PurgingTrigger.of(CountTrigger.of(2))).aggregate(Texts(), WithWindow())
+
+
+def process(keyed: Keyed) -> DataStream[Any]:
+    return keyed.process(Steps())
+
+
+PLANS: dict[str, Callable[[Keyed], DataStream[Any]]] = {
+    build.__name__: build
+    for build in (
+        tumbling,
+        tumbling_late,
+        sliding,
+        sessions_late,
+        all_elements,
+        evicted,
+        counted,
+        process,
+    )
+}
+
+
+@pytest.mark.parametrize("pages", ["one page", "small pages"])
+@pytest.mark.parametrize("name", PLANS)
+def test_elements_in_columns_give_what_the_general_operator_gives(
+    name: str, pages: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if pages == "small pages":
+        monkeypatch.setattr(step_pages, "_INLINE_BYTES", 300)
+        monkeypatch.setattr(step_pages, "_PAGE_BYTES", 100)
+        monkeypatch.setattr(step_pages, "_DENSE_PAGE_BYTES", 200)
+        monkeypatch.setattr(step_pages, "_SHARE_BYTES", 400)
+    late = name.endswith("late")
+    inputs = [*batches(random.Random(7)), []]
+    engine, wanted, dropped = run(PLANS[name], inputs, row_form, crash_at=2, late=late)
+    assert len(wanted[0]) > 200
+    assert by_key(engine.results) == by_key(wanted[0])
+    if late:
+        assert len(wanted[1]) > 5
+        assert Counter(engine.late) == Counter(wanted[1])
+    assert engine.counted["late_records_dropped"] == dropped
+
+
+def test_timestamps_may_lie_anywhere() -> None:
+    far = [[at(2**62), at(-(2**62), "l")], [at(5)]]
+    engine, (expected,), _ = run(process, far, row_form)
+    assert expected
+    assert by_key(engine.results) == by_key(expected)
+
+
+@given(st.lists(st.none() | st.text(), max_size=5))
+def test_texts_are_in_the_key_group_of_the_object(keys: list[str | None]) -> None:
+    hashes = stable_hashes(pa.array(keys, pa.string()))
+    assert hashes.tolist() == list(map(stable_hash, keys))
+
+
+@given(st.lists(st.none() | st.binary(), max_size=5))
+def test_bytes_are_in_the_key_group_of_the_object(keys: list[bytes | None]) -> None:
+    hashes = stable_hashes(pa.array(keys, pa.binary()))
+    assert hashes.tolist() == list(map(stable_hash, keys))
+
+
+_EDGES = st.sampled_from([-1, 0, -2, 2**61 - 2, 2**61 - 1, 2**61, 2**63 - 1, -(2**63), 1 - 2**61])
+
+
+@given(st.lists(_EDGES | st.integers(-(2**63), 2**63 - 1), max_size=5), st.booleans())
+def test_numbers_are_in_the_key_group_of_the_object(numbers: list[int], with_none: bool) -> None:
+    keys = [*numbers, None] if with_none else numbers
+    assert stable_hashes(pa.array(keys, pa.int64())).tolist() == list(map(stable_hash, keys))
+
+
+def test_flags_and_no_keys_are_in_the_key_group_of_the_object() -> None:
+    flags = [True, False, None]
+    assert stable_hashes(pa.array(flags, pa.bool_())).tolist() == list(map(stable_hash, flags))
+    assert stable_hashes(pa.nulls(2)).tolist() == [stable_hash(None)] * 2
