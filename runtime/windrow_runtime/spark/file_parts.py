@@ -31,6 +31,7 @@ __all__ = ["PART_SCHEMA", "PartSink", "PartStage", "part_sink", "rows_of"]
 # Any in this module: pyarrow has no types.
 
 PART_SCHEMA: Final = "sink int, number bigint, payload binary"
+_PART_COLUMNS: Final = ["sink", "number", "payload"]
 
 # Spark has types for these that Parquet alone does not tell.
 _SPARKS_OWN: Final = (Kind.TIMEDELTA, Kind.NONE)
@@ -121,7 +122,7 @@ class PartStage:
     classes: tuple[UserClass, ...]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Called by Spark with rows of sink, number and payload."""
+        """Called by Spark with packed rows, see :mod:`windrow_runtime.spark.rows`."""
         with failures_marked():
             register_classes(self.classes)
             yield from self._run(batches)
@@ -131,7 +132,8 @@ class PartStage:
 
         open_parts: dict[int, _Part] = {}
         try:
-            for batch in batches:
+            for given in batches:
+                batch = given.select(_PART_COLUMNS)
                 passed = [sink not in self.parts for sink in batch.column(0).to_pylist()]
                 if any(passed):
                     yield _as_rows(batch.filter(pa.array(passed)).columns)

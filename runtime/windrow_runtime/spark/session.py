@@ -76,6 +76,8 @@ def local_session(partitions: int) -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.log.level", "ERROR")
         .config("spark.python.daemon.module", DAEMON_MODULE)
+        # Between Spark and its Python workers: a batch of little data takes 0.52 s instead of 0.59 s.
+        .config("spark.python.unix.domain.socket.enabled", "true")
     )
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)

@@ -166,9 +166,8 @@ class BatchWriter:
         """Writes files in the same pass over the batch as all else: workers write rows as they come, and tell where."""
         for part in self._parts.values():
             part.clear(batch)
-        rows = frame.select("sink", "number", "payload")
         stage = PartStage(batch, dict(self._parts), self._classes)
-        told = self._write_driver_sinks(rows.mapInArrow(stage, PART_SCHEMA), batch)
+        told = self._write_driver_sinks(frame.mapInArrow(stage, PART_SCHEMA), batch)
         for number, part in self._parts.items():
             part.publish(batch, told.get(number, []))
 
@@ -187,9 +186,11 @@ class BatchWriter:
         """
         from pyspark.sql import functions as f
 
-        # The payloads of files and topics stay on the workers.
-        on_driver = f.expr(f"sink NOT IN ({', '.join(map(str, staying))})") if staying else f.lit(True)
-        rows = frame.select("sink", "number", f.when(on_driver, f.col("payload")).alias("payload")).collect()
+        # The payloads of files and topics stay on the workers. Each step of a plan takes time, so none is idle.
+        if staying:
+            on_driver = f.expr(f"sink NOT IN ({', '.join(map(str, staying))})")
+            frame = frame.select("sink", "number", f.when(on_driver, f.col("payload")).alias("payload"))
+        rows = frame.collect()
         taken: defaultdict[int, list[bytes]] = defaultdict(list)
         present: dict[int, list[bytes]] = {}
         counted: Counter[tuple[str, str]] = Counter()
