@@ -31,7 +31,7 @@ from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.packer import ToSink
-from windrow_runtime.spark.payload import unpack_elements
+from windrow_runtime.spark.payload import unpack_elements, unpack_partials
 from windrow_runtime.spark.rows import COUNTERS, FIRST_SINK, PackedRow
 
 __all__ = ["LATE", "Element", "Engine", "FormOf", "Keyed", "Ran", "at", "batches", "by_key", "millis", "run"]
@@ -93,6 +93,7 @@ class Engine:
         self.results: list[Any] = []
         self.late: list[Any] = []
         self.counted: Counter[str] = Counter()
+        self.folded = False
 
     def batch(self, elements: list[Element], times: BatchTimes, pieces: int, *, crash: bool) -> None:
         payloads = self._scan(elements, pieces)
@@ -130,6 +131,7 @@ class Engine:
             rows += scan.flush()
             for row in rows:
                 found[row.group].append(row.payload)
+                self.folded |= unpack_partials(row.payload) is not None
         return found
 
     def _run(self, label: int, times: BatchTimes, payloads: list[bytes]) -> list[tuple[int, Any]]:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, run
 from windrow import DataStream
+from windrow.errors import UserFunctionError
 from windrow.evictors import CountEvictor
 from windrow.functions import (
     AggregateFunction,
@@ -21,6 +22,7 @@ from windrow.functions import (
     KeyedProcessFunction,
     ProcessWindowContext,
     ProcessWindowFunction,
+    RuntimeContext,
 )
 from windrow.state import ValueStateDescriptor
 from windrow.triggers import CountTrigger, PurgingTrigger
@@ -88,6 +90,16 @@ def tumbling(keyed: Keyed) -> DataStream[Any]:
     return windows.aggregate(Texts(), WithWindow())
 
 
+def hourly(keyed: Keyed) -> DataStream[Any]:
+    """Windows with many elements of a task, which are folded in front of the exchange."""
+    return keyed.window(TumblingEventTimeWindows.of(millis(3_600_000))).aggregate(Texts(), WithWindow())
+
+
+def reduced(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(500), millis(13)))
+    return windows.reduce(lambda a, b: Element(a.key, a.at, b.number, a.level, a.text + b.text))
+
+
 def tumbling_late(keyed: Keyed) -> DataStream[Any]:
     windows = keyed.window(TumblingEventTimeWindows.of(millis(60))).allowed_lateness(millis(30))
     return windows.side_output_late_data(LATE).aggregate(Texts(), WithWindow())
@@ -126,6 +138,8 @@ PLANS: dict[str, Callable[[Keyed], DataStream[Any]]] = {
     build.__name__: build
     for build in (
         tumbling,
+        hourly,
+        reduced,
         tumbling_late,
         sliding,
         sessions_late,
@@ -150,7 +164,8 @@ def test_elements_in_columns_give_what_the_general_operator_gives(
     late = name.endswith("late")
     inputs = [*batches(random.Random(7)), []]
     engine, wanted, dropped = run(PLANS[name], inputs, row_form, crash_at=2, late=late)
-    assert len(wanted[0]) > 200
+    assert len(wanted[0]) > (20 if name == "hourly" else 100)
+    assert engine.folded == (name in {"tumbling", "hourly", "reduced"})
     assert by_key(engine.results) == by_key(wanted[0])
     if late:
         assert len(wanted[1]) > 5
@@ -175,6 +190,62 @@ def test_texts_are_in_the_key_group_of_the_object(keys: list[str | None]) -> Non
 def test_bytes_are_in_the_key_group_of_the_object(keys: list[bytes | None]) -> None:
     hashes = stable_hashes(pa.array(keys, pa.binary()))
     assert hashes.tolist() == list(map(stable_hash, keys))
+
+
+class Picky(Texts):
+    """Refuses some elements."""
+
+    def add(self, value: Element, accumulator: tuple[str, ...]) -> tuple[str, ...]:
+        if value.text == "bad":
+            raise ValueError("too bad")
+        return super().add(value, accumulator)
+
+
+def picky(keyed: Keyed) -> DataStream[Any]:
+    return keyed.window(TumblingEventTimeWindows.of(millis(100))).aggregate(Picky())
+
+
+def test_a_function_that_fails_in_front_of_the_exchange_is_told_with_key_and_window() -> None:
+    good = [at(moment, key) for moment in range(100) for key in ("k", "l")]
+    bad = [*good, *(at(moment, "m") for moment in range(200, 204)), at(205, "m")._replace(text="bad")]
+    with pytest.raises(UserFunctionError, match="too bad") as caught:
+        run(picky, [bad], row_form)
+    assert "'m'" in str(caught.value)
+    assert "200" in str(caught.value)
+    assert "test_arrivals.py:" in str(caught.value.where)
+
+
+class Opened(Texts):
+    """Has to be opened where it runs."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.opened = True
+
+
+class Alone(AggregateFunction[Element, int, int]):
+    """Has no merge."""
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Element, accumulator: int) -> int:
+        return accumulator + 1
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+
+@pytest.mark.parametrize("function", [Opened(), Alone()])
+def test_what_cannot_be_folded_by_several_tasks_crosses_element_by_element(
+    function: AggregateFunction[Element, Any, Any],
+) -> None:
+    def build(keyed: Keyed) -> DataStream[Any]:
+        return keyed.window(TumblingEventTimeWindows.of(millis(1_000))).aggregate(function)
+
+    engine, (expected,), _ = run(build, [[at(moment) for moment in range(2_000)]], row_form)
+    assert not engine.folded
+    assert engine.results == expected
+    assert len(expected) == 2
 
 
 _EDGES = st.sampled_from([-1, 0, -2, 2**61 - 2, 2**61 - 1, 2**61, 2**63 - 1, -(2**63), 1 - 2**61])

@@ -176,6 +176,16 @@ def test_records_that_have_to_be_made(record: Any, told: str) -> None:
     assert text(stream).endswith(f"not on columns: {told}")
 
 
+def test_elements_of_python_functions_cross_the_exchange_as_columns() -> None:
+    told = "elements cross the exchange as columns"
+    reduced = text(keyed().window(WINDOW).reduce(max))
+    assert f"loop of tumbling windows, {told}, folded before where that pays; not on" in reduced
+    late = text(keyed().window(WINDOW).allowed_lateness(FIVE).reduce(max))
+    assert f"loop of tumbling windows, {told}; not on" in late
+    called = readings().key_by(lambda r: r.sensor.lower()).window(WINDOW).reduce(max)
+    assert told not in text(called)
+
+
 def test_columns_can_be_turned_off() -> None:
     assert text(mean(keyed()), columnar=False) == (
         "Python, loop of tumbling windows; not on columns: they are turned off"

@@ -40,7 +40,11 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co]):
         """The result. Called at each firing; must leave the accumulator as it is."""
 
     def merge(self, a: A, b: A) -> A:
-        """One accumulator for the elements of both. Called when windows merge; ``a`` began earlier.
+        """One accumulator for the elements of both; those of ``a`` are the earlier ones.
+
+        Called when windows merge, where ``a`` is the window that began earlier. An engine may also fold the elements
+        of a window in several places, in their order, and put the accumulators together; the result must be the same,
+        floats but for their last bits.
 
         Raises:
             UnsupportedOperationError: Unless it is overridden. Merging windows need it.
@@ -62,7 +66,11 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co]):
 
 
 class ReduceFunction(RichFunction, ABC, Generic[T]):
-    """Combines two elements into one of the same type. A plain function of two arguments serves as well."""
+    """Combines two elements into one of the same type. A plain function of two arguments serves as well.
+
+    It must be associative: ``reduce(reduce(a, b), c)`` equals ``reduce(a, reduce(b, c))``, as an engine may combine
+    elements in several places, in their order.
+    """
 
     @abstractmethod
     def reduce(self, a: T, b: T) -> T:

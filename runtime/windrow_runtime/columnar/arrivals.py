@@ -19,9 +19,11 @@ from windrow.plan import SourceNode, Step
 from windrow.sources import Source
 from windrow_runtime.codecs.arrow import arrow_schema, decode_batch
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar.grouping import encode_keys
+from windrow_runtime.columnar.grouping import Ints, Keys, encode_keys
 from windrow_runtime.columnar.hashing import stable_hashes
+from windrow_runtime.columnar.partials import TumblingFold, tumbling_fold
 from windrow_runtime.columnar.route import NoRouteError, Route, routes_to
+from windrow_runtime.operators.partials import Partials
 from windrow_runtime.operators.topology import Topology
 
 if TYPE_CHECKING:
@@ -41,10 +43,12 @@ class RowForm:
     Attributes:
         step: The step.
         routes: How they get there from each source.
+        fold: How they are folded in front of the exchange; None: they are not.
     """
 
     step: Step
     routes: tuple[Route, ...]
+    fold: TumblingFold | None = None
 
     @property
     def element(self) -> RecordType:
@@ -83,10 +87,19 @@ class RowForm:
         """The rows for the exchange."""
         return rows
 
+    def partials(self, keys: Keys, rows: Any) -> tuple[Ints, Partials] | None:
+        """What elements come to; None: they cross the exchange themselves."""
+        return None if self.fold is None else self.fold.run(keys, rows, self._slices)
+
     @staticmethod
     def hash_keys(keys: Any) -> npt.NDArray[np.uint64]:
         """Says in which key group keys lie: where they would if they came as objects."""
         return stable_hashes(keys)
+
+    def describe(self) -> str:
+        """A few words for ``explain()``."""
+        folded = ", folded before where that pays" if self.fold is not None else ""
+        return f"elements cross the exchange as columns{folded}"
 
     def chunks(self, rows: Any) -> Iterator[RowChunk]:
         """Rows that came through the exchange, a few thousand at a time."""
@@ -95,8 +108,14 @@ class RowForm:
         distinct[:] = encoded.distinct.to_pylist()
         # Equal keys are one object, which makes it fast to look them up.
         keys = distinct[encoded.codes].tolist()
+        for start, chunk in zip(range(0, len(keys), _ROWS_AT_ONCE), self._slices(rows), strict=True):
+            chunk.keys = keys[start : start + _ROWS_AT_ONCE]
+            yield chunk
+
+    def _slices(self, rows: Any) -> Iterator[RowChunk]:
+        """Rows a few thousand at a time, without their keys."""
         for start in range(0, rows.num_rows, _ROWS_AT_ONCE):
-            yield RowChunk(self, rows.slice(start, _ROWS_AT_ONCE), keys[start : start + _ROWS_AT_ONCE])
+            yield RowChunk(self, rows.slice(start, _ROWS_AT_ONCE), ())
 
 
 class RowChunk:
@@ -153,4 +172,4 @@ def row_form(
         assert isinstance(source, SourceNode)
         if gives_columns(source.source) is not None:
             return None
-    return RowForm(step, routes)
+    return RowForm(step, routes, tumbling_fold(step))

@@ -23,6 +23,7 @@ from windrow_runtime.codecs.arrow import arrow_schema, decode_batch
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.columns import ColumnExpression
 from windrow_runtime.columnar.geometry import FARTHEST, Panes
+from windrow_runtime.columnar.grouping import Keys
 from windrow_runtime.columnar.hashing import hash_keys
 from windrow_runtime.columnar.kernels import Kernel, kernel_for
 from windrow_runtime.columnar.panes import PaneOperator, check_stamps
@@ -132,6 +133,10 @@ class ColumnarForm:
     def packed(self, rows: Any) -> Any:
         """The rows for the exchange."""
         return self._folded(rows) if self.folds_first else rows
+
+    @staticmethod
+    def partials(keys: Keys, rows: Any) -> None:
+        """Nothing: what is folded are columns, too."""
 
     @staticmethod
     def hash_keys(keys: Any) -> npt.NDArray[np.uint64]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from windrow_runtime.columnar.groups import Groups
 
-__all__ = ["Cells", "Keys", "cells_of", "encode_keys"]
+__all__ = ["Cells", "Ints", "Keys", "cells_of", "encode_keys"]
 
 # Any in this module: pyarrow has no types.
 

@@ -214,6 +214,47 @@ class TumblingLoopOperator(_TableOperator):
             given = told_by(key, window=TimeWindow(start, start + size), element=value)
             raise function_failed(self.step, error, given) from error
 
+    def merge_batch(
+        self,
+        keys: Sequence[Hashable],
+        contents: Sequence[Any],
+        starts: Sequence[int],
+        counts: Sequence[int],
+    ) -> None:
+        """Take contents of windows that were made elsewhere of elements that arrived there, in order.
+
+        Args:
+            keys: Their keys.
+            contents: The contents. Nobody else holds them.
+            starts: Where the windows begin, in milliseconds.
+            counts: How many elements each was made of.
+        """
+        assert not self.lateness, "a late element might have to be seen by itself"
+        tables, held = self.state.tables, self.state.keys
+        merge = self.contents.merge
+        open_from = self.current_watermark - self._size + 2
+        key: Hashable = None
+        start = 0
+        try:
+            for key, more, start, count in zip(keys, contents, starts, counts, strict=True):
+                if start < open_from:
+                    self.metrics.count("late_records_dropped", count)
+                    continue
+                if key in held:
+                    entry = held[key].windows.get(TimeWindow(start, start + self._size))
+                    if entry is not None:
+                        # From a snapshot of the general operator; its timer is set.
+                        entry.contents = merge(entry.contents, more)
+                        continue
+                table = tables.setdefault(start, {})
+                before = table.get(key, NOTHING)
+                table[key] = more if before is NOTHING else merge(before, more)
+        except WindrowError as error:
+            raise error.at(self.step.where) from error.__cause__
+        except Exception as error:
+            given = told_by(key, window=TimeWindow(start, start + self._size))
+            raise function_failed(self.step, error, given) from error
+
 
 class SlidingLoopOperator(_TableOperator):
     """Sliding windows in event time with a reduce or an aggregate and the default trigger."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from windrow_runtime.columnar.grouping import encode_keys
 from windrow_runtime.columnar.panes import concatenated
 from windrow_runtime.columnar.route import Route
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.payload import Phase, pack_columns, sequence_number
+from windrow_runtime.spark.payload import Phase, pack_columns, pack_partials, sequence_number
 from windrow_runtime.spark.rows import TO_STEPS, PackedRow
 
 __all__ = ["ColumnScan", "ColumnTarget"]
@@ -26,9 +26,6 @@ __all__ = ["ColumnScan", "ColumnTarget"]
 
 _ROWS_AT_ONCE: Final = 1 << 19
 """So many elements are folded at a time: the memory of a task does not grow with its partition."""
-
-
-_HashKeys: TypeAlias = Callable[[Any], npt.NDArray[np.uint64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +112,32 @@ class ColumnScan:
             rows = form.packed(rows)
         except WindrowError as error:
             raise error.at(form.step.where) from error.__cause__
-        for number, part in _by_group(rows, form.hash_keys, self._groups.count):
-            # Spark compresses what it shuffles.
-            payload = pack_columns(target.step, dump_rows(part, compress=False))
-            place = sequence_number(Phase.AFTER_WATERMARK, self._origin, self._row)
-            self._row += 1
-            yield PackedRow(self._groups.labels[number], TO_STEPS, place, payload)
+        keys = encode_keys(rows.column(0))
+        groups = self._groups.count
+        of_key = (form.hash_keys(keys.distinct) % np.uint64(groups)).astype(np.uint16)
+        folded = form.partials(keys, rows)
+        if folded is None:
+            for number, part in _by_group(rows, of_key[keys.codes], groups):
+                # Spark compresses what it shuffles.
+                yield self._row_for(number, pack_columns(target.step, dump_rows(part, compress=False)))
+            return
+        codes, partials = folded
+        of_cell = of_key[codes]
+        for number in range(groups):
+            places = np.flatnonzero(of_cell == number).tolist()
+            if places:
+                yield self._row_for(number, pack_partials(target.step, partials.pick(places)))
+
+    def _row_for(self, number: int, payload: bytes) -> PackedRow:
+        place = sequence_number(Phase.AFTER_WATERMARK, self._origin, self._row)
+        self._row += 1
+        return PackedRow(self._groups.labels[number], TO_STEPS, place, payload)
 
 
-def _by_group(rows: Any, hash_keys: _HashKeys, groups: int) -> Iterator[tuple[int, Any]]:
+def _by_group(rows: Any, of_row: npt.NDArray[np.uint16], groups: int) -> Iterator[tuple[int, Any]]:
     """The rows of each key group that has any; those of a group stay in order."""
     import pyarrow as pa
 
-    encoded = encode_keys(rows.column(0))
-    of_key = (hash_keys(encoded.distinct) % np.uint64(groups)).astype(np.uint16)
-    of_row = of_key[encoded.codes]
     order = np.argsort(of_row, kind="stable")
     bounds = np.concatenate([[0], np.cumsum(np.bincount(of_row, minlength=groups))]).tolist()
     if groups > 1:

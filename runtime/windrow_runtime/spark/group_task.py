@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.time import MAX_TIMESTAMP
+from windrow_runtime.operators.fast_loops import TumblingLoopOperator
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
+from windrow_runtime.operators.partials import Partials
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
 from windrow_runtime.spark.collector import Collector
 from windrow_runtime.spark.event_clock import encode_timer
@@ -28,11 +30,13 @@ from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.payload import (
     ColumnElements,
     KeyedElements,
+    PartialElements,
     Phase,
     pack_elements,
     sequence_number,
     unpack_columns,
     unpack_keyed,
+    unpack_partials,
 )
 from windrow_runtime.spark.rows import COUNTERS, REPORTS, PackedRow
 from windrow_runtime.spark.state_codec import StateCodec
@@ -81,12 +85,14 @@ class _StepRunner:
         """The time of the batch before and of this one, for the step."""
         return times.of(self.step.step_id, follows=self.step.follows)
 
-    def objects_of(self, elements: Sequence[KeyedElements | ColumnElements]) -> list[Chunk]:
+    def objects_of(self, elements: Sequence[KeyedElements | ColumnElements | PartialElements]) -> list[Chunk]:
         """Elements as the operator takes them, in their order."""
         chunks: list[Chunk] = []
         for part in elements:
             if isinstance(part, KeyedElements):
                 chunks.append(part)
+            elif isinstance(part, PartialElements):
+                chunks.append(part.partials)
             else:
                 form = self.step.arrival
                 assert form is not None, "columns are sent to steps that take them"
@@ -154,7 +160,11 @@ class _StepRunner:
 
     def _process(self, elements: Chunk, packer: Packer) -> None:
         """Takes elements; what was emitted before and for them goes to ``packer``."""
-        self._operator.process_batch(elements.keys, elements.values, elements.timestamps)
+        if isinstance(elements, Partials):
+            assert isinstance(self._operator, TumblingLoopOperator), "only its elements are folded before"
+            self._operator.merge_batch(*elements)
+        else:
+            self._operator.process_batch(elements.keys, elements.values, elements.timestamps)
         self._collector.drain(packer)
 
     def take_reports(self) -> list[tuple[Any, ...]]:
@@ -302,14 +312,14 @@ class GroupTask:
 _FARTHEST = (1 << 62) // 1000  # a timer that far is never due; it has to fit what Spark computes with
 
 
-_Found: TypeAlias = "dict[int, list[KeyedElements | ColumnElements]]"
+_Found: TypeAlias = "dict[int, list[KeyedElements | ColumnElements | PartialElements]]"
 
 
 def _by_step(payloads: Sequence[bytes]) -> _Found:
     found: _Found = {}
     for payload in payloads:
-        columns = unpack_columns(payload)
-        for elements in unpack_keyed(payload) if columns is None else (columns,):
+        single = unpack_columns(payload) or unpack_partials(payload)
+        for elements in unpack_keyed(payload) if single is None else (single,):
             found.setdefault(elements.step, []).append(elements)
     return found
 

@@ -140,13 +140,15 @@ def arrivals_of(topology: Topology) -> dict[str, RowForm]:
 def form_texts(topology: Topology, *, columnar: bool) -> dict[str, str]:
     """How each keyed step of a new query runs, and why not on columns."""
     forms = forms_of(topology) if columnar else {}
+    arrivals = arrivals_of(topology) if columnar else {}
     found: dict[str, str] = {}
     for step in topology.keyed:
         form = forms.get(step.id, NotColumnar("they are turned off"))
         if isinstance(form, ColumnarForm):
             found[step.id] = form.describe()
         else:
-            found[step.id] = f"{form_text(step)}; not on columns: {form.reason}"
+            way = f", {arrivals[step.id].describe()}" if step.id in arrivals else ""
+            found[step.id] = f"{form_text(step)}{way}; not on columns: {form.reason}"
     return found
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 import struct
+from array import array
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from windrow_runtime.operators.partials import Partials
 from windrow_runtime.spark.columns import (
     PackedTimestamps,
     PackedValues,
@@ -20,15 +22,18 @@ __all__ = [
     "ColumnElements",
     "Elements",
     "KeyedElements",
+    "PartialElements",
     "Phase",
     "pack_columns",
     "pack_elements",
     "pack_keyed",
+    "pack_partials",
     "phase_of",
     "sequence_number",
     "unpack_columns",
     "unpack_elements",
     "unpack_keyed",
+    "unpack_partials",
 ]
 
 # Any: keys and values are the user's, of every type.
@@ -36,6 +41,7 @@ __all__ = [
 _ROWS_BITS = 30
 _ORIGIN_BITS = 32
 _MAGIC: Final = b"WCOL"  # no pickle begins so
+_PARTIAL_MAGIC: Final = b"WPAR"
 _COLUMNS: Final = struct.Struct("<4si")
 
 
@@ -68,6 +74,13 @@ class ColumnElements(NamedTuple):
 
     step: int
     stream: bytes
+
+
+class PartialElements(NamedTuple):
+    """What elements for one step have been folded to."""
+
+    step: int
+    partials: Partials
 
 
 class Elements(NamedTuple):
@@ -124,6 +137,33 @@ def unpack_keyed(payload: bytes) -> list[KeyedElements]:
         KeyedElements(step, unpack_values(keys), unpack_values(values), unpack_timestamps(timestamps))
         for step, keys, values, timestamps in packed
     ]
+
+
+def pack_partials(step: int, partials: Partials) -> bytes:
+    """What elements for one step have been folded to. Undone by :func:`unpack_partials`."""
+    keys, values, starts, counts = map(list, partials)
+    packed = (
+        pack_values(keys),
+        pack_values(values),
+        array("q", starts).tobytes(),
+        array("q", counts).tobytes(),
+    )
+    return _COLUMNS.pack(_PARTIAL_MAGIC, step) + pickle.dumps(packed, 5)
+
+
+def unpack_partials(payload: bytes) -> PartialElements | None:
+    """What :func:`pack_partials` was given; None for other payloads."""
+    if not payload.startswith(_PARTIAL_MAGIC):
+        return None
+    _, step = _COLUMNS.unpack_from(payload)
+    keys, values, starts, counts = pickle.loads(memoryview(payload)[_COLUMNS.size :])
+    columns = (
+        unpack_values(keys),
+        unpack_values(values),
+        array("q", starts).tolist(),
+        array("q", counts).tolist(),
+    )
+    return PartialElements(step, Partials(*columns))
 
 
 def pack_elements(values: list[Any], timestamps: Sequence[int | None]) -> bytes:
