@@ -17,6 +17,7 @@ from operator import attrgetter
 from types import FunctionType
 from typing import Any, TypeAlias
 
+from windrow_runtime.codecs.records import construct
 from windrow_runtime.spark.classes import class_name, find_class, pickle_any
 
 __all__ = [
@@ -63,7 +64,7 @@ def unpack_values(packed: PackedValues) -> Sequence[Any]:
         return values
     if isinstance(packed, tuple):
         reference, _, columns = packed
-        return list(map(find_class(reference), *map(unpack_values, columns)))
+        return construct(find_class(reference), [unpack_values(column) for column in columns])
     return packed
 
 
