@@ -90,7 +90,8 @@ def lose(pattern: str) -> Callable[[Path], None]:
         (spoil("spark/metadata"), "garbage", "checkpoint"),
         (spoil("spark/offsets/*"), "spark/offsets/2", "checkpoint"),
         (lose("spark/sources/0/*"), "assertion failed", "checkpoint"),
-        (lose("spark/state/0/*/SSTs/*"), ".sst does not exist", "checkpoint"),
+        (lose("spark/state/0/*/SSTs/*"), "CANNOT_LOAD_STATE_STORE", "checkpoint"),
+        (lose("spark/state/0/*/*.changelog"), ".changelog does not exist", "checkpoint"),
     ],
 )
 def test_a_damaged_checkpoint_is_refused(

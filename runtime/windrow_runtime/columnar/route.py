@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windrow.aggregates import Opaque, recognise
+from windrow.errors import InvalidArgumentError
 from windrow.plan import (
     FilterNode,
     KeyByNode,
@@ -174,7 +175,10 @@ def _ways(topology: Topology, step: Step) -> list[tuple[str, tuple[_Stage, ...],
 def _element_of(node: SourceNode) -> RecordType:
     if node.element_type is None:
         raise NoRouteError("the type of the elements is not known")
-    kind = record_type(node.element_type)
+    try:
+        kind = record_type(node.element_type)
+    except InvalidArgumentError as error:
+        raise NoRouteError(error.message) from error
     reason = refused_element(kind)
     if reason is None and not kind.single:
         reason = own_constructor(kind.root.python_type)
