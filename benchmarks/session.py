@@ -43,6 +43,9 @@ def spark_session(settings: Mapping[str, str] | None = None, *, cores: int = COR
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", str(cores))
         .config("spark.sql.session.timeZone", "UTC")
+        # What windrow advises, for all contenders.
+        .config("spark.python.daemon.module", "windrow_runtime.spark.daemon")
+        .config("spark.python.unix.domain.socket.enabled", "true")
         .config(
             "spark.sql.streaming.stateStore.providerClass",
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",

@@ -95,21 +95,24 @@ def _both(
     *,
     shape: Shape = "steady",
     rows_per_second: int = 10_000,
+    large: bool = False,
 ) -> tuple[SparkWorkload, SparkWorkload]:
-    """The workload with few keys and with many."""
+    """The workload with few keys and with many; in large batches too, if that is wanted."""
 
-    def workload(suffix: str, size: InputSize) -> SparkWorkload:
+    def workload(suffix: str, *sizes: InputSize) -> SparkWorkload:
         return SparkWorkload(
             name=f"{name}-{suffix}",
-            title=f"{title}, {size.keys:,} sensors",
+            title=f"{title}, {sizes[0].keys:,} sensors",
             problem=problem,
-            inputs=(size,),
+            inputs=sizes,
             contenders=contenders,
             shape=shape,
             rows_per_second=rows_per_second,
         )
 
-    return workload("1k", InputSize(1_000, 200_000, 5)), workload("100k", InputSize(100_000, 200_000, 4))
+    more = (InputSize(1_000, 1_000_000, 4, left_out=(GENERAL, PYFLINK)),) if large else ()
+    few = workload("1k", InputSize(1_000, 250_000, 5), *more)
+    return few, workload("100k", InputSize(100_000, 250_000, 4))
 
 
 SPARK_WORKLOADS = (
@@ -135,7 +138,7 @@ SPARK_WORKLOADS = (
         ),
         contenders=(NATIVE, *_WINDROW, HANDWRITTEN, FOLDING, PYFLINK),
     ),
-    *_both("sliding", "sliding mean, 60 s by 5 s", "sliding", (NATIVE, *_WINDROW, PYFLINK)),
+    *_both("sliding", "sliding mean, 60 s by 5 s", "sliding", (NATIVE, *_WINDROW, PYFLINK), large=True),
     *_both(
         "sessions",
         "sessions, gap of 30 s, count and mean",
@@ -143,6 +146,7 @@ SPARK_WORKLOADS = (
         (NATIVE, *_WINDROW, PYFLINK),
         shape="turns",
         rows_per_second=5_000,
+        large=True,
     ),
     *_both(
         "lateness",

@@ -37,6 +37,7 @@ _MODULES = (
 
 def preload() -> None:
     """Import what workers need. What cannot be imported is left to the worker that needs it, which says so."""
+    _pass_over_archive()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Standard output belongs to the daemon, which tells Spark its address there.
     with contextlib.redirect_stdout(sys.stderr):
@@ -46,6 +47,18 @@ def preload() -> None:
     # The collector of each worker passes over these, and the pages that they lie on stay shared.
     gc.collect()
     gc.freeze()
+
+
+def _pass_over_archive() -> None:
+    """Import pyspark from where it is installed.
+
+    Spark tells its workers to take it from an archive, whose modules Python compiles anew in each process. Where Spark
+    itself came with the installed package, both hold the same.
+    """
+    home = os.environ.get("SPARK_HOME", "")
+    if os.path.basename(home) == "pyspark" and os.path.dirname(home) in sys.path:
+        archive = os.path.join(home, "python", "lib", "pyspark.zip")
+        sys.path[:] = [path for path in sys.path if path != archive]
 
 
 if __name__ == "__main__":
