@@ -165,7 +165,7 @@ def test_elements_in_columns_give_what_the_general_operator_gives(
     inputs = [*batches(random.Random(7)), []]
     engine, wanted, dropped = run(PLANS[name], inputs, row_form, crash_at=2, late=late)
     assert len(wanted[0]) > (20 if name == "hourly" else 100)
-    assert engine.folded == (name in {"tumbling", "hourly", "reduced"})
+    assert engine.folded == (name in {"tumbling", "hourly"})
     assert by_key(engine.results) == by_key(wanted[0])
     if late:
         assert len(wanted[1]) > 5

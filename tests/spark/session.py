@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from windrow_runtime.spark.daemon import DAEMON_MODULE
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -39,7 +41,7 @@ def embedded_session(warehouse: Path, *, connect: bool = False) -> Iterator[Spar
         if connect:
             # The server has the settings of its start, and warns of each when it is told them again.
             warnings.filterwarnings("ignore", "Failed to set", UserWarning)
-        session = (
+        builder = (
             (builder.remote("local[2]") if connect else builder.master("local[2]"))
             .appName("windrow tests")
             .config("spark.driver.memory", "2g")
@@ -54,8 +56,12 @@ def embedded_session(warehouse: Path, *, connect: bool = False) -> Iterator[Spar
                 "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
             )
             .config("spark.sql.warehouse.dir", str(warehouse))
-            .getOrCreate()
         )
+        if not connect:
+            # As the session that a runner starts; the workers of the server are Spark's own.
+            builder = builder.config("spark.python.daemon.module", DAEMON_MODULE)
+            builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
+        session = builder.getOrCreate()
         if not connect:
             session.sparkContext.setLogLevel("ERROR")
         yield session

@@ -66,11 +66,7 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co]):
 
 
 class ReduceFunction(RichFunction, ABC, Generic[T]):
-    """Combines two elements into one of the same type. A plain function of two arguments serves as well.
-
-    It must be associative: ``reduce(reduce(a, b), c)`` equals ``reduce(a, reduce(b, c))``, as an engine may combine
-    elements in several places, in their order.
-    """
+    """Combines two elements into one of the same type. A plain function of two arguments serves as well."""
 
     @abstractmethod
     def reduce(self, a: T, b: T) -> T:

@@ -13,8 +13,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from windrow.errors import WindrowError
-from windrow.functions import RichFunction
-from windrow.plan import AggregateSpec, FunctionSpec, ReduceSpec, Step, WindowNode
+from windrow.functions import AggregateFunction, RichFunction
+from windrow.plan import AggregateSpec, Step, WindowNode
 from windrow.windows import TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.columnar.grouping import Ints, Keys, cells_of
 from windrow_runtime.operators.fast_loops import TumblingLoopOperator, fast_form
@@ -42,13 +42,13 @@ class TumblingFold:
         step: The step.
         size: The size of its windows, in milliseconds.
         offset: Where one of them begins.
-        function: Its function.
+        function: Its function, which has a ``merge``.
     """
 
     step: Step
     size: int
     offset: int
-    function: FunctionSpec
+    function: AggregateFunction[Any, Any, Any]
 
     def run(
         self, keys: Keys, rows: Any, chunks: Callable[[Any], Iterator[RowChunk]]
@@ -93,22 +93,12 @@ class TumblingFold:
         return cells.codes, Partials(owners, made, starts, counts)
 
     def _fold(self, values: Iterator[Any], counts: Sequence[int]) -> Iterator[Any]:
-        spec = self.function
-        if isinstance(spec, AggregateSpec):
-            create, add = spec.aggregate.create_accumulator, spec.aggregate.add
-            for count in counts:
-                contents = create()
-                for value in islice(values, count):
-                    contents = add(value, contents)
-                yield contents
-            return
-        assert isinstance(spec, ReduceSpec), "other functions have no fold"
-        reduce = spec.reduce
+        create, add = self.function.create_accumulator, self.function.add
         for count in counts:
-            contents = next(values)
-            for value in islice(values, count - 1):
-                contents = reduce(contents, value)
-            yield contents
+            accumulator = create()
+            for value in islice(values, count):
+                accumulator = add(value, accumulator)
+            yield accumulator
 
 
 def tumbling_fold(step: Step) -> TumblingFold | None:
@@ -121,22 +111,17 @@ def tumbling_fold(step: Step) -> TumblingFold | None:
         return None
     if node.allowed_lateness or node.late_tag is not None:
         return None
-    spec = node.function
-    if isinstance(spec, AggregateSpec):
-        function: object = spec.aggregate
-        merges = spec.aggregate.can_merge
-    else:
-        assert isinstance(spec, ReduceSpec), "loops have no other functions"
-        function, merges = spec.reduce, True
-    if not merges or _has_life(function):
+    # A reduce need not be associative: what is left of some elements is not said to stand for them.
+    if not isinstance(node.function, AggregateSpec):
+        return None
+    function = node.function.aggregate
+    if not function.can_merge or _has_life(function):
         return None
     assert isinstance(node.assigner, TumblingEventTimeWindows)
-    return TumblingFold(step, node.assigner.size, node.assigner.offset, spec)
+    return TumblingFold(step, node.assigner.size, node.assigner.offset, function)
 
 
-def _has_life(function: object) -> bool:
+def _has_life(function: RichFunction) -> bool:
     """Whether a function wants to be opened or closed, which is done where the step runs."""
-    if not isinstance(function, RichFunction):
-        return False
     kind = type(function)
     return kind.open is not RichFunction.open or kind.close is not RichFunction.close

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -41,6 +42,7 @@ _WORKERS = {
     "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
+_FOLDER_BYTES = 50
 _begun: set[str] = set()
 # Set where spark-submit or the pyspark shell started this program, or where a Spark Connect server is named.
 _LAUNCHED = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
@@ -84,11 +86,17 @@ def local_session(partitions: int) -> SparkSession:
         .config("spark.log.level", "ERROR")
         .config("spark.python.daemon.module", DAEMON_MODULE)
         # Between Spark and its Python workers: a batch of little data takes 0.52 s instead of 0.59 s.
-        .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.python.unix.domain.socket.enabled", str(_has_short_paths()).lower())
     )
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _has_short_paths() -> bool:
+    """Whether a socket has a path for a name: some hundred bytes, of which Spark's part takes half."""
+    # Java has /tmp on Linux, whatever TMPDIR says.
+    return sys.platform == "linux" or (os.name == "posix" and len(tempfile.gettempdir()) <= _FOLDER_BYTES)
 
 
 def is_connect(spark: SparkSession) -> bool:

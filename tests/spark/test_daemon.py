@@ -1,0 +1,47 @@
+"""The daemon that Python workers are copies of."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from windrow_runtime.spark.daemon import preload
+preload()
+print("a line of the protocol")
+threads = [Path(task, "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+print(*sorted(threads), sep=",", file=sys.stderr)
+print("pyspark.zip" in "".join(sys.path), "pyarrow" in sys.modules, "pandas" in sys.modules, file=sys.stderr)
+if os.fork() == 0:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    print(pc.sum(pa.array(range(1_000_000))), file=sys.stderr)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux tells a process its threads")
+def test_it_imports_what_workers_need_and_can_still_be_copied() -> None:
+    import pyspark
+
+    home = os.path.dirname(pyspark.__file__)
+    archive = os.path.join(home, "python", "lib", "pyspark.zip")
+    system = {**os.environ, "SPARK_HOME": home, "PYTHONPATH": os.pathsep.join([archive, *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=system, capture_output=True, text=True, check=True
+    )
+    # Spark reads what the daemon prints.
+    assert done.stdout == "a line of the protocol\n"
+    threads, imported, total = done.stderr.splitlines()[-3:]
+    # Its own, and one of pyarrow's allocator, which looks after itself.
+    assert sum(name != "jemalloc_bg_thd" for name in threads.split(",")) == 1
+    assert imported == "False True True"
+    assert total == "499999500000"
