@@ -9,6 +9,8 @@ Every engine gets the same batches. Within a key the order of elements counts, w
 Processing time is that of a clock which goes on by batches, the same for every engine. The clock of the machine is left
 out, since it depends on the moment at which a batch runs. So are staggered windows.
 
+With ``--columns`` elements come from Parquet files, a batch a file, so that on Spark they reach steps as columns.
+
 With ``--batch`` all elements are in one batch, without watermarks before the end and without a clock, and Spark runs
 them as a batch job.
 """
@@ -65,6 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--batch", action="store_true", help="all elements in one batch, and Spark as a batch job"
     )
+    parser.add_argument(
+        "--columns", action="store_true", help="elements from Parquet files, so that Spark has their columns"
+    )
     parser.add_argument("--local", action="store_true", help="without Spark: the interpreter's forms only")
     options = parser.parse_args(arguments)
     if options.batch and (options.against is not None or options.write is not None):
@@ -90,7 +95,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         engines = dict(INTERPRETER)
         if not options.local:
             engines["Spark"] = _spark(stack, batch=options.batch)
-        return run(seed, numbers, engines, expected=expected, write=options.write, one_batch=options.batch)
+        files = None
+        if options.columns:
+            files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-differential-")))
+        return run(
+            seed,
+            numbers,
+            engines,
+            expected=expected,
+            write=options.write,
+            one_batch=options.batch,
+            files=files,
+        )
 
 
 def _count(text: str) -> int:
@@ -115,6 +131,7 @@ def run(
     expected: dict[int, Found] | None = None,
     write: Path | None = None,
     one_batch: bool = False,
+    files: Path | None = None,
 ) -> int:
     """Check cases, group by group, and print how it went.
 
@@ -125,7 +142,7 @@ def run(
     failed: set[int] = set()
     for group in grouped(numbers):
         begin = time.monotonic()
-        checked = check(Prepared(seed, group, one_batch=one_batch), engines, expected)
+        checked = check(Prepared(seed, group, one_batch=one_batch, files=files), engines, expected)
         reference |= checked.reference
         for failure in checked.failures:
             print(failure.report, end="\n\n")

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any, TypeAlias, Union
 
 from tests.differential.branches import Branch
@@ -55,19 +56,23 @@ class Prepared:
         seed: The seed of all cases.
         numbers: Their numbers, all of one group.
         one_batch: Whether all elements are in one batch, see :meth:`Input.in_one_batch`.
+        files: A folder for files that elements come from, which have columns; None: they come from collections.
     """
 
-    def __init__(self, seed: int, numbers: Sequence[int], *, one_batch: bool = False) -> None:
+    def __init__(
+        self, seed: int, numbers: Sequence[int], *, one_batch: bool = False, files: Path | None = None
+    ) -> None:
         group = numbers[0] // _GROUP
         self.seed = seed
         self.numbers = numbers
         self.one_batch = one_batch
+        self.files = files
         self.input = random_input(random.Random(f"{seed}, input {group}"))
         if one_batch:
             self.input = self.input.in_one_batch()
         self._outputs = {number: Outputs() for number in numbers}
         self._batches: set[int] = set()
-        sources = self.input.sources()
+        sources = self.input.sources(None if files is None else files / f"{seed}-{group}")
         stream = self.input.stream(sources)
         clocked = self.input.clock_step is not None
         for number, outputs in self._outputs.items():
@@ -80,7 +85,7 @@ class Prepared:
 
     def alone(self, number: int) -> Prepared:
         """One of the cases by itself."""
-        return Prepared(self.seed, [number], one_batch=self.one_batch)
+        return Prepared(self.seed, [number], one_batch=self.one_batch, files=self.files)
 
     def run(self, engine: Engine) -> dict[int, Found]:
         """What an engine gives, by case."""

@@ -139,6 +139,7 @@ def _report(prepared: Prepared, engine: str, lines: Sequence[str]) -> str:
     numbers = prepared.numbers
     named = f"case {numbers[0]}" if len(numbers) == 1 else f"cases {', '.join(map(str, numbers))}"
     again = " ".join(f"--case {number}" for number in numbers) + " --batch" * prepared.one_batch
+    again += " --columns" * (prepared.files is not None)
     return "\n".join(
         [
             f"FAILED on {engine}: {named}, seed {prepared.seed}",

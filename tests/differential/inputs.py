@@ -6,14 +6,17 @@ a timestamp. A clock stands still while a batch runs, and goes on by one step be
 
 from __future__ import annotations
 
+import os
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from tests.differential.functions import Punctuated, as_datetime, as_millis
 from tests.spark.comparison import Event, millis
 from windrow import DataStream, WatermarkStrategy, from_source
-from windrow.sources import CollectionSource
+from windrow.sources import CollectionSource, ParquetFileSource
 
 __all__ = ["Input", "random_input"]
 
@@ -38,12 +41,17 @@ class Input:
     datetimes: bool
     clock_step: int | None
 
-    def sources(self) -> list[DataStream[Event]]:
-        """The elements of each source."""
-        return [
-            from_source(CollectionSource(elements, Event, batch_size=size))
-            for elements, size in zip(self.collections, self.batch_sizes, strict=True)
-        ]
+    def sources(self, folder: Path | None = None) -> list[DataStream[Event]]:
+        """The elements of each source: from files, one a batch, where there is a folder for them."""
+        pairs = zip(self.collections, self.batch_sizes, strict=True)
+        if folder is None:
+            return [
+                from_source(CollectionSource(elements, Event, batch_size=size)) for elements, size in pairs
+            ]
+        folders = [folder / f"{number}" for number in range(len(self.collections))]
+        for place, (elements, size) in zip(folders, pairs, strict=True):
+            _write(place, elements, size)
+        return [from_source(ParquetFileSource(str(place), Event, files_per_batch=1)) for place in folders]
 
     def stream(self, streams: list[DataStream[Event]]) -> DataStream[Event]:
         """The elements of ``streams``, which are the sources, with timestamps."""
@@ -80,6 +88,27 @@ class Input:
     def _timed(self, stream: DataStream[Event], strategy: WatermarkStrategy[Event]) -> DataStream[Event]:
         timestamp = as_datetime if self.datetimes else as_millis
         return stream.assign_timestamps_and_watermarks(strategy, timestamp=timestamp)
+
+
+def _write(folder: Path, elements: Sequence[Event], size: int) -> None:
+    """Elements as Parquet files, so many in each, unless they are there."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if folder.exists():
+        return
+    folder.mkdir(parents=True)
+    for number, start in enumerate(range(0, len(elements), size)):
+        rows = elements[start : start + size]
+        columns = {
+            "key": pa.array([event.key for event in rows]),
+            "at": pa.array([event.at for event in rows], pa.int64()),
+            "value": pa.array([event.value for event in rows], pa.int64()),
+        }
+        file = folder / f"{number:03d}.parquet"
+        pq.write_table(pa.table(columns), file)
+        # A source takes the oldest file first.
+        os.utime(file, (1_600_000_000 + number,) * 2)
 
 
 def random_input(chance: random.Random) -> Input:

@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 _SEED = 1
 
 
-def test_random_pipelines_on_spark(spark: SparkSession) -> None:
+@pytest.mark.parametrize("columns", [False, True], ids=["objects", "columns"])
+def test_random_pipelines_on_spark(spark: SparkSession, tmp_path: Path, columns: bool) -> None:
     from windrow_runtime.spark import SparkRunner
 
-    cases = Prepared(19, range(12))
+    cases = Prepared(19, range(12), files=tmp_path if columns else None)
+    told = "elements cross the exchange as columns"
+    assert (told in cases.pipeline.explain(SparkRunner(spark))) == columns
 
     def on_spark(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
         return SparkRunner(spark, clock=clock).run(pipeline)
