@@ -12,6 +12,7 @@ from typing_extensions import assert_type
 from tests.spark.comparison import millis
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_dataframe
 from windrow.errors import IncompatibleStateError, InvalidArgumentError, PlanError
+from windrow.functions import AggregateFunction
 from windrow.sinks import CollectSink
 from windrow.sources import MalformedRecord
 from windrow.windows import TumblingEventTimeWindows
@@ -82,6 +83,37 @@ def test_sql_in_front_and_behind_and_a_restart(spark: SparkSession, tmp_path: Pa
     assert run() == [("ROOF", 0, 2)]
     write(incoming, "2.json", 7, 11)
     assert run() == [("ROOF", 0, 2), ("ROOF", 5000, 2)]
+
+
+class Warmest(AggregateFunction[Reading, list[float], float]):
+    """The highest temperature."""
+
+    def create_accumulator(self) -> list[float]:
+        return []
+
+    def add(self, value: Reading, accumulator: list[float]) -> list[float]:
+        return [max(value.celsius, *accumulator)] if accumulator else [value.celsius]
+
+    def get_result(self, accumulator: list[float]) -> float:
+        return accumulator[0]
+
+    def merge(self, a: list[float], b: list[float]) -> list[float]:
+        return [max(*a, *b)]
+
+
+def test_rows_are_folded_where_they_are_read(spark: SparkSession) -> None:
+    rows = spark.range(0, 4000, numPartitions=2).selectExpr(
+        "concat('s', id % 3) AS sensor", "timestamp_millis(id) AS at", "CAST(id % 1000 AS double) AS celsius"
+    )
+    stream = from_dataframe(rows, Reading).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda reading: reading.at
+    )
+    keyed = stream.key_by(lambda reading: reading.sensor)
+    sink = CollectSink[float]()
+    warmest = keyed.window(TumblingEventTimeWindows.of(millis(2000))).aggregate(Warmest())
+    pipeline = Pipeline("warmest", warmest.sink_to(sink))
+    assert "folded before where that pays" in pipeline.explain(SparkRunner(spark))
+    assert sorted(SparkRunner(spark).run_batch(pipeline).collected(sink)) == [998, 998, 999, 999, 999, 999]
 
 
 def test_what_cannot_be_a_dataframe(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ the step takes it, a few thousand at a time, and is gone before the next ones co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,6 +49,11 @@ class RowForm:
     step: Step
     routes: tuple[Route, ...]
     fold: TumblingFold | None = None
+
+    def shipped(self, step: Step) -> RowForm:
+        """The same for workers, which know the step without what only the driver can load."""
+        fold = None if self.fold is None else replace(self.fold, step=step)
+        return replace(self, step=step, fold=fold)
 
     @property
     def element(self) -> RecordType:

@@ -212,7 +212,7 @@ class _Lowering:
             if isinstance(form, ColumnarForm) and step_id in stored.columnar
         }
         self._arrivals = {
-            step_id: replace(arrival, step=self._shipped.step(step_id))
+            step_id: arrival.shipped(self._shipped.step(step_id))
             for step_id, arrival in (arrivals_of(topology) if forms else {}).items()
             if step_id not in self._forms
         }
