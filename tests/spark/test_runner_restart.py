@@ -181,6 +181,7 @@ def test_a_changed_plan_is_refused_with_what_changed(spark: SparkSession, tmp_pa
         SparkRunner(spark, checkpoint=checkpoint).start(renamed)
 
 
+@pytest.mark.classic(reason="the function shares a list with the test")
 def test_a_run_that_failed_at_the_end_of_the_stream_can_be_finished(
     spark: SparkSession, tmp_path: Path
 ) -> None:
