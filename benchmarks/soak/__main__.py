@@ -110,7 +110,12 @@ class Soak:
         )
 
     def _batches(self) -> list[BatchFigures]:
-        reports = map(figures_of, self._running.streaming_query.recentProgress)
+        # A trigger that finds nothing to do is reported too, under the number of the batch that comes next.
+        reports = (
+            figures_of(progress)
+            for progress in self._running.streaming_query.recentProgress
+            if "addBatch" in progress.durationMs
+        )
         batches = [batch for batch in reports if batch.number > self._seen]
         if batches:
             self._last = batches[-1]
