@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from tests.spark.fake_steps import Forward
+from tests.spark.fake_steps import Forward, Store
 from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.plan import Step
 from windrow.sinks import CollectSink
@@ -57,16 +57,6 @@ FormOf: TypeAlias = "Callable[[Topology, Step, Callable[[Source[Any]], str | Non
 
 def millis(number: int) -> timedelta:
     return timedelta(milliseconds=number)
-
-
-class Store(dict[int, bytes]):
-    """Chunks in memory."""
-
-    def put(self, number: int, data: bytes) -> None:
-        self[number] = data
-
-    def remove(self, number: int) -> None:
-        del self[number]  # what is not there is not removed
 
 
 class Engine:

@@ -13,9 +13,19 @@ from windrow_runtime.operators.state import KeyState
 from windrow_runtime.spark.clock_keeper import Report
 from windrow_runtime.spark.packer import ToSink, ToStep
 
-__all__ = ["ByKey", "Forward", "ListOfTens", "TimestampedSource", "by_key", "constant"]
+__all__ = ["ByKey", "Forward", "ListOfTens", "Store", "TimestampedSource", "by_key", "constant"]
 
 # Any: elements of all kinds.
+
+
+class Store(dict[int, bytes]):
+    """Pages or chunks of a group in memory."""
+
+    def put(self, number: int, data: bytes) -> None:
+        self[number] = data
+
+    def remove(self, number: int) -> None:
+        del self[number]  # what is not there is not removed
 
 
 class ListOfTens(KeyedOperator):

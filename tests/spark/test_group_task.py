@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.fake_steps import Forward
+from tests.spark.fake_steps import Forward, Store
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
 from windrow.evictors import CountEvictor
 from windrow.functions import AggregateFunction, KeyedProcessContext, KeyedProcessFunction, OnTimerContext
@@ -193,16 +193,6 @@ def state_and_timers(keyed: Keyed) -> DataStream[Any]:
 @plan
 def state_that_expires(keyed: Keyed) -> DataStream[Any]:
     return keyed.process(Fading())
-
-
-class Store(dict[int, bytes]):
-    """Pages in memory."""
-
-    def put(self, number: int, data: bytes) -> None:
-        self[number] = data
-
-    def remove(self, number: int) -> None:
-        del self[number]  # what is not there is not removed
 
 
 class Engine:

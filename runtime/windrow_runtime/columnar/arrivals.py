@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from windrow.plan import SourceNode, Step
+from windrow.plan import Step
 from windrow.sources import Source
 from windrow_runtime.codecs.arrow import arrow_schema, decode_batch
 from windrow_runtime.codecs.value_type import RecordType
@@ -169,12 +169,7 @@ def row_form(
         gives_columns: Whether the engine has the columns of a source: None, or why it has not.
     """
     try:
-        routes = routes_to(topology, step)
+        routes = routes_to(topology, step, gives_columns)
     except NoRouteError:
         return None
-    for route in routes:
-        source = topology.step(route.source).node
-        assert isinstance(source, SourceNode)
-        if gives_columns(source.source) is not None:
-            return None
     return RowForm(step, routes, tumbling_fold(step))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windrow.aggregates.facts import FilledWindow
 from windrow.functions import AggregateFunction
-from windrow.plan import AggregateSpec, SourceNode, Step, WindowNode
+from windrow.plan import AggregateSpec, Step, WindowNode
 from windrow.sources import Source
 from windrow.triggers import EndOfStreamTrigger, EventTimeTrigger
 from windrow.windows import (
@@ -203,13 +203,7 @@ def columnar_form(
     if spec.process is not None and not isinstance(spec.process, FilledWindow):
         return NotColumnar(f"{spec.process.describe()} follows the aggregate")
     try:
-        routes = routes_to(topology, step)
-        for route in routes:
-            source = topology.step(route.source).node
-            assert isinstance(source, SourceNode)
-            reason = gives_columns(source.source)
-            if reason is not None:
-                return NotColumnar(reason)
+        routes = routes_to(topology, step, gives_columns)
         return _form(step, node, spec, windows, routes)
     except NoRouteError as error:
         return NotColumnar(str(error))

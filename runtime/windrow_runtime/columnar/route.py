@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -22,6 +22,7 @@ from windrow.plan import (
     TimestampsNode,
     UnionNode,
 )
+from windrow.sources import Source
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.records import has_generated
@@ -132,8 +133,15 @@ def millis_of(stamps: Any) -> Any:
     return pa.array(micros // 1_000)
 
 
-def routes_to(topology: Topology, step: Step) -> tuple[Route, ...]:
+def routes_to(
+    topology: Topology, step: Step, gives_columns: Callable[[Source[Any]], str | None]
+) -> tuple[Route, ...]:
     """All ways from sources to a keyed step.
+
+    Args:
+        topology: The plan.
+        step: The step.
+        gives_columns: Whether the engine has the columns of a source: None, or why it has not.
 
     Raises:
         NoRouteError: If elements cannot get there as columns.
@@ -155,6 +163,12 @@ def routes_to(topology: Topology, step: Step) -> tuple[Route, ...]:
         raise NoRouteError("elements of one source get there by several ways")
     if len({route.element for route in routes}) > 1:
         raise NoRouteError("elements of several types get there")
+    for route in routes:
+        node = topology.step(route.source).node
+        assert isinstance(node, SourceNode), "ways begin at sources"
+        reason = gives_columns(node.source)
+        if reason is not None:
+            raise NoRouteError(reason)
     return tuple(routes)
 
 
