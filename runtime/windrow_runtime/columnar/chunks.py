@@ -93,6 +93,7 @@ def load_rows(data: bytes, schema: Any) -> Any:
     try:
         with pa.ipc.open_stream(data) as reader:
             rows = reader.read_next_batch()
+        # Offsets that point behind their buffers would otherwise end the process when the rows are used.
         rows.validate(full=True)
     except (pa.ArrowException, OSError, StopIteration) as error:
         raise IncompatibleStateError(

@@ -4,6 +4,10 @@ Scalars, containers and records are taken apart into columns of builtins, which 
 class. What is left, such as a date, is pickled too, but only values of classes that are known: those of the plan, plain
 records, and value types of the standard library. Reading refuses every other name, so bytes that somebody else has
 written cannot run code. A plan may allow more; see ``Pipeline(..., allow_pickled_state=True)``.
+
+Damaged bytes, and those that somebody has written to do harm, are refused before pickle sees them, and what they may
+fill of the memory is bounded by their length. The exception is what is pickled of known classes: to make such values
+runs the methods of their classes, whose time nothing here bounds.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from windrow_runtime.spark.classes import (
     registered_name,
 )
 from windrow_runtime.spark.columns import record_fields, splitter
+from windrow_runtime.spark.pickle_check import COLUMNS, OBJECTS
 
 __all__ = ["Packed", "StateCodec"]
 
@@ -47,8 +52,11 @@ _DAMAGES: Final = (
     TypeError,
     OverflowError,
     MemoryError,
+    RecursionError,
+    StopIteration,
+    AssertionError,
 )
-"""What pickle raises for bytes that are not a pickle."""
+"""What bytes lead to that are not what was written."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -241,21 +249,27 @@ class StateCodec:
         Raises:
             IncompatibleStateError: If the bytes name a class that the plan does not know, or are damaged.
         """
+        try:
+            return self._read(packed, reader)
+        except _DAMAGES as error:
+            raise _damaged(f"{type(error).__name__}: {error}") from error
+
+    def _read(self, packed: Packed, reader: SegmentReader | None = None) -> list[Any]:
         tag = packed[0]
         flat = _FLAT.get(tag)
         if flat is not None:
             return flat(packed[1])
         if tag == "t":
-            columns = [self.unpack(column, reader) for column in packed[2]]
+            columns = [self._read(column, reader) for column in packed[2]]
             return list(zip(*columns, strict=True)) if columns else [()] * len(packed[1])
         if tag in _CUTTERS:
-            return list(map(_CUTTERS[tag], _cut(packed[1], self.unpack(packed[2], reader))))
+            return list(map(_CUTTERS[tag], _cut(packed[1], self._read(packed[2], reader))))
         if tag == "d":
-            keys = self.unpack(packed[2], reader)
-            pairs = list(zip(keys, self.unpack(packed[3], reader), strict=True))
+            keys = self._read(packed[2], reader)
+            pairs = list(zip(keys, self._read(packed[3], reader), strict=True))
             return list(map(dict, _cut(packed[1], pairs)))
         if tag == "o":
-            present = iter(self.unpack(packed[2], reader))
+            present = iter(self._read(packed[2], reader))
             return [next(present) if filled else None for filled in packed[1]]
         if tag == "r":
             return self._unpack_records(packed, reader)
@@ -263,15 +277,15 @@ class StateCodec:
             kind = self._class_of(packed[1])
             if not issubclass(kind, Enum):
                 raise _refused(f"{packed[1]} as an Enum")
-            return list(map(kind, self.unpack(packed[2], reader)))
+            return list(map(kind, self._read(packed[2], reader)))
         if tag == "R":
-            return [range(*ends) for ends in self.unpack(packed[1])]
+            return [range(*ends) for ends in self._read(packed[1])]
         if tag == "S":
             assert reader is not None, "stored lists are read with their reader"
-            pieces = zip(self.unpack(packed[1]), self.unpack(packed[2]), strict=True)
+            pieces = zip(self._read(packed[1]), self._read(packed[2]), strict=True)
             return [StoredList(reader, segments, tail) for segments, tail in pieces]
         if tag == "m":
-            columns_of = [iter(self.unpack(column, reader)) for column in packed[2]]
+            columns_of = [iter(self._read(column, reader)) for column in packed[2]]
             return [next(columns_of[place]) for place in array("H", packed[1])]
         return self._unpack_objects(tag, packed[1])
 
@@ -283,10 +297,10 @@ class StateCodec:
     def _unpack_records(self, packed: Packed, reader: SegmentReader | None) -> list[Any]:
         _, name, fields, columns = packed
         kind = self._class_of(name)
-        unpacked = [self.unpack(column, reader) for column in columns]
+        unpacked = [self._read(column, reader) for column in columns]
         now = record_fields(kind)
         if not fields or len(set(map(len, unpacked))) != 1:
-            raise IncompatibleStateError("stored state is damaged", given=f"columns of {name}")
+            raise _damaged(f"columns of {name}")
         if now == fields:
             return list(map(kind, *unpacked))
         if not now:
@@ -312,7 +326,8 @@ class StateCodec:
                 raise _refused("values that were pickled as a whole")
             return list(pickle.loads(data))
         if tag != "p":
-            raise IncompatibleStateError("stored state is damaged", given=f"a column of kind {tag!r}")
+            raise _damaged(f"a column of kind {tag!r}")
+        OBJECTS.check(data)
         return list(_KnownUnpickler(io.BytesIO(data), self._is_known).load())
 
     # Whole values
@@ -328,11 +343,12 @@ class StateCodec:
             IncompatibleStateError: If the bytes are not a column, or name any class.
         """
         try:
-            column = _KnownUnpickler(io.BytesIO(data), _nothing).load()
+            COLUMNS.check(data)
+            column: Any = pickle.loads(data)
         except _DAMAGES as error:
-            raise IncompatibleStateError("stored state is damaged", given=data[:16].hex()) from error
+            raise _damaged(data[:16].hex()) from error
         if not isinstance(column, tuple) or not column:
-            raise IncompatibleStateError("stored state is damaged", given=type(column).__name__)
+            raise _damaged(type(column).__name__)
         _check_size(column, 2 * len(data))
         return column
 
@@ -383,9 +399,10 @@ class _KnownUnpickler(pickle.Unpickler):
 
 
 def _check_size(column: Packed, limit: int) -> None:
-    """Refuses columns that hold more than the bytes that they came from.
+    """Refuses columns that hold more than the bytes that they came from, and lists of anything but scalars.
 
-    A pickle may hold one column and name it many times, in columns that it names many times, and so on.
+    A pickle may hold one column and name it many times, in columns that it names many times, and so on. It may hold a
+    list in itself.
 
     Raises:
         IncompatibleStateError: If they do.
@@ -397,12 +414,12 @@ def _check_size(column: Packed, limit: int) -> None:
         size += 1
         if type(found) is tuple:
             waiting.extend(found)
-        elif type(found) in {bytes, list}:
+        elif type(found) in {bytes, str, list}:
             size += len(found)
+            if type(found) is list and not set(map(type, found)) <= _SCALARS:
+                raise _damaged("a list of other values than scalars")
         if size + len(waiting) > limit:
-            raise IncompatibleStateError(
-                "stored state is damaged", given="columns larger than their bytes", expected=f"{limit} bytes"
-            )
+            raise _damaged(f"columns larger than {limit} bytes, which is twice what they came from")
 
 
 def _fraction(text: Any) -> Fraction:
@@ -412,8 +429,8 @@ def _fraction(text: Any) -> Fraction:
     return Fraction(text)
 
 
-def _nothing(name: str) -> bool:
-    return False
+def _damaged(given: str) -> IncompatibleStateError:
+    return IncompatibleStateError("stored state is damaged", given=given)
 
 
 def _refused(name: str) -> IncompatibleStateError:
