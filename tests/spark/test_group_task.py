@@ -19,12 +19,18 @@ from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow.triggers import CountTrigger, PurgingTrigger
+from windrow.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    PurgingTrigger,
+)
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
 )
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.local.execution import Chunk, Execution
@@ -180,6 +186,12 @@ def firing_again_and_again(keyed: Keyed) -> DataStream[Any]:
 
 
 @plan
+def firing_at_intervals(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(200)))
+    return windows.trigger(ContinuousEventTimeTrigger.of(millis(25))).aggregate(Mean())
+
+
+@plan
 def evicting(keyed: Keyed) -> DataStream[Any]:
     windows = keyed.window(GlobalWindows.create()).trigger(CountTrigger.of(4))
     return windows.evictor(CountEvictor.of(10)).apply(listed)
@@ -300,16 +312,19 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
+def topology_of(build: Callable[[Keyed], DataStream[Any]]) -> Topology:
+    source = from_source(CollectionSource[Element]([(1, 1, 1)])).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda element: element[1]
+    )
+    stream = build(source.key_by(lambda element: element[0]))
+    return Topology(Pipeline(build.__name__, stream.sink_to(CollectSink[Any]())).steps)
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("name", PLANS)
 def test_pages_give_what_one_piece_gives(name: str, seed: int, shares: list[int]) -> None:
     chance = random.Random(seed)
-    source = from_source(CollectionSource[Element]([(1, 1, 1)])).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda element: element[1]
-    )
-    sink = CollectSink[Any]()
-    stream = PLANS[name](source.key_by(lambda element: element[0]))
-    topology = Topology(Pipeline(name, stream.sink_to(sink)).steps)
+    topology = topology_of(PLANS[name])
     reference = Execution(topology, fast=False)
     reference.open()
     engine = Engine(topology, by_clock=name == "state_that_expires")
@@ -344,3 +359,40 @@ def test_pages_give_what_one_piece_gives(name: str, seed: int, shares: list[int]
     assert max(shares) > 1
     if name in {"tables", "sliding_tables", "sessions_of_lists", "sessions_with_a_list_of_the_users"}:
         assert set(engine.records.values()) == {None}
+
+
+@pytest.mark.parametrize("trigger", [ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger])
+def test_what_a_trigger_fires_over_a_leap_in_time_does_not_pile_up(
+    trigger: type[ContinuousEventTimeTrigger | ContinuousProcessingTimeTrigger],
+) -> None:
+    # watermark, clock   none                                100 s
+    # window             |-----------------------------------|
+    # fires              1 2 3 4 ...                   100,000
+    fired = 0
+
+    class Counted(Mean):
+        def get_result(self, accumulator: tuple[Any, int, int]) -> tuple[Any, float]:
+            nonlocal fired
+            fired += 1
+            return super().get_result(accumulator)
+
+    def every_millisecond(keyed: Keyed) -> DataStream[Any]:
+        by_clock = trigger is ContinuousProcessingTimeTrigger
+        assigner = TumblingProcessingTimeWindows if by_clock else TumblingEventTimeWindows
+        windows = keyed.window(assigner.of(millis(100_000)))
+        return windows.trigger(trigger.of(millis(1))).aggregate(Counted())
+
+    engine = Engine(topology_of(every_millisecond), by_clock=trigger is ContinuousProcessingTimeTrigger)
+    begin, end = BatchTime(MIN_TIMESTAMP, 0), BatchTime(MAX_TIMESTAMP, 100_000)
+    engine.batch([("a", 0, 7)], BatchTimes(BatchTime(MIN_TIMESTAMP, 0), begin), crash=False)
+    label = GROUPS.labels[stable_hash("a") % GROUPS.count]
+    task = GroupTask(engine.level)
+    taken = most = 0
+    times = BatchTimes(begin, end)
+    for row in task.run_group(label, engine.records[label], engine.stores[label], times, 100_000, [], []):
+        if not isinstance(row, GroupUpdate) and row.sink == FIRST_SINK:
+            most = max(most, fired - taken)
+            taken += len(unpack_elements(row.payload).values)
+    assert taken == fired
+    assert fired >= 99_999
+    assert most < 10_000

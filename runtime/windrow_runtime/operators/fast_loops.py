@@ -107,15 +107,16 @@ class _TableOperator(WindowOperator):
         contents = self.contents.add(held, value, timestamp, 0)
         tables.setdefault(window.start, {})[key] = contents
 
-    def advance_watermark(self, watermark: int) -> None:
+    def advancing_watermark(self, watermark: int) -> Iterator[None]:
         self.current_watermark = watermark = max(watermark, self.current_watermark)
         tables = self.state.tables
         reach = self._size - 1
         for start in sorted(start for start in tables if start + reach <= watermark):
             # Cleanup timers of windows that fired before come in between, in order of time.
-            self.fire_event_timers(start + reach)
+            yield from self.firing_event_timers(start + reach)
             self._fire_table(TimeWindow(start, start + self._size), tables.pop(start))
-        self.fire_event_timers(watermark)
+            yield
+        yield from self.firing_event_timers(watermark)
 
     def _fire_table(self, window: TimeWindow, table: dict[Hashable, Any]) -> None:
         key: Hashable = None

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import count
+from typing import Any, Final, Protocol
 
 from windrow.functions import RuntimeContext
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.metrics import Metrics
-from windrow_runtime.operators.state import NOTHING, OperatorState
+from windrow_runtime.operators.state import NOTHING, OperatorState, TimerQueue
 
 __all__ = ["KeyedOperator", "Output"]
 
 # Any in this module: an operator carries elements of every type.
+
+_TIMERS_AT_ONCE: Final = 1024
 
 
 class Output(Protocol):
@@ -80,14 +83,17 @@ class KeyedOperator(ABC):
 
         Timers that are set while others fire, and that are due, fire too.
         """
-        self.current_watermark = watermark = max(watermark, self.current_watermark)
-        self.fire_event_timers(watermark)
+        for _ in self.advancing_watermark(watermark):
+            pass
 
-    def fire_event_timers(self, until: int) -> None:
-        """Fire the timers in event time at or before ``until``, under the watermark as it is."""
-        pop_due = self.state.event_timers.pop_due
-        while (due := pop_due(until)) is not None:
-            self.on_event_timer(*due)
+    def advancing_watermark(self, watermark: int) -> Iterator[None]:
+        """As :meth:`advance_watermark`, with a pause now and then, in which an engine may take what was emitted."""
+        self.current_watermark = watermark = max(watermark, self.current_watermark)
+        yield from self.firing_event_timers(watermark)
+
+    def firing_event_timers(self, until: int) -> Iterator[None]:
+        """Fire the timers in event time at or before ``until``, under the watermark as it is, with pauses."""
+        return _firing(self.state.event_timers, until, self.on_event_timer)
 
     def pending_event_timers(self) -> Iterator[tuple[Hashable, Any, int]]:
         """Key, namespace and time of every timer that waits for the watermark."""
@@ -106,7 +112,20 @@ class KeyedOperator(ABC):
 
     def advance_processing_time(self, now: int) -> None:
         """Set the clock, which never falls, and fire the timers that are due, in order of their time."""
+        for _ in self.advancing_processing_time(now):
+            pass
+
+    def advancing_processing_time(self, now: int) -> Iterator[None]:
+        """As :meth:`advance_processing_time`, with pauses."""
         self.current_processing_time = now = max(now, self.current_processing_time)
-        pop_due = self.state.processing_timers.pop_due
-        while (due := pop_due(now)) is not None:
-            self.on_processing_timer(*due)
+        return _firing(self.state.processing_timers, now, self.on_processing_timer)
+
+
+def _firing(timers: TimerQueue, until: int, fire: Callable[[int, Hashable, Any], None]) -> Iterator[None]:
+    for fired in count(1):
+        due = timers.pop_due(until)
+        if due is None:
+            return
+        fire(*due)
+        if fired % _TIMERS_AT_ONCE == 0:
+            yield

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windrow.errors import UnsupportedOperationError, WindrowError
@@ -130,13 +131,11 @@ class _StepRunner:
         self._operator.current_processing_time = pages.record.now
         self._operator.set_clock(current.now)
         for chunk in share.before:
-            self._advance(previous.watermark)
+            yield from self._advance(previous.watermark, early)
             self._process(chunk, early)
             yield from early.full()
-        self._advance(current.watermark)
-        self._operator.advance_processing_time(current.now)
-        self._collector.drain(early)
-        yield from early.full()
+        yield from self._advance(current.watermark, early)
+        yield from self._fire(self._operator.advancing_processing_time(current.now), early)
         for chunk in share.after:
             self._process(chunk, late)
             yield from late.full()
@@ -153,10 +152,16 @@ class _StepRunner:
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
 
-    def _advance(self, watermark: int) -> None:
+    def _advance(self, watermark: int, packer: Packer) -> Iterator[PackedRow]:
         """Fires what the watermark makes due."""
         if watermark > self._operator.current_watermark:
-            self._operator.advance_watermark(watermark)
+            yield from self._fire(self._operator.advancing_watermark(watermark), packer)
+
+    def _fire(self, firing: Iterator[None], packer: Packer) -> Iterator[PackedRow]:
+        """Hands on what is emitted while it is: one advance over years may fire a trigger millions of times."""
+        for _ in chain(firing, (None,)):
+            self._collector.drain(packer)
+            yield from packer.full()
 
     def _process(self, elements: Chunk, packer: Packer) -> None:
         """Takes elements; what was emitted before and for them goes to ``packer``."""
