@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -168,11 +169,20 @@ def batches(chance: random.Random) -> Iterator[list[Element]]:
         ]
 
 
-def rounded(value: Any) -> Any:
-    """Floats but for their last bits."""
+class Near(float):
+    """A float, but for its last bits."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, float) and math.isclose(self, other, rel_tol=1e-12)
+
+    __hash__ = None  # type: ignore[assignment]  # equal ones would need equal hashes
+
+
+def near(value: Any) -> Any:
+    """A result whose floats are equal but for their last bits."""
     if isinstance(value, float):
-        return float(f"{value:.12e}")
-    return tuple(map(rounded, value)) if isinstance(value, (tuple, list)) else value
+        return Near(value)
+    return tuple(map(near, value)) if isinstance(value, (tuple, list)) else value
 
 
 class Ran(NamedTuple):
@@ -228,7 +238,7 @@ def run(
 def by_key(results: list[Any]) -> dict[Any, list[Any]]:
     found: defaultdict[Any, list[Any]] = defaultdict(list)
     for result in results:
-        found[result[0]].append(rounded(result))
+        found[result[0]].append(near(result))
     return found
 
 

@@ -118,6 +118,24 @@ def sessions_with_late_output(keyed: Keyed) -> DataStream[Any]:
 
 
 @plan
+def sessions_with_lateness(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(EventTimeSessionWindows.with_gap(millis(9))).allowed_lateness(millis(50))
+    return windows.aggregate(unordered())
+
+
+@plan
+def sessions_with_lateness_and_late_output(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(EventTimeSessionWindows.with_gap(millis(4))).allowed_lateness(millis(25))
+    return windows.side_output_late_data(LATE).aggregate(unordered())
+
+
+@plan
+def sessions_for_ever(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(EventTimeSessionWindows.with_gap(millis(4))).allowed_lateness(timedelta.max)
+    return windows.aggregate(unordered())
+
+
+@plan
 def all_time(keyed: Keyed) -> DataStream[Any]:
     windows = keyed.window(GlobalWindows.create()).trigger(EndOfStreamTrigger.create())
     return windows.aggregate(unordered_of_all_time())
@@ -146,7 +164,7 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
         assert len(wanted[1]) > 5
         assert Counter(engine.late) == Counter(wanted[1])
     assert engine.counted["late_records_dropped"] == dropped
-    if name not in {"for_ever", "all_time"}:
+    if name not in {"for_ever", "sessions_for_ever", "all_time"}:
         assert set(engine.records.values()) == {None}
 
 
@@ -165,7 +183,9 @@ CASES: dict[str, list[list[Element]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["tumbling", "lateness_and_late_output", "sliding", "sessions"])
+@pytest.mark.parametrize(
+    "name", ["tumbling", "lateness_and_late_output", "sliding", "sessions", "sessions_with_lateness"]
+)
 @pytest.mark.parametrize("case", CASES)
 def test_bad_input_gives_what_the_general_operator_gives(case: str, name: str) -> None:
     engine, (expected,), _ = run(PLANS[name], CASES[case], columnar_form)

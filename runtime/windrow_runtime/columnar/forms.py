@@ -258,9 +258,11 @@ def _windows(node: WindowNode) -> Panes | Sessions | str:
     if type(trigger) is not EventTimeTrigger:
         return f"{trigger.describe()} asks at each element"
     if type(assigner) is EventTimeSessionWindows:
-        if lateness:
-            return "sessions that fired join late elements one by one"
-        return Sessions(assigner.gap) if assigner.gap <= FARTHEST else "the gap is too long for columns"
+        return (
+            Sessions(assigner.gap, lateness)
+            if assigner.gap <= FARTHEST
+            else "the gap is too long for columns"
+        )
     if type(assigner) is TumblingEventTimeWindows and assigner.stagger is WindowStagger.ALIGNED:
         size = slide = assigner.size
     elif type(assigner) is SlidingEventTimeWindows:

@@ -20,12 +20,32 @@ import numpy.typing as npt
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
-__all__ = ["FARTHEST", "Panes"]
+__all__ = ["FARTHEST", "Panes", "cleanups", "gone"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
 FARTHEST = 1 << 61
 """Timestamps and sizes up to here, in milliseconds, can be added without leaving 64 bits: 73 million years."""
+
+
+def gone(last: Ints, lateness: int, watermark: int) -> Mask:
+    """Which windows the watermark has cleaned up.
+
+    Args:
+        last: Their last timestamps, in milliseconds.
+        lateness: How long they are kept behind them; from ``FARTHEST`` on, for ever.
+        watermark: The watermark.
+    """
+    if lateness >= FARTHEST:
+        return np.zeros(len(last), np.bool_)
+    # Compared so that nothing is added to the end of time.
+    return last <= max(watermark - lateness, MIN_TIMESTAMP)
+
+
+def cleanups(last: Ints, lateness: int) -> Ints:
+    """When windows go, by their last timestamps; the end of time if that is never."""
+    return np.full(len(last), MAX_TIMESTAMP) if lateness >= FARTHEST else last + lateness
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +107,11 @@ class Panes:
             return np.full(len(windows), MAX_TIMESTAMP)
         return windows + (self.size - 1)
 
-    def gone(self, panes: Ints, watermark: int) -> npt.NDArray[np.bool_]:
+    def gone(self, panes: Ints, watermark: int) -> Mask:
         """Which panes have no window left that the watermark has not cleaned up."""
-        if self.is_global or self.lateness >= FARTHEST:
+        if self.is_global:
             return np.zeros(len(panes), np.bool_)
-        last = self.last_times(self.last_windows(panes))
-        # Compared so that nothing is added to the end of time.
-        return last <= max(watermark - self.lateness, MIN_TIMESTAMP)
+        return gone(self.last_times(self.last_windows(panes)), self.lateness, watermark)
 
     def next_times(self, panes: Ints, watermark: int) -> Ints:
         """When each pane has a window that fires or goes next; the end of time if that is never."""
@@ -105,6 +123,5 @@ class Panes:
         return times
 
     def _cleanups(self, windows: Ints) -> Ints:
-        if self.is_global or self.lateness >= FARTHEST:
-            return np.full(len(windows), MAX_TIMESTAMP)
-        return self.last_times(windows) + self.lateness
+        last = self.last_times(windows)
+        return last if self.is_global else cleanups(last, self.lateness)

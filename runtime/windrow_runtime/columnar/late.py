@@ -27,7 +27,7 @@ from windrow_runtime.columnar.kernels.combined import same_input
 from windrow_runtime.columnar.panes import PaneOperator, concatenated, panes_in
 from windrow_runtime.columnar.records import python_values
 
-__all__ = ["LateResult", "fire_late", "on_rows"]
+__all__ = ["LateResult", "decoded", "fire_late", "on_rows"]
 
 # Any in this module: keys, accumulators and results are of every type, and pyarrow has no types.
 
@@ -41,11 +41,13 @@ class LateResult:
     Attributes:
         key: The key.
         start: The start of the window, in milliseconds.
+        end: Its end.
         result: The result of the aggregate.
     """
 
     key: Any
     start: int
+    end: int
     result: Any
 
 
@@ -103,7 +105,7 @@ def fire_late(
         at = (key_values[place], start)
         accumulator = held[at] if at in held else aggregate.create_accumulator()
         held[at] = accumulator = aggregate.add(rows[place], accumulator)
-        found.append(LateResult(*at, aggregate.get_result(accumulator)))
+        found.append(LateResult(*at, start + operator.windows.size, aggregate.get_result(accumulator)))
     return found
 
 
@@ -132,9 +134,10 @@ def _accumulators(
     found: dict[tuple[Any, int], Any] = {}
     for fired in operator.states_of(rows, windows):
         pairs = zip(python_values(fired.keys), fired.starts.tolist(), strict=True)
-        found.update(zip(pairs, operator.kernel.accumulators(fired.states, _decoded), strict=True))
+        found.update(zip(pairs, operator.kernel.accumulators(fired.states, decoded), strict=True))
     return found
 
 
-def _decoded(selector: Any, column: Any) -> list[Any]:
+def decoded(selector: Any, column: Any) -> list[Any]:
+    """The values of a kernel's column, as the aggregate of rows has them."""
     return python_values(column)

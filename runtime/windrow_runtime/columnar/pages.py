@@ -39,7 +39,7 @@ class Pages:
         dues: When something in each page is due next; of no meaning for an empty one.
         inline: The one page, where there is no other.
         store: Where pages are.
-        due: When something in some rows, which are not empty, is due next.
+        due: When something in some rows, which are not empty, is due next under the watermark of this batch.
     """
 
     schema: Any

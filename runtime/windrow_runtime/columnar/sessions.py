@@ -7,26 +7,32 @@ elements of a batch and the sessions of their keys are sorted by key and start; 
     elements      17                             |17----27|
                   40                                            |40----50|
     sessions      |5------------------------------------27|     |40----50|
+
+With allowed lateness, sessions stay when they have fired. State does not say which have: those whose last timestamp is
+not ahead of the watermark under which it was left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from itertools import chain
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.columnar.grouping import encode_keys
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.columnar.geometry import cleanups, gone
+from windrow_runtime.columnar.grouping import Keys, encode_keys
 from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.panes import concatenated, no_rows
+from windrow_runtime.columnar.replay import TimeLine, by_owner
 
-__all__ = ["Added", "SessionOperator", "Sessions"]
+__all__ = ["Placed", "SessionOperator", "Sessions"]
 
 # Any in this module: pyarrow has no types.
 
@@ -40,21 +46,37 @@ class Sessions:
 
     Attributes:
         gap: How long without elements ends a session, in milliseconds.
+        lateness: How long sessions are kept behind their end, in milliseconds; ``MAX_TIMESTAMP``: for ever.
     """
 
     gap: int
+    lateness: int
 
 
-class Added(NamedTuple):
-    """What became of elements.
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """In which sessions elements are. Rows are the sessions known before, and then the elements in order of arrival.
 
     Attributes:
-        rows: The open sessions.
-        late: Which elements were late.
+        keys: The key of each row.
+        starts: The start of its own window, in milliseconds.
+        ends: The end of that.
+        owners: The number of its session; of no meaning for a late element.
+        kept: Which rows are not late.
+        known: How many rows are sessions known before.
     """
 
-    rows: Any
-    late: Mask
+    keys: Keys
+    starts: Ints
+    ends: Ints
+    owners: Ints
+    kept: Mask
+    known: int
+
+    @property
+    def late(self) -> Mask:
+        """Which elements are late."""
+        return ~self.kept[self.known :]
 
 
 @dataclass(frozen=True)
@@ -80,36 +102,42 @@ class SessionOperator:
         fields += [pa.field(f"s{place}", kind) for place, kind in enumerate(self.kernel.state_types)]
         return pa.schema(fields)
 
-    def advance(self, rows: Any, watermark: int) -> tuple[Fired | None, Any]:
-        """What fires when the watermark advances, and the sessions that stay open."""
+    def advance(self, rows: Any, previous: int, watermark: int) -> tuple[Fired | None, Any]:
+        """What fires when the watermark advances, and the sessions that are kept.
+
+        Args:
+            rows: Sessions, as they were under the previous watermark.
+            previous: The watermark so far, in milliseconds.
+            watermark: The new one.
+        """
         import pyarrow as pa
 
-        ends = _ints(rows, 2)
-        due = ends - 1 <= watermark
+        last = _last_times(rows)
+        due = (last > previous) & (last <= watermark)
+        cleaned = gone(last, self.windows.lateness, watermark)
+        kept = rows.filter(pa.array(~cleaned)) if cleaned.any() else rows
         if not due.any():
-            return None, rows
+            return None, kept
         chosen = np.flatnonzero(due)
-        chosen = chosen[np.argsort(ends[chosen], kind="stable")]
+        chosen = chosen[np.argsort(last[chosen], kind="stable")]
         taken = rows.take(pa.array(chosen))
         fired = Fired(
             keys=taken.column(0),
             starts=_ints(taken, 1),
             ends=_ints(taken, 2),
-            stamps=_ints(taken, 2) - 1,
+            stamps=_last_times(taken),
             results=self.kernel.results(taken.columns[3:]),
         )
-        return fired, rows.filter(pa.array(~due))
+        return fired, kept
 
-    def add(self, rows: Any, keys: Any, stamps: Ints, inputs: Sequence[Any], watermark: int) -> Added:
-        """Takes elements, in order of arrival.
+    def place(self, rows: Any, keys: Any, stamps: Ints, watermark: int) -> Placed:
+        """Finds the sessions of elements, and those that are late.
 
         Args:
-            rows: The open sessions of the keys, all of which end behind the watermark.
-            keys: The keys of the elements.
+            rows: The sessions of the keys that the watermark has not cleaned up.
+            keys: The keys of the elements, in order of arrival.
             stamps: Their timestamps in milliseconds.
-            inputs: What the kernel takes from them.
-            watermark: The watermark. An element that is behind it with its whole gap, and touches no open session, is
-                late.
+            watermark: The watermark. An element is late when its own window is cleaned up, and it touches no session.
         """
         import pyarrow as pa
 
@@ -120,35 +148,31 @@ class SessionOperator:
         is_new = np.arange(len(starts)) >= known
         order = np.lexsort((starts, encoded.codes))
         owners = _owners(encoded.codes, starts, ends, is_new, order)
-        behind = is_new & (ends - 1 <= watermark)
+        behind = is_new & gone(ends - 1, self.windows.lateness, watermark)
         late = np.zeros(len(starts), np.bool_)
         if behind.any():
-            owners, late = _without_late(owners, starts, ends, behind, known)
-        kept = ~late
-        return Added(self._sessions(rows, encoded, starts, ends, owners, kept, inputs), late[known:])
+            owners, late = _without_late(owners, starts, ends, behind)
+        return Placed(encoded, starts, ends, owners, ~late, known)
 
-    def _sessions(
-        self,
-        rows: Any,
-        encoded: Any,
-        starts: Ints,
-        ends: Ints,
-        owners: Ints,
-        kept: Mask,
-        inputs: Sequence[Any],
-    ) -> Any:
-        """One row for each owner that has anything."""
+    def add(self, rows: Any, placed: Placed, inputs: Sequence[Any]) -> Any:
+        """The sessions with elements that are not late: one row for each owner that has anything.
+
+        Args:
+            rows: The sessions with which the elements were placed.
+            placed: Where the elements are.
+            inputs: What the kernel takes from them.
+        """
         import pyarrow as pa
 
-        known = rows.num_rows
-        found, ids = np.unique(owners[kept], return_inverse=True)
+        known, kept = placed.known, placed.kept
+        found, ids = np.unique(placed.owners[kept], return_inverse=True)
         count = len(found)
         first = np.full(count, np.iinfo(np.int64).max)
         last = np.full(count, MIN_TIMESTAMP)
-        np.minimum.at(first, ids, starts[kept])
-        np.maximum.at(last, ids, ends[kept])
+        np.minimum.at(first, ids, placed.starts[kept])
+        np.maximum.at(last, ids, placed.ends[kept])
         codes = np.zeros(count, np.int64)
-        codes[ids] = encoded.codes[kept]
+        codes[ids] = placed.keys.codes[kept]
         of_new = ids[known:]
         fresh, fresh_ids = np.unique(of_new, return_inverse=True)
         if kept[known:].all():
@@ -159,14 +183,20 @@ class SessionOperator:
         if known:
             both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], states, strict=True)]
             states = self.kernel.merge(Groups(np.concatenate([ids[:known], fresh]), count), both)
-        keys = encoded.distinct.take(pa.array(codes))
+        keys = placed.keys.distinct.take(pa.array(codes))
         return pa.RecordBatch.from_arrays(
             [keys, pa.array(first), pa.array(last), *states], schema=self.schema
         )
 
-    def due(self, rows: Any) -> int:
-        """When the first of some sessions ends."""
-        return int(_ints(rows, 2).min()) - 1
+    def measure(self, watermark: int) -> Callable[[Any], int]:
+        """When the first of some sessions fires or goes next, under a watermark; the end of time if that is never."""
+
+        def of(rows: Any) -> int:
+            last = _last_times(rows)
+            moments = np.concatenate([last, cleanups(last, self.windows.lateness)])
+            return int(moments.min(where=moments > watermark, initial=MAX_TIMESTAMP))
+
+        return of
 
     def merged(self, parts: Sequence[Any]) -> Any:
         """Rows of several pages as one."""
@@ -178,6 +208,11 @@ def _ints(rows: Any, column: int) -> Ints:
     return found
 
 
+def _last_times(rows: Any) -> Ints:
+    """The last timestamps of sessions: they fire when the watermark has reached them."""
+    return _ints(rows, 2) - 1
+
+
 def _owners(codes: Ints, starts: Ints, ends: Ints, is_new: Mask, order: Ints) -> Ints:
     """The number of the session that each row falls into, were there no late elements."""
     if not len(order):
@@ -186,7 +221,7 @@ def _owners(codes: Ints, starts: Ints, ends: Ints, is_new: Mask, order: Ints) ->
     places = np.arange(len(order))
     first_of_key = np.concatenate([[True], codes[1:] != codes[:-1]])
     key_began = np.maximum.accumulate(np.where(first_of_key, places, 0))
-    # Open sessions of a key do not touch, and gaps are alike: so in each of the two kinds ends rise with starts.
+    # Sessions of a key do not touch, and gaps are alike: so in each of the two kinds ends rise with starts.
     reached = np.full(len(order), MIN_TIMESTAMP)
     for kind in (is_new, ~is_new):
         latest = np.maximum.accumulate(np.where(kind, places, -1))
@@ -198,21 +233,19 @@ def _owners(codes: Ints, starts: Ints, ends: Ints, is_new: Mask, order: Ints) ->
     return owners
 
 
-def _without_late(owners: Ints, starts: Ints, ends: Ints, behind: Mask, known: int) -> tuple[Ints, Mask]:
+def _without_late(owners: Ints, starts: Ints, ends: Ints, behind: Mask) -> tuple[Ints, Mask]:
     """Leaves out elements that were late when they arrived, and what only they had held together.
 
     Whether an element behind the watermark is late depends on what had arrived before it. Where all elements of a
-    session are behind, none of them ever touched an open one; mixed ones are gone through in order of arrival.
+    session are behind, none of them ever touched a kept one; mixed ones are gone through in order of arrival.
     """
     count = int(owners.max()) + 1
     of_session = np.bincount(owners, minlength=count)
     behind_in = np.bincount(owners[behind], minlength=count)
     late = behind & (behind_in == of_session)[owners]
     mixed = (behind_in > 0) & (behind_in < of_session)
-    rows = np.flatnonzero(mixed[owners])
-    rows = rows[np.argsort(owners[rows], kind="stable")]
     owners = owners.copy()
-    for part in np.split(rows, np.flatnonzero(np.diff(owners[rows])) + 1) if len(rows) else ():
+    for part in by_owner(owners, mixed[owners]):
         _replay(part.tolist(), owners, starts, ends, behind, late, count)
         count += len(part)
     return owners, late
@@ -221,18 +254,17 @@ def _without_late(owners: Ints, starts: Ints, ends: Ints, behind: Mask, known: i
 def _replay(
     rows: list[int], owners: Ints, starts: Ints, ends: Ints, behind: Mask, late: Mask, unused: int
 ) -> None:
-    """Goes through the rows of one session in order of arrival; open sessions come before elements."""
-    live: list[tuple[int, int, list[int]]] = []
+    """Goes through the rows of one session in order of arrival; known sessions come before elements."""
+    line: TimeLine[list[int]] = TimeLine()
     for row in rows:
-        start, end, members = int(starts[row]), int(ends[row]), [row]
-        touched = [session for session in live if start <= session[1] and session[0] <= end]
-        if not touched and behind[row]:
+        start, end, parts = line.take(int(starts[row]), int(ends[row]))
+        if not parts and behind[row]:
             late[row] = True
             continue
-        for session in touched:
-            live.remove(session)
-            start, end = min(start, session[0]), max(end, session[1])
-            members += session[2]
-        live.append((start, end, members))
-    for number, (_, _, members) in enumerate(live):
+        parts.sort(key=len)
+        members = parts.pop() if parts else []
+        members.extend(chain.from_iterable(parts))
+        members.append(row)
+        line.put(start, end, members)
+    for number, members in enumerate(line.held):
         owners[members] = unused + number

@@ -8,8 +8,8 @@ from typing import Any, Final
 from windrow.errors import WindrowError
 from windrow_runtime.columnar.chunks import Chunks, dump_rows, load_rows
 from windrow_runtime.columnar.forms import ColumnarForm
-from windrow_runtime.columnar.geometry import Panes
 from windrow_runtime.columnar.late import LateResult, fire_late, on_rows
+from windrow_runtime.columnar.late_sessions import fire_late_sessions
 from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.panes import PaneOperator, concatenated, no_rows, panes_in
 from windrow_runtime.columnar.records import made_of, record_batch, values_of
@@ -47,8 +47,7 @@ class ColumnRunner:
         self._operator = form.operator
         self._metrics = Metrics()
         self._collector = Collector(step)
-        lateness = form.windows.lateness if isinstance(form.windows, Panes) else 0
-        self._on_rows = on_rows(form.aggregate, form.kernel.inputs) if lateness else None
+        self._on_rows = on_rows(form.aggregate, form.kernel.inputs) if form.windows.lateness else None
 
     def close(self) -> None:
         """Closes the user's functions behind the step."""
@@ -118,18 +117,21 @@ class ColumnRunner:
     ) -> Iterator[PackedRow]:
         early, late = packers
         arrived = self._rows_of(elements)
-        pages = load_pages(record, store, operator)
+        pages = load_pages(record, store, operator, watermark)
         touched = pages.touched(arrived.column(0), watermark)
         rows = operator.merged(pages.load(touched))
-        fired, rows = operator.advance(rows, watermark)
+        fired, rows = operator.advance(rows, record.watermark, watermark)
         if fired is not None:
             yield from self._emit(fired, early)
         if arrived.num_rows:
             inputs = arrived.columns[2 : 2 + len(self._form.inputs)]
-            added = operator.add(rows, arrived.column(0), arrived.column(1).to_numpy(), inputs, watermark)
-            rows = added.rows
-            if added.late.any():
-                self._take_late(arrived.filter(_mask(added.late)))
+            placed = operator.place(rows, arrived.column(0), arrived.column(1).to_numpy(), watermark)
+            if placed.late.any():
+                self._take_late(arrived.filter(_mask(placed.late)))
+            if self._on_rows is not None:
+                for result in fire_late_sessions(operator, self._on_rows, rows, placed, inputs, watermark):
+                    self._emit_late(result)
+            rows = operator.add(rows, placed, inputs)
             yield from self._drain(late)
         pages.save(touched, rows)
         store_pages(record, pages)
@@ -167,7 +169,7 @@ class ColumnRunner:
         if self._on_rows is not None:
             keys = rows.column(0)
             for result in fire_late(operator, self._on_rows, chunks, keys, panes, inputs, watermark):
-                self._emit_late(result, result.start + windows.size)
+                self._emit_late(result)
         folded, _ = operator.fold(rows.column(0), rows.column(1).to_numpy(), inputs)
         operator.add(chunks, [folded])
 
@@ -202,15 +204,17 @@ class ColumnRunner:
         except Exception as error:
             raise function_failed(self._form.step, error, f"{len(fired)} results of windows") from error
 
-    def _emit_late(self, late: LateResult, end: int) -> None:
+    def _emit_late(self, late: LateResult) -> None:
         form = self._form
         try:
-            value = made_of(form, late.result, late.key, late.start, end)
+            value = made_of(form, late.result, late.key, late.start, late.end)
         except WindrowError:
             raise
         except Exception as error:
-            raise function_failed(form.step, error, told_by(late.key, window=(late.start, end))) from error
-        self._collector.collect(value, end - 1)
+            raise function_failed(
+                form.step, error, told_by(late.key, window=(late.start, late.end))
+            ) from error
+        self._collector.collect(value, late.end - 1)
 
 
 def _mask(chosen: Any) -> Any:

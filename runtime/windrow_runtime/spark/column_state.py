@@ -60,11 +60,11 @@ def store_chunks(record: StepRecord, chunks: Chunks) -> None:
         record.sizes[entry.number], record.events[entry.number] = entry.size, entry.due
 
 
-def load_pages(record: StepRecord, store: PageStore, operator: SessionOperator) -> Pages:
-    """The pages of a step with sessions."""
+def load_pages(record: StepRecord, store: PageStore, operator: SessionOperator, watermark: int) -> Pages:
+    """The pages of a step with sessions, in a batch under a watermark."""
     slot = _Slot(store, record.slot)
     sizes, dues = list(record.sizes), list(record.events)
-    return Pages(operator.schema, sizes, dues, record.inline, slot, operator.due)
+    return Pages(operator.schema, sizes, dues, record.inline, slot, operator.measure(watermark))
 
 
 def store_pages(record: StepRecord, pages: Pages) -> None:

@@ -1,0 +1,167 @@
+"""Sessions that are kept behind their end, on columns, against the general operator."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.columnar.engine import LATE, Element, Keyed, at, by_key, millis, run
+from windrow import DataStream
+from windrow import aggregates as agg
+from windrow.errors import AggregateOverflowError
+from windrow.windows import EventTimeSessionWindows
+from windrow_runtime.columnar import pages
+from windrow_runtime.columnar.forms import columnar_form
+from windrow_runtime.columnar.replay import TimeLine
+
+# Any in this module: results of every type.
+
+
+def sessions(
+    gap: int, lateness: timedelta, *members: Any, late: bool = False
+) -> Callable[[Keyed], DataStream[Any]]:
+    """Key, start, end and what else is asked for, of sessions with lateness."""
+
+    def build(keyed: Keyed) -> DataStream[Any]:
+        windows = keyed.window(EventTimeSessionWindows.with_gap(millis(gap))).allowed_lateness(lateness)
+        if late:
+            windows = windows.side_output_late_data(LATE)
+        return windows.aggregate(agg.combine(agg.key(), agg.window_start(), agg.window_end(), *members))
+
+    return build
+
+
+def test_an_element_fires_its_session_unless_that_reaches_ahead() -> None:
+    # Gap 10, lateness 40. A batch runs under a watermark 81 ms behind the highest timestamp before it.
+    #
+    #   watermark 50      5    14     22      30     44     54
+    #   fired             |------18|          |-------45|
+    #   14                |-----------24|                             fires: 3 elements
+    #   22                |--------------------------45|              fires, both in one: 6
+    #   44                |---------------------------------54|       waits for 53
+    #   2              |--------------------------------------54|     waits with it
+    #   watermark 53                                                  fires: 8
+    #   watermark 92                 |------30|                       fires, as it is still there: 9
+    #   watermark 93                                                  is cleaned up
+    batches = [
+        [at(5), at(8), at(30), at(35), at(131, "clock")],
+        # Windows of other keys end at 49 + 1 and at 50 + 1, with the lateness.
+        [at(14), at(22), at(44), at(2), at(1, "late"), at(2, "not late"), at(134, "clock")],
+        [at(173, "clock")],
+        [at(20), at(174, "clock")],
+        [at(20)],
+    ]
+    build = sessions(10, millis(40), agg.count(), late=True)
+    engine, wanted, _ = run(build, batches, columnar_form, late=True)
+    found = by_key(engine.results)
+    assert found["k"] == [
+        ("k", 5, 18, 2),
+        ("k", 30, 45, 2),
+        ("k", 5, 24, 3),
+        ("k", 5, 45, 6),
+        ("k", 2, 54, 8),
+        ("k", 2, 54, 9),
+    ]
+    assert found["not late"] == [("not late", 2, 12, 1)]
+    assert engine.late == [at(1, "late"), at(20)]
+    assert found == by_key(wanted[0])
+    assert Counter(engine.late) == Counter(wanted[1])
+    assert set(engine.records.values()) == {None}
+
+
+def test_what_is_kept_for_ever_fires_once_when_the_stream_ends() -> None:
+    batches = [[at(5), at(500)], [at(1_000)], [], [at(9), at(40)]]
+    engine, (expected,), dropped = run(sessions(10, timedelta.max, agg.count()), batches, columnar_form)
+    assert by_key(engine.results) == by_key(expected)
+    assert Counter(engine.results) == Counter(
+        [("k", 5, 15, 1), ("k", 500, 510, 1), ("k", 5, 19, 2), ("k", 40, 50, 1), ("k", 1_000, 1_010, 1)]
+    )
+    assert dropped == engine.counted["late_records_dropped"] == 0
+
+
+def scattered(chance: random.Random, keys: list[str]) -> Iterator[list[Element]]:
+    """Small batches around a time that creeps and jumps; elements come up to 430 ms behind it."""
+    now = chance.randrange(-500, 500)
+    for _ in range(30):
+        now += chance.choice([0, 0, 5, 40, 60, 100, 600])
+        yield [
+            Element(
+                chance.choice(keys),
+                now - chance.choice([0, 0, 40, 120, 400]) + chance.randrange(-30, 30),
+                chance.choice([None, chance.randrange(100)]),
+                chance.choice([None, chance.random()]),
+                chance.choice("abc"),
+            )
+            for _ in range(chance.choice([0, 2, 12, 25]))
+        ]
+
+
+def bridges(results: list[tuple[Any, ...]]) -> int:
+    """How many results are of sessions in which lie two that had fired apart from each other."""
+    found = 0
+    for place, (key, start, end, *_) in enumerate(results):
+        inside = [r for r in results[:place] if r[0] == key and start <= r[1] and r[2] <= end]
+        found += any(one[2] < other[1] for one in inside for other in inside)
+    return found
+
+
+MEMBERS = (
+    agg.count(),
+    agg.sum(lambda e: e.number),
+    agg.mean(lambda e: e.level),
+    agg.stddev(lambda e: e.number),
+    agg.min(lambda e: e.level),
+    agg.max(lambda e: e.text),
+    agg.count_distinct(lambda e: e.number),
+)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    "lateness", [millis(1), millis(60), millis(250), timedelta(days=10**8), timedelta.max]
+)
+def test_elements_in_any_order(lateness: timedelta, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "_INLINE_BYTES", 1500)
+    monkeypatch.setattr(pages, "_PAGE_BYTES", 1500)
+    build = sessions(15, lateness, *MEMBERS, late=late)
+    bridged = came_late = 0
+    for seed in range(4):
+        chance = random.Random(seed)
+        keys = [f"key {number}" for number in range(40 if seed == 3 else 3)]
+        batches = [*scattered(chance, keys)]
+        engine, wanted, dropped = run(build, batches, columnar_form, crash_at=seed % 6, late=late)
+        assert by_key(engine.results) == by_key(wanted[0])
+        if late:
+            assert Counter(engine.late) == Counter(wanted[1])
+        assert engine.counted["late_records_dropped"] == dropped
+        bridged += bridges(engine.results)
+        came_late += dropped + len(engine.late)
+    if lateness < timedelta(seconds=1):
+        assert came_late > 5
+    if lateness > millis(1):
+        assert bridged >= 5
+
+
+def test_a_sum_beyond_64_bits_of_a_late_element_names_the_step() -> None:
+    batches = [[at(5, number=2**62), at(131, "clock")], [at(9, number=2**62)]]
+    with pytest.raises(AggregateOverflowError, match=r"does not fit into 64 bits") as caught:
+        run(sessions(10, millis(90), agg.sum(lambda e: e.number)), batches, columnar_form)
+    assert "test_late_sessions.py:" in str(caught.value.where)
+
+
+def test_a_time_line_takes_what_a_window_touches() -> None:
+    #   0    5    10   15   20   25
+    #   |-a--|    |-b--|    |-c--|
+    line: TimeLine[str] = TimeLine()
+    for start, held in ((10, "b"), (0, "a"), (20, "c")):
+        line.put(start, start + 5, held)
+    assert line.take(6, 9) == (6, 9, [])
+    assert line.take(26, 30) == (26, 30, [])
+    assert line.take(5, 9) == (0, 9, ["a"])
+    assert line.take(12, 20) == (10, 25, ["b", "c"])
+    assert line.held == []
