@@ -8,16 +8,20 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.columnar.engine import LATE, Element, Keyed, at, by_key, millis, run
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.errors import AggregateOverflowError
+from windrow.time import MAX_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows
 from windrow_runtime.columnar import pages
 from windrow_runtime.columnar.forms import columnar_form
+from windrow_runtime.columnar.kernels.counting import CountKernel
 from windrow_runtime.columnar.replay import TimeLine
+from windrow_runtime.columnar.sessions import SessionOperator, Sessions
 
 # Any in this module: results of every type.
 
@@ -43,15 +47,16 @@ def test_an_element_fires_its_session_unless_that_reaches_ahead() -> None:
     #   fired             |------18|          |-------45|
     #   14                |-----------24|                             fires: 3 elements
     #   22                |--------------------------45|              fires, both in one: 6
+    #   41                |------------------------------51|          fires, with an end of 50 + 1: 7
     #   44                |---------------------------------54|       waits for 53
     #   2              |--------------------------------------54|     waits with it
-    #   watermark 53                                                  fires: 8
-    #   watermark 92                 |------30|                       fires, as it is still there: 9
+    #   watermark 53                                                  fires: 9
+    #   watermark 92                 |------30|                       fires, as it is still there: 10
     #   watermark 93                                                  is cleaned up
     batches = [
         [at(5), at(8), at(30), at(35), at(131, "clock")],
-        # Windows of other keys end at 49 + 1 and at 50 + 1, with the lateness.
-        [at(14), at(22), at(44), at(2), at(1, "late"), at(2, "not late"), at(134, "clock")],
+        # With the lateness, the windows of the other keys last until 50 and 51.
+        [*map(at, (14, 22, 41, 44, 2)), at(1, "late"), at(2, "not late"), at(134, "clock")],
         [at(173, "clock")],
         [at(20), at(174, "clock")],
         [at(20)],
@@ -64,8 +69,9 @@ def test_an_element_fires_its_session_unless_that_reaches_ahead() -> None:
         ("k", 30, 45, 2),
         ("k", 5, 24, 3),
         ("k", 5, 45, 6),
-        ("k", 2, 54, 8),
+        ("k", 5, 51, 7),
         ("k", 2, 54, 9),
+        ("k", 2, 54, 10),
     ]
     assert found["not late"] == [("not late", 2, 12, 1)]
     assert engine.late == [at(1, "late"), at(20)]
@@ -110,7 +116,7 @@ def bridges(results: list[tuple[Any, ...]]) -> int:
     return found
 
 
-MEMBERS = (
+MEMBERS: tuple[Any, ...] = (
     agg.count(),
     agg.sum(lambda e: e.number),
     agg.mean(lambda e: e.level),
@@ -145,6 +151,23 @@ def test_elements_in_any_order(lateness: timedelta, late: bool, monkeypatch: pyt
         assert came_late > 5
     if lateness > millis(1):
         assert bridged >= 5
+
+
+def test_sessions_are_due_when_they_fire_and_when_they_go() -> None:
+    #   0          10        20                   40                  60
+    #   |-----first|                              cleaned up at 49
+    #              |---second|                                        cleaned up at 59
+    def due(lateness: int, watermark: int) -> int:
+        operator = SessionOperator(Sessions(10, lateness), CountKernel(None), pa.string())
+        rows = pa.RecordBatch.from_arrays(
+            [pa.array(["first", "second"]), pa.array([0, 10]), pa.array([10, 20]), pa.array([1, 1])],
+            schema=operator.schema,
+        )
+        return operator.measure(watermark)(rows)
+
+    found = {watermark: due(40, watermark) for watermark in (8, 9, 18, 19, 48, 49, 58)}
+    assert found == {8: 9, 9: 19, 18: 19, 19: 49, 48: 49, 49: 59, 58: 59}
+    assert {watermark: due(MAX_TIMESTAMP, watermark) for watermark in (9, 19)} == {9: 19, 19: MAX_TIMESTAMP}
 
 
 def test_a_sum_beyond_64_bits_of_a_late_element_names_the_step() -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.comparison import millis
-from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import AggregateOverflowError, IncompatibleStateError
 from windrow.sinks import CollectSink, ParquetFileSink
@@ -94,7 +94,8 @@ class Everything:
     def __init__(self, folder: Path) -> None:
         found = readings(folder, BAD)
         self.sinks = {
-            name: CollectSink[Any]() for name in ("bad", "late", "tumbling", "sliding", "sessions", "python")
+            name: CollectSink[Any]()
+            for name in ("bad", "late", "tumbling", "sliding", "sessions", "late_sessions", "python")
         }
         keyed = stamped(found).filter(lambda r: r.celsius > 3.5).key_by(lambda r: r.sensor)
         tumbling = (
@@ -109,6 +110,7 @@ class Everything:
             "tumbling": tumbling,
             "sliding": keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30))).aggregate(summary()),
             "sessions": keyed.window(EventTimeSessionWindows.with_gap(millis(3))).aggregate(summary()),
+            "late_sessions": late_sessions(keyed),
             "python": keyed.window(TumblingEventTimeWindows.of(millis(100))).apply(
                 lambda key, window, elements: [(key, window.start, len(elements))]
             ),
@@ -129,11 +131,35 @@ def test_columns_give_what_the_interpreter_gives(spark: SparkSession, tmp_path: 
     everything = Everything(tmp_path / "in")
     runner = SparkRunner(spark)
     forms = everything.pipeline.explain(runner)
-    assert forms.count("runs as columns") == 3
+    assert forms.count("runs as columns") == 4
     assert forms.count("runs as Python") == 1
     expected = everything.run(LocalRunner())
     assert all(expected.values())
     assert everything.run(runner) == expected
+
+
+def late_sessions(keyed: KeyedStream[Reading, str | None]) -> DataStream[Summary]:
+    """Sessions that are kept for elements behind the watermark, of which there are some in each file."""
+    windows = keyed.window(EventTimeSessionWindows.with_gap(millis(3))).allowed_lateness(millis(30))
+    return windows.aggregate(summary())
+
+
+def test_late_sessions_go_on_from_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    def plan(sink: CollectSink[Summary]) -> Pipeline:
+        keyed = stamped(readings(tmp_path / "in")).key_by(lambda r: r.sensor)
+        return Pipeline("late sessions", late_sessions(keyed).sink_to(sink))
+
+    found: list[Summary] = []
+    for numbers, drain in ((range(2), False), (range(2, 3), False), (range(3, 5), True)):
+        write(tmp_path / "in", numbers)
+        sink = CollectSink[Summary]()
+        runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+        found += runner.run(plan(sink), drain=drain).collected(sink)
+    whole = CollectSink[Summary]()
+    expected = LocalRunner().run(plan(whole)).collected(whole)
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
+    sessions = {(result.sensor, result.start) for result in found}
+    assert len(found) > len(sessions) + 20  # many fired more than once
 
 
 def pipeline(folder: Path, sink: Any, windows: Any = None) -> Pipeline:
