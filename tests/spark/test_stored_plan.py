@@ -12,15 +12,19 @@ from typing import Any, NamedTuple
 import pytest
 from typing_extensions import NotRequired, TypedDict
 
+from tests.spark.checkpoints.kept import FOLDER, READINGS, unpack
+from tests.spark.checkpoints.kept import pipeline as kept_pipeline
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import aggregates as agg
 from windrow.errors import CheckpointError, IncompatibleStateError
 from windrow.evictors import CountEvictor
 from windrow.functions import AggregateFunction, KeyedProcessContext, KeyedProcessFunction
 from windrow.sinks import CollectSink
-from windrow.sources import JsonFileSource
+from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from windrow.triggers import CountTrigger, EventTimeTrigger, PurgingTrigger
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows, WindowAssigner
+from windrow_runtime.columnar.forms import Form, columnar_form
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.stored_plan import Parallelism, StoredPlan, resume
@@ -394,12 +398,66 @@ def test_the_first_version_of_the_file_is_still_read(tmp_path: Path) -> None:
 
 def test_an_unknown_version_and_a_damaged_file_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "windrow.json"
-    file.write_text('{"version": 3}')
-    with pytest.raises(IncompatibleStateError, match=r"another version(.|\n)*given: +3"):
+    file.write_text('{"version": 4}')
+    with pytest.raises(IncompatibleStateError, match=r"another version(.|\n)*given: +4"):
         resume(Checkpoint(tmp_path), pipeline(plain), "event time", SESSION)
     file.write_text("{")
     with pytest.raises(CheckpointError, match=r"damaged(.|\n)*windrow\.json"):
         resume(Checkpoint(tmp_path), pipeline(plain), "event time", SESSION)
+
+
+class Entry(NamedTuple):
+    room: str
+    at: int
+
+
+def columnar() -> tuple[Topology, dict[str, Form]]:
+    """A plan whose one step runs on columns, and its form."""
+    stream = from_source(ParquetFileSource("never read", Entry)).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda entry: entry.at
+    )
+    counted = stream.key_by(lambda entry: entry.room).window(TUMBLING).aggregate(agg.count())
+    plan = Topology(Pipeline("plan", counted.sink_to(CollectSink())).steps)
+    (step,) = plan.keyed
+    return plan, {step.id: columnar_form(plan, step, lambda source: None)}
+
+
+def test_a_plan_on_columns_is_for_windrows_that_know_of_columns(tmp_path: Path) -> None:
+    # The version before did not look for a form, would have forgotten it, and taken columns for pages.
+    plan, forms = columnar()
+    (step,) = plan.keyed
+    file = tmp_path / "windrow.json"
+    assert resume(Checkpoint(tmp_path), plan, "event time", SESSION, forms).columnar == {step.id}
+    stored = json.loads(file.read_text())
+    assert stored["version"] == 3
+    # One that said 2 all the same is read, and says 3 from then on.
+    file.write_text(json.dumps({**stored, "version": 2}))
+    assert resume(Checkpoint(tmp_path), plan, "event time", SESSION, forms).columnar == {step.id}
+    assert json.loads(file.read_text()) == stored
+    with pytest.raises(IncompatibleStateError, match="its state lies in columns"):
+        resume(Checkpoint(tmp_path), plan, "event time", SESSION)
+
+
+def test_a_plan_on_objects_is_for_windrows_before_columns_too(tmp_path: Path) -> None:
+    plan, forms = columnar()
+    file = tmp_path / "windrow.json"
+    assert resume(Checkpoint(tmp_path), plan, "event time", SESSION).columnar == set()
+    stored = json.loads(file.read_text())
+    assert stored["version"] == 2
+    # It goes on as it began.
+    assert resume(Checkpoint(tmp_path), plan, "event time", SESSION, forms).columnar == set()
+    assert json.loads(file.read_text()) == stored
+
+
+def test_the_plan_of_a_kept_checkpoint_stays_as_it_is(tmp_path: Path) -> None:
+    (archive, *_) = FOLDER.glob("*.tar.xz")
+    unpack(archive, tmp_path)
+    file = tmp_path / "windrow.json"
+    before = json.loads(file.read_text())
+    kept, _ = kept_pipeline(READINGS)
+    resumed = resume(Checkpoint(tmp_path), Topology(kept.steps), before["time"], SESSION)
+    assert resumed.fingerprint.hex() == before["fingerprint"]
+    assert json.loads(file.read_text())["version"] == before["version"] == 2
 
 
 def checking(*names: str) -> type:

@@ -24,8 +24,11 @@ __all__ = ["Parallelism", "StoredPlan", "resume", "unstored"]
 
 # Any in this module: what JSON holds.
 
-_VERSION: Final = 2
 _FIRST_VERSION: Final = 1  # knew steps by their ids, and compared what explain() says of them
+_VERSION: Final = 2
+# As the second, with steps whose state lies in columns. Who does not know of them is not to take them for pages.
+_VERSION_WITH_FORMS: Final = 3
+_VERSIONS: Final = (_FIRST_VERSION, _VERSION, _VERSION_WITH_FORMS)
 _DEFAULT_GROUPS: Final = 2
 _HINT: Final = (
     "give a changed plan a checkpoint of its own; a step with a name= keeps its state when others move"
@@ -98,11 +101,11 @@ def resume(
     forms = {} if forms is None else forms
     if stored is None:
         return _begin(checkpoint, topology, time, wanted.groups(), forms)
-    if stored.get("version") not in (_FIRST_VERSION, _VERSION):
+    if stored.get("version") not in _VERSIONS:
         raise IncompatibleStateError(
             "the checkpoint was written by another version",
             given=stored.get("version"),
-            expected=f"version {_FIRST_VERSION} or {_VERSION}",
+            expected=f"one of {', '.join(map(str, _VERSIONS))}",
             where=str(checkpoint.path),
             hint="run it with the version of windrow that wrote it, or a newer one",
         )
@@ -119,9 +122,10 @@ def resume(
         steps[names[step.id]] = merged(before, step_shape(topology, step))
         if "form" in before:
             steps[names[step.id]]["form"] = before["form"]
-    if steps != stored["steps"]:
+    version = _version_of(steps)
+    if (version, steps) != (stored["version"], stored["steps"]):
         # The next run has to read what this one stores.
-        checkpoint.describe({**stored, "steps": steps})
+        checkpoint.describe({**stored, "version": version, "steps": steps})
     folders = {
         step.id: source["folder"] for step, source in zip(topology.sources, stored["sources"], strict=True)
     }
@@ -150,7 +154,7 @@ def _begin(
     fingerprint = _hash(steps)
     checkpoint.describe(
         {
-            "version": _VERSION,
+            "version": _version_of(steps),
             "windrow": windrow.__version__,
             "id": uuid.uuid4().hex,
             "partitions": groups.partitions,
@@ -163,6 +167,11 @@ def _begin(
     )
     folders = {step.id: source["folder"] for step, source in zip(topology.sources, sources, strict=True)}
     return StoredPlan(groups, fingerprint, names, folders, _columnar(forms))
+
+
+def _version_of(steps: Mapping[str, Shape]) -> int:
+    """The lowest version that knows all of these steps: a file without columns is still for those before."""
+    return _VERSION_WITH_FORMS if any("form" in step for step in steps.values()) else _VERSION
 
 
 def _hash(shape: object) -> bytes:
