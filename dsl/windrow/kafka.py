@@ -20,8 +20,7 @@ from typing_extensions import TypeForm
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.redaction import redact_options
 from windrow.sinks import Sink
-from windrow.sources import OnMalformed, Source
-from windrow.tags import OutputTag
+from windrow.sources import OnMalformed, Source, check_on_malformed
 
 __all__ = ["KafkaFormat", "KafkaRecord", "KafkaRecordSource", "KafkaSink", "KafkaSource", "TopicSource"]
 
@@ -89,12 +88,7 @@ class TopicSource(Source[T_co]):
                 expected=_RAW[value_format].__name__,
                 hint='value_format="json" for every other type',
             )
-        if on_malformed not in ("fail", "drop") and not isinstance(on_malformed, OutputTag):
-            raise InvalidArgumentError(
-                "on_malformed has an unknown value",
-                given=on_malformed,
-                expected='"fail", "drop" or an OutputTag',
-            )
+        check_on_malformed(on_malformed)
         if max_offsets_per_batch is not None and max_offsets_per_batch < 1:
             raise InvalidArgumentError(
                 "max_offsets_per_batch must be positive", given=max_offsets_per_batch, expected="an int >= 1"

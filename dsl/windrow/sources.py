@@ -53,6 +53,18 @@ OnMalformed = Literal["fail", "drop"] | OutputTag[MalformedRecord]
 go to a side output."""
 
 
+def check_on_malformed(given: OnMalformed) -> None:
+    """Called by sources for what they were given.
+
+    Raises:
+        InvalidArgumentError: If it is none of these.
+    """
+    if given not in ("fail", "drop") and not isinstance(given, OutputTag):
+        raise InvalidArgumentError(
+            "on_malformed has an unknown value", given=given, expected='"fail", "drop" or an OutputTag'
+        )
+
+
 class Source(ABC, Generic[T_co]):
     """Where elements come from."""
 
@@ -149,12 +161,7 @@ class FileSource(Source[T]):
         on_malformed: OnMalformed = "fail",
         files_per_batch: int | None = None,
     ) -> None:
-        if on_malformed not in ("fail", "drop") and not isinstance(on_malformed, OutputTag):
-            raise InvalidArgumentError(
-                "on_malformed has an unknown value",
-                given=on_malformed,
-                expected='"fail", "drop" or an OutputTag',
-            )
+        check_on_malformed(on_malformed)
         if files_per_batch is not None and files_per_batch < 1:
             raise InvalidArgumentError(
                 "files_per_batch must be positive", given=files_per_batch, expected="an int >= 1"
@@ -255,6 +262,7 @@ class DataFrameSource(Source[T]):
                 expected="a DataFrame of pyspark.sql",
                 hint="spark.createDataFrame(...) makes one of pandas and Arrow tables",
             )
+        check_on_malformed(on_malformed)
         self.dataframe = dataframe
         self.record_type = record_type
         self._on_malformed = on_malformed

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, run
+from tests.counting import Count
 from windrow import DataStream
 from windrow.errors import UserFunctionError
 from windrow.evictors import CountEvictor
@@ -222,20 +223,7 @@ class Opened(Texts):
         self.opened = True
 
 
-class Alone(AggregateFunction[Element, int, int]):
-    """Has no merge."""
-
-    def create_accumulator(self) -> int:
-        return 0
-
-    def add(self, value: Element, accumulator: int) -> int:
-        return accumulator + 1
-
-    def get_result(self, accumulator: int) -> int:
-        return accumulator
-
-
-@pytest.mark.parametrize("function", [Opened(), Alone()])
+@pytest.mark.parametrize("function", [Opened(), Count()])
 def test_what_cannot_be_folded_by_several_tasks_crosses_element_by_element(
     function: AggregateFunction[Element, Any, Any],
 ) -> None:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.counting import MergingCount
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.evictors import CountEvictor
-from windrow.functions import AggregateFunction
 from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource, ParquetFileSource, Source
 from windrow.triggers import CountTrigger
@@ -176,29 +176,13 @@ def test_records_that_have_to_be_made(record: Any, told: str) -> None:
     assert text(stream).endswith(f"not on columns: {told}")
 
 
-class Own(AggregateFunction[Reading, int, int]):
-    """Counts."""
-
-    def create_accumulator(self) -> int:
-        return 0
-
-    def add(self, value: Reading, accumulator: int) -> int:
-        return accumulator + 1
-
-    def get_result(self, accumulator: int) -> int:
-        return accumulator
-
-    def merge(self, a: int, b: int) -> int:
-        return a + b
-
-
 def test_elements_of_python_functions_cross_the_exchange_as_columns() -> None:
     told = "elements cross the exchange as columns"
     folded = "folded before where that pays"
     assert f"loop of tumbling windows, {told}, {folded}; not on" in text(
-        keyed().window(WINDOW).aggregate(Own())
+        keyed().window(WINDOW).aggregate(MergingCount())
     )
-    late = text(keyed().window(WINDOW).allowed_lateness(FIVE).aggregate(Own()))
+    late = text(keyed().window(WINDOW).allowed_lateness(FIVE).aggregate(MergingCount()))
     assert f"loop of tumbling windows, {told}; not on" in late
     # What is left of a reduce need not stand for the elements that it was made of.
     assert f"loop of tumbling windows, {told}; not on" in text(keyed().window(WINDOW).reduce(max))

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.counting import Count
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import CountEvictor, TimeEvictor
-from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import CollectionSource, CsvFileSource, JsonFileSource, RateSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
@@ -33,17 +34,6 @@ NOTHING = timedelta(0)
 # Any: these tests give arguments of wrong types, which a type checker would refuse.
 wrong: Any = object()
 number: Any = 5
-
-
-class Count(AggregateFunction[object, int, int]):
-    def create_accumulator(self) -> int:
-        return 0
-
-    def add(self, value: object, accumulator: int) -> int:
-        return accumulator + 1
-
-    def get_result(self, accumulator: int) -> int:
-        return accumulator
 
 
 class Last(ProcessWindowFunction[int, int, int, TimeWindow]):
@@ -295,7 +285,7 @@ def test_the_whole_text_of_one() -> None:
     at = f"{__file__}:{sys._getframe().f_lineno - 1}"
     assert str(caught.value) == (
         "aggregate needs an aggregate function\n"
-        "  given:    <class 'tests.dsl.test_arguments.Count'>\n"
+        "  given:    <class 'tests.counting.Count'>\n"
         "  expected: an instance of AggregateFunction\n"
         f"  where:    {at}\n"
         "  hint:     Count()"

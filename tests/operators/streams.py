@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-__all__ = ["Event", "key_of", "millis"]
+from windrow.functions import AggregateFunction
+
+__all__ = ["Event", "Total", "key_of", "millis"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,22 @@ class Event:
     key: str
     at: int
     value: int
+
+
+class Total(AggregateFunction[Event, int, int]):
+    """The sum of values."""
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Event, accumulator: int) -> int:
+        return accumulator + value.value
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, a: int, b: int) -> int:
+        return a + b
 
 
 def key_of(event: Event) -> str:

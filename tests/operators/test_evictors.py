@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.operators.streams import Event, key_of, millis
+from tests.operators.streams import Event, Total, key_of, millis
 from windrow import from_source
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
-from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.triggers import CountTrigger
 from windrow.windows import GlobalWindow, GlobalWindows
 from windrow_runtime.testing import PushSource, StreamHarness
@@ -49,17 +49,6 @@ class Values(ProcessWindowFunction[Event, list[int], str, GlobalWindow]):
         self, key: str, context: ProcessWindowContext[GlobalWindow], elements: Sequence[Event]
     ) -> list[list[int]]:
         return [[element.value for element in elements]]
-
-
-class Total(AggregateFunction[Event, int, int]):
-    def create_accumulator(self) -> int:
-        return 0
-
-    def add(self, value: Event, accumulator: int) -> int:
-        return accumulator + value.value
-
-    def get_result(self, accumulator: int) -> int:
-        return accumulator
 
 
 @given(

@@ -9,10 +9,10 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.operators.streams import Event, key_of, millis
+from tests.operators.streams import Event, Total, key_of, millis
 from windrow import DataStream, from_source
 from windrow.evictors import CountEvictor
-from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.time import MAX_TIMESTAMP
 from windrow.windowed import MergingWindowedStream
 from windrow.windows import EventTimeSessionWindows, TimeWindow
@@ -28,20 +28,6 @@ class Show(ProcessWindowFunction[Event, Session, str, TimeWindow]):
         self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]
     ) -> Iterable[Session]:
         yield key, context.window, tuple(element.value for element in elements)
-
-
-class Total(AggregateFunction[Event, int, int]):
-    def create_accumulator(self) -> int:
-        return 0
-
-    def add(self, value: Event, accumulator: int) -> int:
-        return accumulator + value.value
-
-    def get_result(self, accumulator: int) -> int:
-        return accumulator
-
-    def merge(self, a: int, b: int) -> int:
-        return a + b
 
 
 class ShowTotal(ProcessWindowFunction[int, Session, str, TimeWindow]):

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from windrow.errors import WindrowError
-from windrow_runtime.columnar.arrivals import RowForm
+from windrow_runtime.columnar.arriving import Arriving
 from windrow_runtime.columnar.chunks import dump_rows
-from windrow_runtime.columnar.forms import ColumnarForm
 from windrow_runtime.columnar.grouping import encode_keys
 from windrow_runtime.columnar.panes import concatenated
 from windrow_runtime.columnar.route import Route
@@ -39,7 +38,7 @@ class ColumnTarget:
     """
 
     step: int
-    form: ColumnarForm | RowForm
+    form: Arriving
     route: Route
 
 

@@ -28,6 +28,7 @@ from windrow_runtime.codecs.arrow import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.arrivals import RowForm, row_form
+from windrow_runtime.columnar.arriving import Arriving
 from windrow_runtime.columnar.forms import ColumnarForm, Form, NotColumnar, columnar_form
 from windrow_runtime.operators.fragments import leads_on
 from windrow_runtime.operators.lowering import form_text, operator_for
@@ -217,7 +218,7 @@ class _Lowering:
             if step_id not in self._forms
         }
         # The steps that get their elements as columns.
-        self._by_columns: dict[str, ColumnarForm | RowForm] = {**self._forms, **self._arrivals}
+        self._by_columns: dict[str, Arriving] = {**self._forms, **self._arrivals}
         self._classes = known_classes(topology.steps)
         self._routes = Routes(
             {step.id: number for number, step in enumerate(topology.keyed)},
