@@ -21,6 +21,9 @@ from windrow.errors import AggregateOverflowError, InvalidArgumentError
 
 # Any in this module: results of every type.
 
+LONGEST = timedelta(microseconds=2**63 - 1)
+"""The longest time span that a column holds."""
+
 floats = st.one_of(
     st.sampled_from([0.0, -0.0, 1.5, -2.0, math.nan, math.inf, -math.inf]), st.floats(-1e6, 1e6), st.none()
 )
@@ -135,8 +138,39 @@ def test_a_sum_that_fits_no_column_is_an_error() -> None:
         result(agg.sum(lambda value: value), [2**62, 2**62])
     with pytest.raises(Inexact):
         result(agg.sum(lambda value: value), [Decimal("1e200"), Decimal("1e-200")])
+    with pytest.raises(AggregateOverflowError, match="9223372036854775808 microseconds"):
+        result(agg.sum(lambda value: value), [LONGEST, timedelta(microseconds=1)])
     # The mean of the same values is a float, and exact.
     assert result(agg.mean(lambda value: value), [2**62, 2**62]) == 2.0**62
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [LONGEST, timedelta(microseconds=1), -LONGEST],
+        [timedelta.max] * 3 + [timedelta.min] * 3,
+        [timedelta.min, timedelta.min, timedelta(days=1), timedelta.max, timedelta.max, timedelta(days=2)],
+        [LONGEST],
+        [-LONGEST, timedelta(microseconds=-1)],
+    ],
+)
+def test_sums_of_time_spans_may_be_longer_on_the_way(values: list[timedelta]) -> None:
+    function = agg.sum(lambda value: value)
+    expected = timedelta(microseconds=sum(value // timedelta(microseconds=1) for value in values))
+    assert result(function, values) == expected
+    held = folded_in_pairs(function, values)
+    assert function.get_result(held) == expected
+
+
+def folded_in_pairs(function: DeclaredAggregate[Any, Any, Any], values: list[Any]) -> Any:
+    """The accumulator of values that were folded two at a time."""
+    held = function.create_accumulator()
+    for start in range(0, len(values), 2):
+        pair = function.create_accumulator()
+        for value in values[start : start + 2]:
+            pair = function.add(value, pair)
+        held = function.merge(held, pair)
+    return held
 
 
 @pytest.mark.parametrize(

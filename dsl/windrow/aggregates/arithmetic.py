@@ -16,9 +16,9 @@ from windrow.aggregates.numbers import (
     add_number,
     add_value,
     as_number,
-    checked_int,
     compensated,
     merge_totals,
+    summed,
 )
 from windrow.aggregates.selectors import selected_type
 
@@ -43,7 +43,7 @@ N = TypeVar("N", int, float, Decimal, timedelta)
 
 # Any: a total is of the type of what is added; see windrow.aggregates.numbers.
 Total = tuple[int, Any, float]
-"""How many values, their total, and what rounding took away."""
+"""How many values, their total, and what rounding took away; of time spans the eras."""
 
 Moments = tuple[int, float, float]
 """How many values, their mean, and the sum of the squares of their distances from it."""
@@ -99,7 +99,7 @@ class Sum(DeclaredAggregate[T, Total, N | None]):
     def get_result(self, accumulator: Total) -> N | None:
         held, total, lost = accumulator
         # The sum of values of type N is of type N.
-        result: N | None = checked_int(compensated(total, lost), self.describe()) if held else None
+        result: N | None = summed(total, lost, self.describe()) if held else None
         return result
 
     def merge(self, a: Total, b: Total) -> Total:
@@ -215,9 +215,10 @@ def count(selector: Callable[[T], Any] | None = None) -> Count[T]:
 def sum(selector: Callable[[T], N | None]) -> Sum[T, N]:  # noqa: A001  the field's name for it
     """The sum of what ``selector`` gives; None of nothing.
 
-    None is left out; a NaN makes the sum NaN. Ints are added exactly, and a result beyond 64 bits is an
-    :class:`~windrow.errors.AggregateOverflowError`. Floats are added with compensation, so that the order shows in the
-    last bits at most; decimals are added without rounding, up to 200 digits. A bool counts as 0 or 1.
+    None is left out; a NaN makes the sum NaN. Ints are added exactly, and so are time spans, in microseconds; a result
+    beyond 64 bits is an :class:`~windrow.errors.AggregateOverflowError`. Floats are added with compensation, so
+    the order shows in the last bits at most; decimals are added without rounding, up to 200 digits. A bool counts as 0
+    or 1.
     """
     check_selector(selector, "sum")
     return Sum(selector)

@@ -2,7 +2,8 @@
 
 Ints are added as ints, of any size. Floats are added with Neumaier's compensation: the total carries the sum of what
 rounding took away, so that neither the order of elements nor the order of merges shows in the result, but for the last
-bits. Decimals are added without rounding, time spans in microseconds.
+bits. Decimals are added without rounding. Time spans are added in microseconds and as exactly: a total counts how often
+it went beyond 64 bits, so on the way it may be larger than any time span.
 """
 
 from __future__ import annotations
@@ -15,12 +16,26 @@ from typing import Any, Final
 
 from windrow.errors import AggregateOverflowError, InvalidArgumentError
 
-__all__ = ["add_number", "add_value", "as_number", "checked_int", "compensated", "merge_totals"]
+__all__ = [
+    "add_number",
+    "add_value",
+    "as_number",
+    "checked_int",
+    "checked_span",
+    "compensated",
+    "merge_totals",
+    "span_total",
+    "summed",
+]
 
 # Any in this module: totals are of the type of what is added, and begin as the int 0.
 
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**63 - 1
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+_ERA: Final = timedelta(microseconds=2**63)
+"""Totals of time spans stay below it; how many of it were taken away stands where floats keep what rounding took."""
 
 _EXACT: Final = Context(prec=200, traps=[DivisionByZero, Inexact, InvalidOperation, Overflow])
 """Decimals are added in it: what does not fit into 200 digits is an error, not a rounded number."""
@@ -60,10 +75,23 @@ def add_value(total: Any, lost: float, value: Any) -> tuple[Any, float]:
     if isinstance(value, Decimal):
         return _EXACT.add(_same(total, value), value), lost
     if isinstance(value, timedelta):
-        return _same(total, value) + value, lost
+        return _add_span(_same(total, value), lost, value)
     if isinstance(total, (Decimal, timedelta)):
         raise _mixed(total, value)
     return add_number(total, lost, value)
+
+
+def _add_span(total: Any, eras: float, span: Any) -> tuple[Any, float]:
+    if type(total) is not timedelta or type(span) is not timedelta:
+        return total + span, eras  # the time spans of libraries have bounds of their own
+    if not -_ERA < span < _ERA:
+        more, span = divmod(span, _ERA)
+        eras += more
+    total += span
+    if not -_ERA < total < _ERA:
+        more, total = divmod(total, _ERA)
+        eras += more
+    return total, eras
 
 
 def merge_totals(total: Any, lost: float, other: Any, other_lost: float) -> tuple[Any, float]:
@@ -78,8 +106,43 @@ def compensated(total: Any, lost: float) -> Any:
     return total + lost if type(total) is float and math.isfinite(total) else total
 
 
+def span_total(microseconds: int) -> tuple[timedelta, float]:
+    """The total of time spans that add up to so many microseconds, and the eras in it."""
+    eras = 0 if -(2**63) < microseconds < 2**63 else microseconds >> 63
+    return timedelta(microseconds=microseconds - (eras << 63)), float(eras)
+
+
+def summed(total: Any, lost: float, aggregate: str) -> Any:
+    """The sum that a total stands for; an int or a time span must fit into 64 bits, as everywhere in columns.
+
+    Raises:
+        AggregateOverflowError: If it does not.
+    """
+    if type(total) is timedelta:
+        if not lost and -_ERA < total < _ERA:
+            return total
+        return checked_span(total // _MICROSECOND + (int(lost) << 63), aggregate)
+    return checked_int(compensated(total, lost), aggregate)
+
+
+def checked_span(microseconds: int, aggregate: str) -> timedelta:
+    """A time span of so many microseconds.
+
+    Raises:
+        AggregateOverflowError: If they do not fit into 64 bits.
+    """
+    if not _INT_MIN <= microseconds <= _INT_MAX:
+        raise AggregateOverflowError(
+            f"the result of {aggregate} does not fit into 64 bits",
+            given=f"{microseconds} microseconds",
+            expected=f"a time span of {_INT_MIN} to {_INT_MAX} microseconds, about 292,000 years",
+            hint="sum the seconds as floats: lambda r: r.span.total_seconds()",
+        )
+    return timedelta(microseconds=microseconds)
+
+
 def checked_int(total: Any, aggregate: str) -> Any:
-    """A sum; an int must fit into 64 bits, as everywhere in columns.
+    """A sum; an int must fit into 64 bits.
 
     Raises:
         AggregateOverflowError: If it does not.
