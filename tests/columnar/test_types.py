@@ -60,6 +60,8 @@ ADDING: dict[str, Callable[[], DeclaredAggregate[Any, Any, Any]]] = {
     "approx_count_distinct": lambda: agg.approx_count_distinct(lambda value: value),
     "approx_quantile": lambda: agg.approx_quantile(lambda value: value, 0.5),
 }
+TOO = [("decimal", "sum"), ("duration", "sum")]  # of what is no number, these can be added
+COUNTED = ["text", "bytes", "decimal", "date", "timestamp", "duration"]
 NUMBERS = ["bool", "int8", "int64", "float16", "float32", "float64"]
 
 
@@ -82,7 +84,8 @@ def results(function: DeclaredAggregate[Any, Any, Any], kind: Any, values: list[
 @pytest.mark.parametrize(
     ("kind", "name"),
     [(kind, name) for kind in VALUES for name in COMPARING]
-    + [(kind, name) for kind in NUMBERS for name in ADDING],
+    + [(kind, name) for kind in NUMBERS for name in ADDING]
+    + [*TOO, *((kind, "approx_count_distinct") for kind in COUNTED)],
 )
 def test_values_of_every_type(kind: str, name: str) -> None:
     function = {**COMPARING, **ADDING}[name]()
@@ -205,21 +208,22 @@ class Longest(AggregateFunction[str, int, int]):
 
 
 UNKNOWN: list[tuple[AggregateFunction[Any, Any, Any], Any, str]] = [
-    (agg.sum(lambda r: r.d), pa.decimal128(38, 18), "sum of decimals"),
-    (agg.sum(lambda r: r.d), pa.duration("us"), "sum of time spans"),
+    (agg.mean(lambda r: r.d), pa.decimal128(38, 18), "mean of decimals"),
+    (agg.sum(lambda r: r.d), pa.decimal256(50, 2), "sum of decimals"),
+    (agg.sum(lambda r: r.d), pa.duration("ms"), "sum of time spans"),
     (agg.mean(lambda r: r.d), pa.string(), "mean of texts"),
     (agg.stddev(lambda r: r.d), pa.timestamp("us"), "stddev of times"),
     (agg.min(lambda r: r.d), pa.struct([("a", pa.int64())]), "min of records"),
     (agg.max_by(lambda r: r.d), pa.list_(pa.int64()), "max_by of lists"),
     (agg.top_k(2, lambda r: r.d), pa.null(), "top_k of nothing but None"),
     (agg.count_distinct(lambda r: r.d), pa.map_(pa.string(), pa.string()), "count_distinct of dicts"),
-    (agg.approx_count_distinct(lambda r: r.d), pa.date32(), "approx_count_distinct of times"),
+    (agg.approx_count_distinct(lambda r: r.d), pa.timestamp("us"), "approx_count_distinct of times"),
     (agg.mean(lambda r: abs(r.d)), None, "the selector of mean uses abs"),
     (agg.mean(lambda r: r.d + 1), None, "the selector of mean takes .d + 1, which is no column"),
     (agg.collect_list(), None, "collect_list takes the element, which is no column"),
     (Longest(), pa.string(), "Longest is an aggregate function of yours"),
     (agg.combine(agg.count(), Longest()), pa.string(), "Longest is an aggregate function of yours"),
-    (agg.combine(agg.count(), agg.sum(lambda r: r.d)), pa.decimal128(9, 2), "sum of decimals"),
+    (agg.combine(agg.count(), agg.sum(lambda r: r.d)), pa.decimal256(39, 2), "sum of decimals"),
 ]
 
 

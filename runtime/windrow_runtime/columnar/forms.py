@@ -229,8 +229,6 @@ def _form(
         return NotColumnar(
             "the aggregate depends on the order of elements, which panes and merges do not keep"
         )
-    if _holds_times(kernel.result_type, top=True):
-        return NotColumnar("results hold times within lists")
     assert spec.process is None or isinstance(spec.process, FilledWindow)
     return ColumnarForm(
         step=step,
@@ -274,23 +272,3 @@ def _windows(node: WindowNode) -> Panes | Sessions | str:
     if size > FARTHEST or size // slide > _MOST_WINDOWS:
         return "windows are too large for columns"
     return Panes(size, slide, assigner.offset, lateness)
-
-
-def _holds_times(kind: Any, *, top: bool) -> bool:
-    """Whether there are timestamps where they are not made into datetimes one column at a time."""
-    from pyarrow import types
-
-    if types.is_struct(kind) and top:
-        return any(_holds_times(kind.field(place).type, top=False) for place in range(kind.num_fields))
-    if types.is_list(kind) or types.is_struct(kind):
-        return any(_any_time(kind.field(place).type) for place in range(kind.num_fields))
-    return False
-
-
-def _any_time(kind: Any) -> bool:
-    from pyarrow import types
-
-    nested = types.is_list(kind) or types.is_struct(kind)
-    return types.is_temporal(kind) or (
-        nested and any(_any_time(kind.field(place).type) for place in range(kind.num_fields))
-    )

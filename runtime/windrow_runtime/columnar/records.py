@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from windrow.aggregates.combined import Combined
 from windrow_runtime.codecs.arrow import arrow_schema
@@ -12,17 +10,16 @@ from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar.forms import ColumnarForm
 from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.route import own_constructor
+from windrow_runtime.columnar.values import python_values
 
-__all__ = ["record_batch", "values_of"]
+__all__ = ["made_of", "python_values", "record_batch", "values_of"]
 
 # Any in this module: pyarrow has no types, and results are of every type.
-
-_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 def values_of(form: ColumnarForm, fired: Fired) -> list[Any]:
     """The results as the aggregate makes them: records, tuples or values."""
-    members = [python_values(column) for column in _members(form, fired)]
+    members = [_made(aggregate, column) for aggregate, column in _members(form, fired)]
     target, names = _target(form)
     if target is not None:
         if names[0]:
@@ -37,7 +34,7 @@ def record_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> Any:
     """The results as a record batch with the columns of a type; None where Python has to make them, or say why not."""
     import pyarrow as pa
 
-    members = _members(form, fired)
+    members = [column for _, column in _members(form, fired)]
     target, names = _target(form)
     if target is not None:
         plain = kind.root.kind is Kind.RECORD and kind.root.python_type is target and not kind.root.nullable
@@ -52,43 +49,67 @@ def record_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> Any:
         members = [members[names.index(name)] for name in by_name]
     elif len(members) != len(by_name):
         return None
-    columns: list[Any] = []
-    for field, expected, column in zip(kind.columns, arrow_schema(kind), members, strict=True):
-        if column.null_count and not field.type.nullable:
-            return None
-        if column.type == expected.type:
-            columns.append(column)
-        elif pa.types.is_integer(column.type) and pa.types.is_floating(expected.type):
-            columns.append(column.cast(expected.type, safe=False))
-        else:
-            return None
-    return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(kind))
+    schema = arrow_schema(kind)
+    columns = [
+        _fitted(column, wanted.type, nullable=field.type.nullable)
+        for field, wanted, column in zip(kind.columns, schema, members, strict=True)
+    ]
+    if any(column is None for column in columns):
+        return None
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _members(form: ColumnarForm, fired: Fired) -> list[Any]:
-    """A column for each member of the result; one for an aggregate that stands alone."""
+def _fitted(column: Any, wanted: Any, *, nullable: bool) -> Any:
+    """A column of results as one of a sink; None where it may not hold them."""
     import pyarrow as pa
 
-    results = fired.results
-    children: Sequence[Any] = (
-        results.flatten() if pa.types.is_struct(results.type) and _combined(form) else [results]
-    )
+    # A combination within a combination is made in Python: its target may refuse.
+    if (column.null_count and not nullable) or pa.types.is_struct(column.type):
+        return None
+    if column.type == wanted:
+        return column
+    if pa.types.is_integer(column.type) and pa.types.is_floating(wanted):
+        return column.cast(wanted, safe=False)
+    if pa.types.is_decimal256(column.type) and pa.types.is_decimal128(wanted):
+        try:
+            return column.cast(wanted)
+        except pa.ArrowException:
+            return None  # a sum has more digits than the column
+    return None
+
+
+def _members(form: ColumnarForm, fired: Fired) -> list[tuple[Any, Any]]:
+    """An aggregate and its column for each member of the result; one where it stands alone; None for a fact."""
+    results, whole = fired.results, form.aggregate
+    if not isinstance(whole, Combined):
+        children = [(whole, results)]
+    else:
+        children = [
+            (member, column) for (_, member), column in zip(whole.members, results.flatten(), strict=True)
+        ]
     if form.filled is None:
-        return list(children)
+        return children
     facts = {"key": fired.keys, "window_start": fired.starts, "window_end": fired.ends}
     return [
-        children[place] if isinstance(place, int) else _column(facts[place]) for place in form.filled.places
+        children[place] if isinstance(place, int) else (None, _column(facts[place]))
+        for place in form.filled.places
     ]
+
+
+def _made(aggregate: Any, column: Any) -> list[Any]:
+    """The results of one member; a combination makes its own of those of its members."""
+    if not isinstance(aggregate, Combined):
+        return python_values(column)
+    members = [
+        _made(member, child) for (_, member), child in zip(aggregate.members, column.flatten(), strict=True)
+    ]
+    return list(map(aggregate.made_of, zip(*members, strict=True)))
 
 
 def _column(fact: Any) -> Any:
     import pyarrow as pa
 
     return fact if isinstance(fact, pa.Array) else pa.array(fact)
-
-
-def _combined(form: ColumnarForm) -> bool:
-    return isinstance(form.aggregate, Combined)
 
 
 def _target(form: ColumnarForm) -> tuple[Any, tuple[str, ...]]:
@@ -104,19 +125,6 @@ def _is_tuple(form: ColumnarForm) -> bool:
     """Whether results are tuples, where nothing else is made of them."""
     whole = form.filled.combined if form.filled is not None else form.aggregate
     return isinstance(whole, Combined)
-
-
-def python_values(column: Any) -> list[Any]:
-    """The Python values of a column; timestamps are datetimes in UTC."""
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(column.type):
-        micros = column.cast(pa.timestamp("us", tz=column.type.tz)).view(pa.int64()).to_pylist()
-        return [
-            None if value is None else _EPOCH + datetime.timedelta(microseconds=value) for value in micros
-        ]
-    values: list[Any] = column.to_pylist()
-    return values
 
 
 def made_of(form: ColumnarForm, result: Any, key: Any, start: int, end: int) -> Any:

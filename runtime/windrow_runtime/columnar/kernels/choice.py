@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import singledispatch
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from windrow_runtime.columnar.kernels.arrays import has_order, is_number
 from windrow_runtime.columnar.kernels.arrival import CollectListKernel, EdgeKernel
 from windrow_runtime.columnar.kernels.combined import CombinedKernel
 from windrow_runtime.columnar.kernels.counting import CountKernel
+from windrow_runtime.columnar.kernels.decimal_totals import DecimalTotalKernel
 from windrow_runtime.columnar.kernels.distinct import CountDistinctKernel
 from windrow_runtime.columnar.kernels.extremes import ExtremeKernel
 from windrow_runtime.columnar.kernels.float_totals import FloatTotalKernel
@@ -27,6 +28,7 @@ from windrow_runtime.columnar.kernels.int_totals import IntTotalKernel
 from windrow_runtime.columnar.kernels.kernel import ArrowType, Kernel, Selector
 from windrow_runtime.columnar.kernels.ranking import ExtremeByKernel, TopKKernel
 from windrow_runtime.columnar.kernels.sketches import ApproxCountDistinctKernel, ApproxQuantilesKernel
+from windrow_runtime.columnar.kernels.span_totals import SpanTotalKernel
 from windrow_runtime.columnar.kernels.spread import SpreadKernel
 
 __all__ = ["InputTypes", "kernel_for"]
@@ -40,6 +42,10 @@ A column must hold what compares in Python as it does in Arrow: enums and UUIDs,
 """
 
 
+_TIMES: Final = (pa.timestamp("us", tz="UTC"), pa.date32(), pa.duration("us"))
+"""The types of columns of datetimes, dates and time spans."""
+
+
 class _NoKernelError(Exception):
     """There is no kernel; says why."""
 
@@ -48,7 +54,7 @@ def kernel_for(aggregate: AggregateFunction[Any, Any, Any], input_types: InputTy
     """The kernel of an aggregate whose inputs have these types.
 
     Returns:
-        The kernel; or in a few words why there is none, as ``explain()`` shows it: ``sum of decimals``.
+        The kernel; or in a few words why there is none, as ``explain()`` shows it: ``sum of texts``.
     """
     try:
         return _kernel(aggregate, input_types)
@@ -72,6 +78,11 @@ def _(aggregate: Count[Any], input_types: InputTypes) -> Kernel:
 
 @_kernel.register(Sum)
 def _(aggregate: Sum[Any, Any], input_types: InputTypes) -> Kernel:
+    kind = _type_of(aggregate, aggregate.selector, input_types)
+    if pa.types.is_decimal128(kind):
+        return DecimalTotalKernel(aggregate.selector, kind)
+    if kind == pa.duration("us"):
+        return SpanTotalKernel(aggregate.selector, aggregate.describe())
     return _total(aggregate, aggregate.selector, input_types, mean=False)
 
 
@@ -130,8 +141,8 @@ def _(aggregate: CountDistinct[Any], input_types: InputTypes) -> Kernel:
 @_kernel.register(ApproxCountDistinct)
 def _(aggregate: ApproxCountDistinct[Any], input_types: InputTypes) -> Kernel:
     kind = _ordered_type(aggregate, aggregate.selector, input_types)
-    # A sketch takes a time for what it is in Python, which its column does not tell.
-    if pa.types.is_temporal(kind):
+    # A sketch takes a time for what it is in Python, which a column of another unit, or without a zone, does not tell.
+    if pa.types.is_temporal(kind) and kind not in _TIMES:
         raise _NoKernelError(f"{aggregate.declaration.kind} of {_plural(kind)}")
     return ApproxCountDistinctKernel(aggregate)
 

@@ -15,14 +15,13 @@ from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.arrays import nullable, numbers, present
 from windrow_runtime.columnar.kernels.floats import quotient, two_sum
 from windrow_runtime.columnar.kernels.kernel import Array, Decode, Kernel, Selector, plain_values
+from windrow_runtime.columnar.kernels.wide import Ints, fits, totals, whole
 
 __all__ = ["IntTotalKernel"]
 
 # Any: arrays of several types of numbers; accumulators as in Kernel.
 
-Ints = NDArray[np.int64]
-
-_HALF: Final = 0xFFFFFFFF
+_DIGIT: Final = 0xFFFFFFFF
 
 
 @final
@@ -46,69 +45,32 @@ class IntTotalKernel(Kernel):
 
     def partial(self, groups: Groups, columns: Sequence[Array]) -> list[Array]:
         groups, column = present(groups, columns[0])
-        upper, lower = _total(groups, numbers(column))
+        lower, upper = totals(groups, [numbers(column)], 2)
         return [pa.array(groups.sizes, type=pa.int64()), pa.array(upper), pa.array(lower)]
 
     def merge(self, groups: Groups, states: Sequence[Array]) -> list[Array]:
         held, upper, lower = (numbers(state) for state in states)
-        merged = (
-            _total(groups, lower) if _fits(upper, lower).all() else _total_of_totals(groups, upper, lower)
-        )
-        return [pa.array(groups.int_totals(held)), *map(pa.array, merged)]
+        lower, upper = totals(groups, [lower, upper], 2)
+        return [pa.array(groups.int_totals(held)), pa.array(upper), pa.array(lower)]
 
     def results(self, states: Sequence[Array]) -> Array:
         held, upper, lower = (numbers(state) for state in states)
         if self._mean:
             return nullable(_means(held, upper, lower), held > 0, pa.float64())
-        fits = _fits(upper, lower)
-        if not fits.all():
-            place = int(np.argmin(fits))
-            checked_int(_whole(int(upper[place]), int(lower[place])), self._aggregate)
+        narrow = fits([lower, upper])
+        if not narrow.all():
+            place = int(np.argmin(narrow))
+            checked_int(whole([int(lower[place]), int(upper[place])]), self._aggregate)
         return nullable(lower, held > 0, pa.int64())
 
     def accumulators(self, states: Sequence[Array], decode: Decode = plain_values) -> list[Any]:
         rows = zip(*(state.to_pylist() for state in states), strict=True)
-        return [(held, _whole(upper, lower), 0.0) for held, upper, lower in rows]
-
-
-def _total(groups: Groups, values: NDArray[Any]) -> tuple[Ints, Ints]:
-    """The 128-bit totals of values of any type of ints."""
-    farthest = max(abs(int(values.min())), abs(int(values.max()))) if len(values) else 0
-    if farthest * groups.largest < 1 << 63:
-        lower = groups.int_totals(values.astype(np.int64, copy=False))
-        return lower >> 63, lower
-    uppers = (values >> 32).astype(np.int64, copy=False)
-    lowers = (values & values.dtype.type(_HALF)).astype(np.int64, copy=False)
-    return _carried(np.zeros(groups.count, np.int64), groups.int_totals(uppers), groups.int_totals(lowers))
-
-
-def _total_of_totals(groups: Groups, upper: Ints, lower: Ints) -> tuple[Ints, Ints]:
-    return _carried(
-        groups.int_totals(upper),
-        groups.int_totals((lower >> 32) & _HALF),
-        groups.int_totals(lower & _HALF),
-    )
-
-
-def _carried(upper: Ints, middle: Ints, lower: Ints) -> tuple[Ints, Ints]:
-    """``upper * 2**64 + middle * 2**32 + lower`` in 128 bits."""
-    middle = middle + (lower >> 32)
-    return upper + (middle >> 32), (middle << 32) | (lower & _HALF)
-
-
-def _fits(upper: Ints, lower: Ints) -> NDArray[np.bool_]:
-    """Which totals fit into 64 bits."""
-    fits: NDArray[np.bool_] = upper == lower >> 63
-    return fits
-
-
-def _whole(upper: int, lower: int) -> int:
-    return (upper << 64) | (lower & 0xFFFFFFFFFFFFFFFF)
+        return [(held, whole([lower, upper]), 0.0) for held, upper, lower in rows]
 
 
 def _means(held: Ints, upper: Ints, lower: Ints) -> NDArray[np.float64]:
     divisors = np.maximum(held, 1).astype(np.float64)
-    if _fits(upper, lower).all() and bool((np.abs(lower >> 1) < 1 << 52).all()):
+    if fits([lower, upper]).all() and bool((np.abs(lower >> 1) < 1 << 52).all()):
         exact: NDArray[np.float64] = lower / divisors  # such totals are floats without rounding
         return exact
     # A quarter of a total is a float without rounding, and so are the first sums of a negative total.
@@ -116,9 +78,9 @@ def _means(held: Ints, upper: Ints, lower: Ints) -> NDArray[np.float64]:
         np.ldexp(part.astype(np.float64), place)
         for part, place in (
             (upper >> 32, 96),
-            (upper & _HALF, 64),
-            ((lower >> 32) & _HALF, 32),
-            (lower & _HALF, 0),
+            (upper & _DIGIT, 64),
+            ((lower >> 32) & _DIGIT, 32),
+            (lower & _DIGIT, 0),
         )
     ]
     total, lost = two_sum(quarters[0], quarters[1])

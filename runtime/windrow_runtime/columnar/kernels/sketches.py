@@ -17,6 +17,7 @@ from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.arrays import list_type, numbers, present
 from windrow_runtime.columnar.kernels.distinct import distinct
 from windrow_runtime.columnar.kernels.kernel import Array, Decode, Kernel, plain_values
+from windrow_runtime.columnar.values import python_values
 
 __all__ = ["ApproxCountDistinctKernel", "ApproxQuantilesKernel"]
 
@@ -37,7 +38,7 @@ class ApproxCountDistinctKernel(Kernel):
         groups, column = present(groups, columns[0])
         rows, sizes = distinct(groups, column)
         known, places = np.unique(rows, return_inverse=True)
-        hashes = [hashed(value) for value in column.take(pa.array(known)).to_pylist()]
+        hashes = [hashed(value) for value in python_values(column.take(pa.array(known)))]
         found: list[bytes] = []
         start = 0
         for size in sizes.tolist():
