@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -86,7 +86,7 @@ class Engine:
         self.counted: Counter[str] = Counter()
         self.folded = False
 
-    def batch(self, elements: list[Element], times: BatchTimes, pieces: int, *, crash: bool) -> None:
+    def batch(self, elements: Sequence[Any], times: BatchTimes, pieces: int, *, crash: bool) -> None:
         payloads = self._scan(elements, pieces)
         for label in GROUPS.labels:
             timer = self.timers[label]
@@ -109,7 +109,7 @@ class Engine:
                     (self.results if sink == FIRST_SINK else self.late).extend(values)
             self._check(label)
 
-    def _scan(self, elements: list[Element], pieces: int) -> dict[int, list[bytes]]:
+    def _scan(self, elements: Sequence[Any], pieces: int) -> dict[int, list[bytes]]:
         """Several tasks, each with some Arrow batches."""
         found: dict[int, list[bytes]] = {label: [] for label in GROUPS.labels}
         for task in range(pieces):
@@ -194,15 +194,19 @@ class Ran(NamedTuple):
 
 
 def run(
-    build: Callable[[Keyed], DataStream[Any]],
-    inputs: list[list[Element]],
+    build: Callable[[Any], DataStream[Any]],
+    inputs: Sequence[Sequence[Any]],
     form_of: FormOf,
     *,
     crash_at: int = -1,
     late: bool = False,
+    record: type[Any] = Element,
 ) -> Ran:
-    """Batches, then the end of the stream. Of five batches the one with the number ``crash_at`` runs twice."""
-    source = from_source(ParquetFileSource("never read", Element)).assign_timestamps_and_watermarks(
+    """Batches, then the end of the stream. Of five batches the one with the number ``crash_at`` runs twice.
+
+    Elements of another record have a ``key``, an ``at`` and a ``text`` as well.
+    """
+    source = from_source(ParquetFileSource("never read", record)).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda e: e.at
     )
     stream = build(source.filter(lambda e: e.text != "ff").key_by(lambda e: e.key))

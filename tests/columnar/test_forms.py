@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -18,6 +18,9 @@ from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource, ParquetFileSource, Source
 from windrow.triggers import CountTrigger
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow_runtime.codecs.arrow import encode_batch
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.columnar.route import expression_of
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.lowering import form_texts
@@ -32,12 +35,23 @@ class Reading(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Priced:
+class Tagged:
     """A record whose values have to be looked at one by one."""
 
     sensor: str
     at: int
+    tags: list[str]
+
+
+class Parcel(NamedTuple):
+    sensor: str
+    at: int
     price: Decimal
+    worth: Decimal
+    sent: date
+    due: date
+    took: timedelta
+    paused: timedelta
 
 
 @dataclass(frozen=True)
@@ -114,6 +128,32 @@ def test_expressions_that_columns_compute() -> None:
     assert text(stream) == "columns"
 
 
+COMPARISONS: list[Callable[[Parcel], bool]] = [
+    lambda p: p.price < p.worth,
+    lambda p: p.sent == p.due,
+    lambda p: p.took >= p.paused,
+]
+
+
+@pytest.mark.parametrize("place", range(len(COMPARISONS)))
+def test_decimals_dates_and_time_spans_are_compared(place: int) -> None:
+    moments = [(1, 2), (2, 2), (3, 2)]
+    parcels = [
+        Parcel(
+            *("a", 0),
+            *(Decimal(low) / 4, Decimal(high) / 4),
+            *(date(2024, 2, low), date(2024, 2, high)),
+            *(timedelta(low), timedelta(high)),
+        )
+        for low, high in moments
+    ]
+    kind = record_type(Parcel)
+    batch = encode_batch(parcels, kind)
+    found = expression_of(COMPARISONS[place], kind, "the filter")
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    assert found.evaluate(columns).to_pylist() == list(map(COMPARISONS[place], parcels))
+
+
 WINDOW = TumblingEventTimeWindows.of(FIVE)
 OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
     "the key calls a function": lambda: mean(readings().key_by(lambda r: r.sensor.lower())),
@@ -161,7 +201,7 @@ def test_why_not_on_columns(told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "told"), [(Priced, "Priced.price is a Decimal"), (Checked, "Checked has a __post_init__")]
+    ("record", "told"), [(Tagged, "Tagged.tags is a list[str]"), (Checked, "Checked has a __post_init__")]
 )
 def test_records_that_have_to_be_made(record: Any, told: str) -> None:
     stream = (

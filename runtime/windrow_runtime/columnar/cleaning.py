@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any, Final
 
 from windrow_runtime.codecs.arrow import arrow_schema
+from windrow_runtime.codecs.arrow_decoding import schema_faults
 from windrow_runtime.codecs.value_type import Kind, RecordType
 
 __all__ = ["clean_columns"]
@@ -13,6 +15,9 @@ __all__ = ["clean_columns"]
 
 _FIRST_MICROSECOND: Final = -62_135_596_800_000_000  # of the year 1
 _LAST_MICROSECOND: Final = 253_402_300_799_999_999  # of the year 9999
+_EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
+_FIRST_DAY: Final = datetime.date.min.toordinal() - _EPOCH_DAY
+_LAST_DAY: Final = datetime.date.max.toordinal() - _EPOCH_DAY
 
 
 def clean_columns(batch: Any, kind: RecordType) -> Any | None:
@@ -23,6 +28,8 @@ def clean_columns(batch: Any, kind: RecordType) -> Any | None:
     """
     import pyarrow as pa
 
+    if schema_faults(batch.schema, kind):
+        return None  # a cast may take what decoding refuses
     schema = arrow_schema(kind)
     columns: list[Any] = []
     for field, wanted in zip(kind.columns, schema, strict=True):
@@ -38,7 +45,7 @@ def clean_columns(batch: Any, kind: RecordType) -> Any | None:
                 column = column.cast(wanted.type, safe=not pa.types.is_timestamp(column.type))
             except pa.ArrowException:
                 return None
-        if field.type.kind is Kind.DATETIME and not _are_years_of_python(column):
+        if field.type.kind in (Kind.DATETIME, Kind.DATE) and not _are_years_of_python(column):
             return None
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -48,6 +55,8 @@ def _are_years_of_python(column: Any) -> bool:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found = pc.min_max(column.view(pa.int64()))
+    days = pa.types.is_date(column.type)
+    found = pc.min_max(column.view(pa.int32() if days else pa.int64()))
     low, high = found["min"].as_py(), found["max"].as_py()
-    return low is None or (low >= _FIRST_MICROSECOND and high <= _LAST_MICROSECOND)
+    first, last = (_FIRST_DAY, _LAST_DAY) if days else (_FIRST_MICROSECOND, _LAST_MICROSECOND)
+    return low is None or (low >= first and high <= last)

@@ -26,10 +26,12 @@ __all__ = ["ColumnExpression", "column_expression", "element_columns", "refused_
 Columns: TypeAlias = Mapping[str, Any]
 """Arrow arrays of one length, by the names of the columns."""
 
-_PLAIN: Final = frozenset({Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.STR, Kind.BYTES, Kind.DATETIME})
+_ORDERED: Final = frozenset(
+    {Kind.INT, Kind.FLOAT, Kind.STR, Kind.BYTES, Kind.DECIMAL, Kind.DATETIME, Kind.DATE, Kind.TIMEDELTA}
+)
+_PLAIN: Final = _ORDERED | {Kind.BOOL}
 """Kinds of which every value of the column's Arrow type is a value, years beyond 9999 left out."""
 
-_ORDERED: Final = frozenset({Kind.INT, Kind.FLOAT, Kind.STR, Kind.BYTES, Kind.DATETIME})
 _LARGEST_EXACT: Final = 2**53
 _COMPARE: Final = {
     "==": "equal",

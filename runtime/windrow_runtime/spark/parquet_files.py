@@ -85,16 +85,30 @@ class ParquetFiles:
         import pyarrow as pa
 
         columns = [
-            self._value_of_folder(column, file, rows.num_rows) if name is None else rows.column(name)
+            self._value_of_folder(column, file, rows.num_rows)
+            if name is None
+            else self._as_span(column, rows.column(name))
             for column, name in there.items()
         ]
         return pa.RecordBatch.from_arrays(columns, list(there))
+
+    def _as_span(self, column: str, values: Any) -> Any:
+        """Spark writes a time span as a number of microseconds, and notes what it is for itself alone."""
+        import pyarrow as pa
+
+        if pa.types.is_int64(values.type) and self._type_of(column) == pa.duration("us"):
+            return values.view(pa.duration("us"))
+        return values
+
+    def _type_of(self, column: str) -> Any:
+        (kind,) = [arrow_type(field.type) for field in self.kind.columns if field.column == column]
+        return kind
 
     def _value_of_folder(self, column: str, file: str, rows: int) -> Any:
         """A column that files do not have: the name of a folder gives it, as in ``day=2026-01-31``, or it is null."""
         import pyarrow as pa
 
-        (kind,) = [arrow_type(field.type) for field in self.kind.columns if field.column == column]
+        kind = self._type_of(column)
         for part in file.split("/")[:-1]:
             name, found, text = part.partition("=")
             if found and name.lower() == column.lower() and text != _NO_VALUE:

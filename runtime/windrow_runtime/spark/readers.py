@@ -27,9 +27,10 @@ from windrow.sources import (
 )
 from windrow_runtime.codecs import malformed as codec_malformed
 from windrow_runtime.codecs.arrow import decode_batch
+from windrow_runtime.codecs.arrow_types import DECIMAL_PRECISION, DECIMAL_SCALE
 from windrow_runtime.codecs.csv_decoder import CsvDecoder
 from windrow_runtime.codecs.json_decoder import JsonDecoder
-from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
 from windrow_runtime.columnar.cleaning import clean_columns
 from windrow_runtime.spark.checkpoint import Checkpoint
@@ -87,9 +88,30 @@ class Scan:
 
 def gives_columns(source: Source[Any]) -> str | None:
     """Whether the rows of a source are columns of its elements: None, or why they are not."""
-    if isinstance(source, (ParquetFileSource, DataFrameSource, RateSource)):
+    if isinstance(source, DataFrameSource):
+        return _other_scale(source)
+    if isinstance(source, (ParquetFileSource, RateSource)):
         return None
     return f"{source.describe()} gives records one by one"
+
+
+def _other_scale(source: DataFrameSource[Any]) -> str | None:
+    """Decimals of a DataFrame have as many digits behind the point as their column; elements show them."""
+    from pyspark.sql.types import DecimalType
+
+    decimals = {
+        column.column
+        for column in record_type(source.record_type).columns
+        if column.type.kind is Kind.DECIMAL
+    }
+    # Any: the language knows no Spark.
+    dataframe: Any = source.dataframe
+    for field in dataframe.schema.fields if decimals else ():
+        kind = field.dataType
+        if field.name in decimals and isinstance(kind, DecimalType) and kind.scale != DECIMAL_SCALE:
+            wanted = f"({DECIMAL_PRECISION},{DECIMAL_SCALE})"
+            return f"{field.name} is a {kind.simpleString()} in the DataFrame, and columns are {wanted}"
+    return None
 
 
 def is_bounded(source: Source[Any]) -> bool:

@@ -1,0 +1,75 @@
+"""Batches of a source as columns: taken where decoding would give the same values, and refused otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from windrow.errors import WindrowError
+from windrow_runtime.codecs.arrow import arrow_schema, decode_batch
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.columnar.cleaning import clean_columns
+
+# Any in this module: pyarrow has no types.
+
+
+@dataclass
+class Parcel:
+    price: Decimal
+    sent: date
+    took: timedelta | None
+
+
+KIND = record_type(Parcel)
+
+
+def parcels(price: Any = None, sent: Any = None, took: Any = None) -> Any:
+    columns = {
+        "took": took or pa.array([timedelta(1), None], pa.duration("us")),
+        "price": price or pa.array([Decimal("1.10"), Decimal(2)], pa.decimal128(9, 2)),
+        "sent": sent or pa.array([date.min, date.max]),
+        "other": pa.array([1, 2]),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        parcels(),
+        parcels(price=pa.array([Decimal("1.5"), Decimal(10**19)], pa.decimal128(38, 18))),
+        parcels(took=pa.array([-3, 4], pa.duration("ms"))),
+        parcels(took=pa.nulls(2)),
+    ],
+    ids=["cents", "widest", "milliseconds", "nothing"],
+)
+def test_columns_hold_what_decoding_gives(batch: Any) -> None:
+    found = clean_columns(batch, KIND)
+    assert found is not None
+    assert found.schema == arrow_schema(KIND)
+    assert decode_batch(found, KIND) == decode_batch(batch, KIND)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        parcels(price=pa.array([1.5, 2.0])),
+        parcels(price=pa.array([1, 2])),
+        parcels(price=pa.array([Decimal(1), None], pa.decimal128(38, 18))),
+        parcels(sent=pa.array([0, -719_163], pa.int32()).view(pa.date32())),
+        parcels(sent=pa.array([0, 2_932_897], pa.int32()).view(pa.date32())),
+        parcels(sent=pa.array([0, 1], pa.timestamp("us"))),
+        parcels(took=pa.array([1, 2], pa.int64())),
+        parcels().drop_columns("price"),
+    ],
+    ids=["floats", "ints", "null", "before the year 1", "year 10000", "timestamps", "numbers", "missing"],
+)
+def test_what_decoding_refuses_is_left_to_it(batch: Any) -> None:
+    assert clean_columns(batch, KIND) is None
+    with pytest.raises(WindrowError):
+        decode_batch(batch, KIND)

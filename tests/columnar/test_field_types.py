@@ -1,0 +1,182 @@
+"""Every aggregate takes columns of every type of field that it takes in Python, where elements have columns at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import uuid
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.columnar.rows import folded
+from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
+from windrow.aggregates import DeclaredAggregate
+from windrow.errors import InvalidArgumentError
+from windrow.sinks import CollectSink
+from windrow.sources import DataFrameSource, ParquetFileSource, Source
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.lowering import form_texts
+
+# Any in this module: fields, elements and results are of every type.
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+@dataclasses.dataclass
+class Inner:
+    number: int
+
+
+VALUES: dict[str, tuple[Any, Any]] = {
+    "bool": (bool, True),
+    "int": (int, 3),
+    "float": (float, 1.5),
+    "str": (str, "a"),
+    "bytes": (bytes, b"a"),
+    "Decimal": (Decimal, Decimal("1.50")),
+    "datetime": (datetime, datetime(2024, 2, 1, tzinfo=timezone.utc)),
+    "date": (date, date(2024, 2, 1)),
+    "timedelta": (timedelta, timedelta(seconds=1)),
+}
+CALLED = {"str": "texts", "bytes": "bytes", "Decimal": "decimals", "timedelta": "time spans"}
+
+AGGREGATES: dict[str, Callable[[], DeclaredAggregate[Any, Any, Any]]] = {
+    "count": lambda: agg.count(lambda r: r.value),
+    "sum": lambda: agg.sum(lambda r: r.value),
+    "mean": lambda: agg.mean(lambda r: r.value),
+    "variance": lambda: agg.variance(lambda r: r.value),
+    "var_samp": lambda: agg.var_samp(lambda r: r.value),
+    "var_pop": lambda: agg.var_pop(lambda r: r.value),
+    "stddev": lambda: agg.stddev(lambda r: r.value),
+    "stddev_samp": lambda: agg.stddev_samp(lambda r: r.value),
+    "stddev_pop": lambda: agg.stddev_pop(lambda r: r.value),
+    "min": lambda: agg.min(lambda r: r.value),
+    "max": lambda: agg.max(lambda r: r.value),
+    "min_by": lambda: agg.min_by(lambda r: r.value, lambda r: r.value),
+    "max_by": lambda: agg.max_by(lambda r: r.value, lambda r: r.value),
+    "top_k": lambda: agg.top_k(2, lambda r: r.value, lambda r: r.value),
+    "first": lambda: agg.first(lambda r: r.value),
+    "last": lambda: agg.last(lambda r: r.value),
+    "collect_list": lambda: agg.collect_list(lambda r: r.value),
+    "count_distinct": lambda: agg.count_distinct(lambda r: r.value),
+    "approx_count_distinct": lambda: agg.approx_count_distinct(lambda r: r.value),
+    "approx_quantile": lambda: agg.approx_quantile(lambda r: r.value, 0.5),
+    "approx_quantiles": lambda: agg.approx_quantiles(lambda r: r.value, [0.5]),
+}
+OF_NUMBERS = {
+    *("mean", "variance", "var_samp", "var_pop", "stddev", "stddev_samp", "stddev_pop"),
+    *("approx_quantile", "approx_quantiles"),
+}
+COLUMNS: dict[str, set[str]] = {
+    "bool": {*AGGREGATES},
+    "int": {*AGGREGATES},
+    "float": {*AGGREGATES},
+    "str": {*AGGREGATES} - OF_NUMBERS - {"sum"},
+    "bytes": {*AGGREGATES} - OF_NUMBERS - {"sum"},
+    "Decimal": {*AGGREGATES} - OF_NUMBERS,
+    "datetime": {*AGGREGATES} - OF_NUMBERS - {"sum"},
+    "date": {*AGGREGATES} - OF_NUMBERS - {"sum"},
+    "timedelta": {*AGGREGATES} - OF_NUMBERS,
+}
+"""What runs on columns. Whatever is not here, the aggregate itself refuses."""
+
+
+def record_of(field: Any) -> Any:
+    return dataclasses.make_dataclass("Record", [("key", str), ("at", int), ("value", field)])
+
+
+def form(
+    field: Any, aggregate: DeclaredAggregate[Any, Any, Any], source: Callable[[Any], Source[Any]]
+) -> str:
+    stream = (
+        from_source(source(record_of(field)))
+        .assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at
+        )
+        .key_by(lambda r: r.key)
+        .window(TumblingEventTimeWindows.of(timedelta(seconds=5)))
+        .aggregate(aggregate)
+    )
+    (told,) = form_texts(
+        Topology(Pipeline("plan", stream.sink_to(CollectSink())).steps), columnar=True
+    ).values()
+    return told
+
+
+def parquet(record: Any) -> Source[Any]:
+    return ParquetFileSource("never read", record)
+
+
+@pytest.mark.parametrize("optional", [False, True])
+@pytest.mark.parametrize("name", AGGREGATES)
+@pytest.mark.parametrize("kind", VALUES)
+def test_the_table(kind: str, name: str, optional: bool) -> None:
+    field, value = VALUES[kind]
+    function = AGGREGATES[name]()
+    told = form(field | None if optional else field, function, parquet)
+    if name in COLUMNS[kind]:
+        assert told == "columns, folded before the exchange"
+        return
+    assert told.endswith(f"not on columns: {name} of {CALLED.get(kind, 'times')}")
+    with pytest.raises(InvalidArgumentError, match=r"aggregate of numbers got something else"):
+        folded(function, [record_of(field)("key", 0, value)])
+
+
+def test_the_table_has_all_aggregates() -> None:
+    facts = {"key", "window_start", "window_end"}
+    functions = {name for name in agg.__all__ if name[0].islower()}
+    assert {*AGGREGATES} == functions - facts - {"recognise", "combine", "into"}
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "Enum": (Color, "Record.value is a Color"),
+    "IntEnum": (Level, "Record.value is a Level"),
+    "UUID": (uuid.UUID, "Record.value is a UUID"),
+    "list": (list[int], "Record.value is a list[int]"),
+    "tuple": (tuple[int, str], "Record.value is a tuple[int, str]"),
+    "dict": (dict[str, int], "Record.value is a dict[str, int]"),
+    "record": (Inner, "Record.value is a Inner"),
+    "time": (time, "this type has no column form"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_elements_with_fields_that_have_to_be_looked_at(kind: str) -> None:
+    field, reason = REFUSED[kind]
+    assert form(field, agg.count(), parquet).endswith(f"not on columns: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ((38, 18), "columns, folded before the exchange"),
+        ((9, 2), "value is a decimal(9,2) in the DataFrame, and columns are (38,18)"),
+    ],
+)
+def test_decimals_of_a_dataframe_keep_their_digits(kind: tuple[int, int], told: str) -> None:
+    from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType
+
+    schema = StructType(
+        [
+            StructField("key", StringType()),
+            StructField("at", LongType()),
+            StructField("value", DecimalType(*kind)),
+        ]
+    )
+    # Any: a DataFrame as far as the plan looks at it.
+    frame: Any = SimpleNamespace(isStreaming=True, schema=schema)
+    found = form(Decimal, agg.sum(lambda r: r.value), lambda record: DataFrameSource(frame, record))
+    assert found.endswith(told)
