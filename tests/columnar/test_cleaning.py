@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from windrow.errors import WindrowError
 from windrow_runtime.codecs.arrow import arrow_schema, decode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.cleaning import clean_columns
+from windrow_runtime.spark.parquet_files import ParquetFiles
 
 # Any in this module: pyarrow has no types.
 
@@ -73,3 +76,13 @@ def test_what_decoding_refuses_is_left_to_it(batch: Any) -> None:
     assert clean_columns(batch, KIND) is None
     with pytest.raises(WindrowError):
         decode_batch(batch, KIND)
+
+
+def test_time_spans_of_files_that_spark_wrote_are_numbers_of_microseconds(tmp_path: Path) -> None:
+    file = tmp_path / "part.parquet"
+    pq.write_table(pa.Table.from_batches([parcels(took=pa.array([-1, None], pa.int64()))]), file)
+    names = pa.RecordBatch.from_pydict({"__file": [file.as_uri()]})
+    (batch,) = ParquetFiles(KIND, str(tmp_path), "source")(iter([names]))
+    found = clean_columns(batch, KIND)
+    assert found is not None
+    assert found.column("took").to_pylist() == [timedelta(microseconds=-1), None]

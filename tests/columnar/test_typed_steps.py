@@ -107,6 +107,11 @@ PLANS: dict[str, Callable[[Trips], DataStream[Any]]] = {
     "sessions": lambda keyed: keyed.window(EventTimeSessionWindows.with_gap(millis(9))).aggregate(
         unordered()
     ),
+    "late sessions": lambda keyed: (
+        keyed.window(EventTimeSessionWindows.with_gap(millis(9)))
+        .allowed_lateness(millis(40))
+        .aggregate(unordered())
+    ),
 }
 
 
