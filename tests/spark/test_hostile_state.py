@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import make_dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ import pytest
 
 from windrow.errors import IncompatibleStateError
 from windrow_runtime.columnar.chunks import dump_rows, load_rows
+from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.state_codec import StateCodec
 
 CODEC: Final = StateCodec()
@@ -85,6 +87,7 @@ COLUMNS_REFUSED: Final = {
     "one text as the size of many": column(("t", b"", tuple(("t", LONG, ()) for _ in range(5_000)))),
     # ("t", b"", (("t", b"", (... ("v", []) ...),)),)
     "columns too deep": BEGIN + b"(\x8c\x01tC\x00" * 50_000 + b"\x8c\x01v]\x86" + b"\x85t" * 50_000 + b".",
+    "one text as many lists": column(("t", b"", tuple(("v", LONG) for _ in range(5_000)))),
     "a tag that is none": column((b"", 1)),
     "a tag without a column": column(("t", b"")),
     "more pieces than there are": column(("l", b"\xff\xff\xff\xff", ("v", [1]))),
@@ -169,6 +172,19 @@ def test_columns_that_were_damaged_are_refused_by_a_process_that_lives_on() -> N
     counts = dict(ast.literal_eval(told))
     assert counts["refused"] > 500
     assert counts["refused"] + counts["read"] == 2_000
+
+
+def test_long_names_that_are_written_once_are_no_sign_of_harm() -> None:
+    # One record in each of 500 columns: the names of its class and of its fields stand in the bytes only once.
+    fields = [(f"{'long' * 40}_{number}", int) for number in range(9)]
+    kind = make_dataclass("L" * 200, fields)
+    kind.__module__ = __name__
+    register_classes([UserClass(kind, {})])
+    codec = StateCodec([UserClass(kind, {})])
+    columns = tuple(codec.pack([kind(*range(9))]) for _ in range(500))
+    data = codec.dumps(("t", b"", columns))
+    assert len(data) < 200_000
+    assert codec.unpack(codec.loads(data)) == [(kind(*range(9)),) * 500]
 
 
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 65_535, 65_536, 1 << 20])

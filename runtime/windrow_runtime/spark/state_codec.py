@@ -7,7 +7,7 @@ written cannot run code. A plan may allow more; see ``Pipeline(..., allow_pickle
 
 Damaged bytes, and those that somebody has written to do harm, are refused before pickle sees them, and what they may
 fill of the memory is bounded by their length. The exception is what is pickled of known classes: to make such values
-runs the methods of their classes, whose time nothing here bounds.
+runs the methods of their classes, and may hash what lies in them, which nothing here bounds.
 """
 
 from __future__ import annotations
@@ -261,7 +261,8 @@ class StateCodec:
             return flat(packed[1])
         if tag == "t":
             columns = [self._read(column, reader) for column in packed[2]]
-            return list(zip(*columns, strict=True)) if columns else [()] * len(packed[1])
+            # Of bytes alone, whose length was counted; a text may be long, and be named many times.
+            return list(zip(*columns, strict=True)) if columns else [()] * len(memoryview(packed[1]))
         if tag in _CUTTERS:
             return list(map(_CUTTERS[tag], _cut(packed[1], self._read(packed[2], reader))))
         if tag == "d":
@@ -414,7 +415,7 @@ def _check_size(column: Packed, limit: int) -> None:
         size += 1
         if type(found) is tuple:
             waiting.extend(found)
-        elif type(found) in {bytes, str, list}:
+        elif type(found) in {bytes, list}:
             size += len(found)
             if type(found) is list and not set(map(type, found)) <= _SCALARS:
                 raise _damaged("a list of other values than scalars")
@@ -459,6 +460,12 @@ def _lengths(values: Iterable[Any]) -> bytes:
     return array("I", map(len, values)).tobytes()
 
 
+def _scalars(held: Any) -> list[Any]:
+    if type(held) is not list:
+        raise TypeError(f"a list of scalars is a {type(held).__name__}")
+    return held
+
+
 def _cut(lengths: bytes, flat: list[Any]) -> Iterable[list[Any]]:
     position = 0
     for length in array("I", lengths):
@@ -469,7 +476,7 @@ def _cut(lengths: bytes, flat: list[Any]) -> Iterable[list[Any]]:
 
 
 _FLAT: Final[dict[str, Callable[[Any], list[Any]]]] = {
-    "v": list,
+    "v": _scalars,
     "f": lambda data: array("d", data).tolist(),
     "i": lambda data: array("q", data).tolist(),
     "u": lambda data: [_EPOCH + _MICROSECOND * moment for moment in array("q", data)],
