@@ -52,6 +52,8 @@ class WindowMean(NamedTuple):
 class Mean(AggregateFunction[Reading, tuple[float, int], float]):
     """The average temperature."""
 
+    commutative = True
+
     def create_accumulator(self) -> tuple[float, int]:
         return 0.0, 0
 

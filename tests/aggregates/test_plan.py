@@ -160,6 +160,17 @@ def test_a_combination_merges_if_all_its_members_do() -> None:
         Pipeline("p", sessions.aggregate(agg.combine(agg.count(), Total())).sink_to(CollectSink()))
 
 
+def test_a_combination_shares_panes_if_all_its_members_do() -> None:
+    assert agg.combine(agg.count(), agg.mean(celsius), agg.max(celsius)).can_share
+    assert not agg.combine(agg.count(), agg.last(celsius)).can_share
+    # Without a merge there is nothing to share.
+    assert not agg.combine(agg.count(), Unmerged()).can_share
+
+
+class Unmerged(Total):
+    commutative = True
+
+
 def test_an_aggregate_that_has_worked_can_be_sent() -> None:
     both = agg.combine(agg.count(), agg.sum(celsius))
     accumulator = both.add(READINGS[0], both.create_accumulator())

@@ -15,7 +15,7 @@ from windrow.errors import IncompatibleStateError, InvalidArgumentError, PlanErr
 from windrow.functions import AggregateFunction
 from windrow.sinks import CollectSink
 from windrow.sources import MalformedRecord
-from windrow.windows import TumblingEventTimeWindows
+from windrow.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ def test_sql_in_front_and_behind_and_a_restart(spark: SparkSession, tmp_path: Pa
 
 
 class Warmest(AggregateFunction[Reading, list[float], float]):
-    """The highest temperature."""
+    """The highest temperature; ``merge`` changes its first argument."""
+
+    commutative = True
 
     def create_accumulator(self) -> list[float]:
         return []
@@ -98,7 +100,8 @@ class Warmest(AggregateFunction[Reading, list[float], float]):
         return accumulator[0]
 
     def merge(self, a: list[float], b: list[float]) -> list[float]:
-        return [max(*a, *b)]
+        a[0] = max(a[0], b[0])
+        return a
 
 
 def test_rows_are_folded_where_they_are_read(spark: SparkSession) -> None:
@@ -114,6 +117,26 @@ def test_rows_are_folded_where_they_are_read(spark: SparkSession) -> None:
     pipeline = Pipeline("warmest", warmest.sink_to(sink))
     assert "folded before where that pays" in pipeline.explain(SparkRunner(spark))
     assert sorted(SparkRunner(spark).run_batch(pipeline).collected(sink)) == [998, 998, 999, 999, 999, 999]
+
+
+def test_windows_share_what_was_folded_where_it_was_read(spark: SparkSession) -> None:
+    rows = spark.range(0, 4000, numPartitions=2).selectExpr(
+        "concat('s', id % 3) AS sensor", "timestamp_millis(id) AS at", "CAST(id % 1000 AS double) AS celsius"
+    )
+    stream = from_dataframe(rows, Reading).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda reading: reading.at
+    )
+    windows = stream.key_by(lambda reading: reading.sensor).window(
+        SlidingEventTimeWindows.of(millis(2000), millis(1000))
+    )
+    sink = CollectSink[float]()
+    pipeline = Pipeline("warmest", windows.aggregate(Warmest()).sink_to(sink))
+    assert "panes shared by windows" in pipeline.explain(SparkRunner(spark))
+    assert sorted(SparkRunner(spark).run_batch(pipeline).collected(sink)) == sorted(
+        max(number % 1000 for number in range(max(start, 0), min(start + 2000, 4000)) if number % 3 == sensor)
+        for start in (-1000, 0, 1000, 2000, 3000)
+        for sensor in range(3)
+    )
 
 
 def test_what_cannot_be_a_dataframe(spark: SparkSession, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from typing_extensions import final
 
@@ -54,6 +54,8 @@ Moments = tuple[int, float, float]
 class Count(DeclaredAggregate[T, int, int]):
     """See :func:`count`."""
 
+    commutative: ClassVar[bool] = True
+
     # Any: whatever the selector gives is only compared with None.
     selector: Callable[[T], Any] | None
 
@@ -83,6 +85,8 @@ class Count(DeclaredAggregate[T, int, int]):
 @dataclass(frozen=True)
 class Sum(DeclaredAggregate[T, Total, N | None]):
     """See :func:`sum`."""
+
+    commutative: ClassVar[bool] = True
 
     selector: Callable[[T], N | None]
 
@@ -118,6 +122,8 @@ class Sum(DeclaredAggregate[T, Total, N | None]):
 @dataclass(frozen=True)
 class Mean(DeclaredAggregate[T, Total, float | None]):
     """See :func:`mean`."""
+
+    commutative: ClassVar[bool] = True
 
     selector: Callable[[T], float | None]
 
@@ -164,6 +170,8 @@ class Spread(DeclaredAggregate[T, Moments, float | None]):
 
     Welford's method, and Chan's for merges: no difference of large squares.
     """
+
+    commutative: ClassVar[bool] = True
 
     selector: Callable[[T], float | None]
     kind: str

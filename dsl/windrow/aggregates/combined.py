@@ -102,6 +102,10 @@ class Combined(DeclaredAggregate[T, Accumulators, R]):
         return all(member.can_merge for _, member in self.members)
 
     @property
+    def can_share(self) -> bool:
+        return all(member.can_share for _, member in self.members)
+
+    @property
     def declaration(self) -> Declaration:
         declared = tuple([(name, _declaration_of(member)) for name, member in self.members])
         return Declaration("combine" if self.target is None else "into", members=declared, target=self.target)

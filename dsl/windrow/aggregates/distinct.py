@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from typing_extensions import final
 
@@ -24,6 +24,8 @@ Seen = tuple[set[Any], bool]
 @dataclass(frozen=True)
 class CountDistinct(DeclaredAggregate[T, Seen, int]):
     """See :func:`count_distinct`."""
+
+    commutative: ClassVar[bool] = True
 
     selector: Callable[[T], Hashable]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from typing_extensions import final
 
@@ -27,6 +27,8 @@ R = TypeVar("R")
 @dataclass(frozen=True)
 class WindowFact(DeclaredAggregate[T, None, R], Generic[T, R]):
     """See :func:`key`, :func:`window_start` and :func:`window_end`."""
+
+    commutative: ClassVar[bool] = True
 
     kind: str
 

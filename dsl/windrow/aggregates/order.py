@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, overload
 
 from typing_extensions import final
 
@@ -38,6 +38,9 @@ def _precedes(a: Any, b: Any) -> bool:
 @dataclass(frozen=True)
 class Extreme(DeclaredAggregate[T, One, C | None]):
     """See :func:`min` and :func:`max`."""
+
+    # Of equals another one may stay.
+    commutative: ClassVar[bool] = True
 
     selector: Callable[[T], C | None]
     highest: bool
@@ -174,7 +177,8 @@ def _value_type(selector: Callable[[Any], Any] | None, element_type: object | No
 def min(selector: Callable[[T], C | None]) -> Extreme[T, C]:  # noqa: A001  the field's name for it
     """The lowest of what ``selector`` gives: numbers, texts, datetimes, whatever has an order. None of nothing.
 
-    None is left out. A NaN is higher than every number, as in Spark SQL. Of equals the first stays.
+    None is left out. A NaN is higher than every number, as in Spark SQL. Of equals the first stays;
+    where sliding windows share what they have in common, any of them.
     """
     check_selector(selector, "min")
     return Extreme(selector, highest=False)

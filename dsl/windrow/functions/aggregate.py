@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from windrow.errors import UnsupportedOperationError
 from windrow.functions.rich import RichFunction
@@ -21,7 +21,15 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co]):
 
     The type parameters are the element, the accumulator and the result. An accumulator may be changed in place, as
     long as it is returned; it is stored between calls and must pickle.
+
+    Attributes:
+        commutative: Set it to True if results do not depend on the order in which elements are added and accumulators
+            are merged, floats but for their last bits, and if ``merge`` is associative, as for counts, sums and sets.
+            Then sliding windows share what they have in common: an engine may fold each element once, and merge the
+            accumulator of a stretch of time into all windows that hold it. Without a ``merge`` it changes nothing.
     """
+
+    commutative: ClassVar[bool] = False
 
     @abstractmethod
     def create_accumulator(self) -> A:
@@ -44,7 +52,7 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co]):
 
         Called when windows merge, where ``a`` is the window that began earlier. An engine may also fold the elements
         of a window in several places, in their order, and put the accumulators together; the result must be the same,
-        floats but for their last bits.
+        floats but for their last bits. Both may be changed: what several windows share, each has for itself.
 
         Raises:
             UnsupportedOperationError: Unless it is overridden. Merging windows need it.
@@ -59,6 +67,11 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co]):
     def can_merge(self) -> bool:
         """Whether there is a ``merge``; asked when the plan is built."""
         return type(self).merge is not AggregateFunction.merge
+
+    @property
+    def can_share(self) -> bool:
+        """Whether windows that overlap may share accumulators; asked when the plan is built."""
+        return self.commutative and self.can_merge
 
     def describe(self) -> str:
         """A few words for ``explain()``."""

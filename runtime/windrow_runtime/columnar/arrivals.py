@@ -21,7 +21,7 @@ from windrow_runtime.codecs.arrow import arrow_schema, decode_batch
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.grouping import Ints, Keys, encode_keys
 from windrow_runtime.columnar.hashing import stable_hashes
-from windrow_runtime.columnar.partials import TumblingFold, tumbling_fold
+from windrow_runtime.columnar.partials import PaneFold, fold_for
 from windrow_runtime.columnar.route import NoRouteError, Route, routes_to
 from windrow_runtime.operators.partials import Partials
 from windrow_runtime.operators.topology import Topology
@@ -48,7 +48,7 @@ class RowForm:
 
     step: Step
     routes: tuple[Route, ...]
-    fold: TumblingFold | None = None
+    fold: PaneFold | None = None
 
     def shipped(self, step: Step) -> RowForm:
         """The same for workers, which know the step without what only the driver can load."""
@@ -103,7 +103,7 @@ class RowForm:
 
     def describe(self) -> str:
         """A few words for ``explain()``."""
-        folded = ", folded before where that pays" if self.fold is not None else ""
+        folded = "" if self.fold is None else f", {self.fold.describe()}"
         return f"elements cross the exchange as columns{folded}"
 
     def chunks(self, rows: Any) -> Iterator[RowChunk]:
@@ -172,4 +172,4 @@ def row_form(
         routes = routes_to(topology, step, gives_columns)
     except NoRouteError:
         return None
-    return RowForm(step, routes, tumbling_fold(step))
+    return RowForm(step, routes, fold_for(step))

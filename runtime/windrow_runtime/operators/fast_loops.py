@@ -8,6 +8,7 @@ change nothing: asking a trigger that says continue, setting timers that are set
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from windrow.errors import WindrowError
@@ -24,11 +25,12 @@ from windrow.windows import (
 )
 from windrow_runtime.operators.contents import contents_for
 from windrow_runtime.operators.operator import Output
+from windrow_runtime.operators.sharing import for_each_window
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.step_errors import function_failed, told_by
 from windrow_runtime.operators.window_operator import WindowOperator
 
-__all__ = ["SessionLoopOperator", "SlidingLoopOperator", "TumblingLoopOperator", "fast_form"]
+__all__ = ["SessionLoopOperator", "SlidingLoopOperator", "TableOperator", "TumblingLoopOperator", "fast_form"]
 
 # Any in this module: elements and accumulators of every type.
 
@@ -66,16 +68,18 @@ def why_general(node: WindowNode) -> str:
     return f"there is no loop for {type(node.assigner).__name__}"
 
 
-class _TableOperator(WindowOperator):
+class TableOperator(WindowOperator):
     """Windows of one size with a reduce or an aggregate and the default trigger: contents by window, then by key.
 
     A window that has not fired is a row of a table: one dictionary of contents, and no entry or timer for each key. It
     becomes entries of the general operator when it fires and lateness keeps it alive.
     """
 
-    def __init__(self, step: Step, node: WindowNode, size: int) -> None:
+    def __init__(self, step: Step, node: WindowNode, size: int, slide: int, offset: int) -> None:
         super().__init__(step, node)
         self._size = size
+        self._slide = slide
+        self._offset = offset
         spec = node.function
         self._reduce = spec.reduce if isinstance(spec, ReduceSpec) else None
         self._aggregate = spec.aggregate if isinstance(spec, AggregateSpec) else None
@@ -106,6 +110,65 @@ class _TableOperator(WindowOperator):
         held = tables.get(window.start, _NO_ROWS).get(key, NOTHING)
         contents = self.contents.add(held, value, timestamp, 0)
         tables.setdefault(window.start, {})[key] = contents
+
+    def merge_batch(
+        self,
+        keys: Sequence[Hashable],
+        contents: Sequence[Any],
+        starts: Sequence[int],
+        counts: Sequence[int],
+    ) -> None:
+        """Take accumulators that were made elsewhere of elements that arrived there.
+
+        Args:
+            keys: Their keys.
+            contents: The accumulators. Nobody else holds them.
+            starts: Where their panes begin, in milliseconds: all elements of a pane are in the same windows. Those of
+                one pane should come one after the other.
+            counts: How many elements each was made of.
+        """
+        assert not self.lateness, "a late element might have to be seen by itself"
+        done = 0
+        for pane, places in groupby(starts):
+            begin, done = done, done + len(list(places))
+            windows = self._open_windows(pane)
+            if not windows:
+                self.metrics.count("late_records_dropped", sum(counts[begin:done]))
+                continue
+            shared = for_each_window(contents[begin:done], len(windows))
+            for start, accumulators in zip(windows, shared, strict=True):
+                self._merge_into(start, keys[begin:done], accumulators)
+
+    def _open_windows(self, pane: int) -> list[int]:
+        """The starts of the windows that hold a pane and have not fired, the latest first."""
+        last = pane - (pane - self._offset) % self._slide
+        open_from = self.current_watermark - self._size + 2
+        return list(range(last, max(pane - self._size, open_from - 1), -self._slide))
+
+    def _merge_into(self, start: int, keys: Sequence[Hashable], contents: Sequence[Any]) -> None:
+        """Merge accumulators into one window of each of their keys."""
+        assert self._aggregate is not None, "what a reduce has left cannot be merged"
+        merge = self._aggregate.merge
+        held = self.state.keys
+        table = self.state.tables.get(start, {})
+        key: Hashable = None
+        try:
+            for key, more in zip(keys, contents, strict=True):
+                if key in held:
+                    entry = held[key].windows.get(TimeWindow(start, start + self._size))
+                    if entry is not None:
+                        # From a snapshot of the general operator; its timer is set.
+                        entry.contents = merge(entry.contents, more)
+                        continue
+                before = table.get(key, NOTHING)
+                table[key] = more if before is NOTHING else merge(before, more)
+        except WindrowError as error:
+            raise error.at(self.step.where) from error.__cause__
+        except Exception as error:
+            given = told_by(key, window=TimeWindow(start, start + self._size))
+            raise function_failed(self.step, error, given) from error
+        if table:
+            self.state.tables[start] = table
 
     def advancing_watermark(self, watermark: int) -> Iterator[None]:
         self.current_watermark = watermark = max(watermark, self.current_watermark)
@@ -162,15 +225,14 @@ class _TableOperator(WindowOperator):
             yield from ((key, TimeWindow(start, start + self._size)) for key in table)
 
 
-class TumblingLoopOperator(_TableOperator):
+class TumblingLoopOperator(TableOperator):
     """Tumbling windows in event time with a reduce or an aggregate and the default trigger."""
 
     shape = "loop of tumbling windows"
 
     def __init__(self, step: Step, node: WindowNode) -> None:
         assert isinstance(node.assigner, TumblingEventTimeWindows)
-        super().__init__(step, node, node.assigner.size)
-        self._offset = node.assigner.offset
+        super().__init__(step, node, node.assigner.size, node.assigner.size, node.assigner.offset)
 
     def process_batch(
         self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
@@ -215,58 +277,15 @@ class TumblingLoopOperator(_TableOperator):
             given = told_by(key, window=TimeWindow(start, start + size), element=value)
             raise function_failed(self.step, error, given) from error
 
-    def merge_batch(
-        self,
-        keys: Sequence[Hashable],
-        contents: Sequence[Any],
-        starts: Sequence[int],
-        counts: Sequence[int],
-    ) -> None:
-        """Take contents of windows that were made elsewhere of elements that arrived there, in order.
 
-        Args:
-            keys: Their keys.
-            contents: The contents. Nobody else holds them.
-            starts: Where the windows begin, in milliseconds.
-            counts: How many elements each was made of.
-        """
-        assert not self.lateness, "a late element might have to be seen by itself"
-        tables, held = self.state.tables, self.state.keys
-        merge = self.contents.merge
-        open_from = self.current_watermark - self._size + 2
-        key: Hashable = None
-        start = 0
-        try:
-            for key, more, start, count in zip(keys, contents, starts, counts, strict=True):
-                if start < open_from:
-                    self.metrics.count("late_records_dropped", count)
-                    continue
-                if key in held:
-                    entry = held[key].windows.get(TimeWindow(start, start + self._size))
-                    if entry is not None:
-                        # From a snapshot of the general operator; its timer is set.
-                        entry.contents = merge(entry.contents, more)
-                        continue
-                table = tables.setdefault(start, {})
-                before = table.get(key, NOTHING)
-                table[key] = more if before is NOTHING else merge(before, more)
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
-        except Exception as error:
-            given = told_by(key, window=TimeWindow(start, start + self._size))
-            raise function_failed(self.step, error, given) from error
-
-
-class SlidingLoopOperator(_TableOperator):
+class SlidingLoopOperator(TableOperator):
     """Sliding windows in event time with a reduce or an aggregate and the default trigger."""
 
     shape = "loop of sliding windows"
 
     def __init__(self, step: Step, node: WindowNode) -> None:
         assert isinstance(node.assigner, SlidingEventTimeWindows)
-        super().__init__(step, node, node.assigner.size)
-        self._slide = node.assigner.slide
-        self._offset = node.assigner.offset
+        super().__init__(step, node, node.assigner.size, node.assigner.slide, node.assigner.offset)
 
     def process_batch(
         self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]

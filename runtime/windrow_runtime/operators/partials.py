@@ -1,4 +1,4 @@
-"""Contents of windows that were folded where their elements were read."""
+"""Accumulators that were folded where their elements were read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ __all__ = ["Partials"]
 
 
 class Partials(NamedTuple):
-    """Contents of windows, each of some elements that one task saw, in order.
+    """Accumulators, each of some elements of one key and pane that one task saw, in order.
+
+    All elements of a pane are in the same windows; a tumbling window is one pane.
 
     Attributes:
         keys: Their keys.
-        values: The accumulators, or the elements that a reduce has left.
-        starts: The starts of the windows, in milliseconds.
+        values: The accumulators.
+        starts: The starts of the panes, in milliseconds. What is of one pane comes together.
         counts: How many elements each stands for.
     """
 

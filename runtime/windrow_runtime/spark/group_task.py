@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.time import MAX_TIMESTAMP
-from windrow_runtime.operators.fast_loops import TumblingLoopOperator
+from windrow_runtime.operators.fast_loops import TableOperator
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.partials import Partials
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
@@ -166,7 +166,7 @@ class _StepRunner:
     def _process(self, elements: Chunk, packer: Packer) -> None:
         """Takes elements; what was emitted before and for them goes to ``packer``."""
         if isinstance(elements, Partials):
-            assert isinstance(self._operator, TumblingLoopOperator), "only its elements are folded before"
+            assert isinstance(self._operator, TableOperator), "only its elements are folded before"
             self._operator.merge_batch(*elements)
         else:
             self._operator.process_batch(elements.keys, elements.values, elements.timestamps)

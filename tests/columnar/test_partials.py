@@ -1,0 +1,347 @@
+"""Functions that fold in front of the exchange, by panes that windows share: the results of the general operator."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, NamedTuple
+
+import pytest
+
+from tests.columnar.engine import LATE, Element, Keyed, Ran, at, by_key, millis, run
+from tests.columnar.test_arrivals import Texts, WithWindow
+from windrow import DataStream
+from windrow import aggregates as agg
+from windrow.errors import UserFunctionError
+from windrow.functions import AggregateFunction
+from windrow.plan import Step
+from windrow.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow_runtime.columnar.arrivals import row_form
+from windrow_runtime.operators.fast_loops import SlidingLoopOperator
+from windrow_runtime.operators.lowering import operator_for
+from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
+from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.operators.state import OperatorState
+from windrow_runtime.operators.topology import Topology
+
+# Any in this module: accumulators and results of every type.
+
+
+class Total(NamedTuple):
+    number: int
+    total: int
+
+
+class Totals(AggregateFunction[Element, Total, tuple[int, int]]):
+    """Accumulators that nobody can change."""
+
+    commutative: ClassVar[bool] = True
+
+    def create_accumulator(self) -> Total:
+        return Total(0, 0)
+
+    def add(self, value: Element, accumulator: Total) -> Total:
+        return Total(accumulator.number + 1, accumulator.total + (value.number or 0))
+
+    def get_result(self, accumulator: Total) -> tuple[int, int]:
+        return accumulator.number, accumulator.total
+
+    def merge(self, a: Total, b: Total) -> Total:
+        return Total(a.number + b.number, a.total + b.total)
+
+
+class Numbers(AggregateFunction[Element, list[int], tuple[int, ...]]):
+    """Accumulators that are changed in place, by ``merge`` the first one."""
+
+    commutative: ClassVar[bool] = True
+
+    def create_accumulator(self) -> list[int]:
+        return []
+
+    def add(self, value: Element, accumulator: list[int]) -> list[int]:
+        accumulator.append(value.number or 0)
+        return accumulator
+
+    def get_result(self, accumulator: list[int]) -> tuple[int, ...]:
+        return tuple(sorted(accumulator))
+
+    def merge(self, a: list[int], b: list[int]) -> list[int]:
+        a.extend(b)
+        return a
+
+
+class Backwards(Numbers):
+    """``merge`` changes the second one."""
+
+    def merge(self, a: list[int], b: list[int]) -> list[int]:
+        b.extend(a)
+        return b
+
+
+class Spoiling(Numbers):
+    """``merge`` leaves nothing of its arguments."""
+
+    def merge(self, a: list[int], b: list[int]) -> list[int]:
+        both = a + b
+        a.clear()
+        b.clear()
+        return both
+
+
+class Nested(AggregateFunction[Element, tuple[int, list[int]], tuple[int, ...]]):
+    """A tuple that holds what can be changed."""
+
+    commutative: ClassVar[bool] = True
+
+    def create_accumulator(self) -> tuple[int, list[int]]:
+        return 0, []
+
+    def add(self, value: Element, accumulator: tuple[int, list[int]]) -> tuple[int, list[int]]:
+        accumulator[1].append(value.number or 0)
+        return accumulator[0] + 1, accumulator[1]
+
+    def get_result(self, accumulator: tuple[int, list[int]]) -> tuple[int, ...]:
+        return accumulator[0], *sorted(accumulator[1])
+
+    def merge(self, a: tuple[int, list[int]], b: tuple[int, list[int]]) -> tuple[int, list[int]]:
+        a[1].extend(b[1])
+        return a[0] + b[0], a[1]
+
+
+FUNCTIONS: list[AggregateFunction[Element, Any, Any]] = [
+    Totals(),
+    Numbers(),
+    Backwards(),
+    Spoiling(),
+    Nested(),
+]
+
+
+def sliding(
+    function: AggregateFunction[Element, Any, Any], size: int, slide: int, offset: int = 0
+) -> Callable[[Keyed], DataStream[Any]]:
+    windows = SlidingEventTimeWindows.of(millis(size), millis(slide), millis(offset))
+    return lambda keyed: keyed.window(windows).aggregate(function, WithWindow())
+
+
+def dense(chance: random.Random) -> list[list[Element]]:
+    """Batches of many elements of few keys, and of few; some are late, and time begins before 1970."""
+    moments = [-900 + 150 * number for number in range(12)]
+    return [
+        [
+            at(moment + chance.randrange(-400, 150), chance.choice("kl"), chance.randrange(1000))
+            for _ in range(chance.choice([0, 2, 40, 300]))
+        ]
+        for moment in moments
+    ]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: type(function).__name__)
+def test_windows_that_share_panes_have_what_the_general_operator_gives_them(
+    function: AggregateFunction[Element, Any, Any],
+) -> None:
+    folded = dropped = 0
+    for seed in range(25):
+        chance = random.Random(seed)
+        slide = chance.choice([1, 30, 40, 100, 250])
+        size = chance.choice([slide, 2 * slide, 5 * slide, slide + slide // 2, slide + chance.randrange(300)])
+        build = sliding(function, size, slide, chance.randrange(-slide + 1, slide))
+        ran = run(build, dense(chance), row_form, crash_at=seed % 5)
+        assert_equal(ran)
+        folded += ran.engine.folded
+        dropped += ran.dropped
+    # Where panes are short, elements cross one by one.
+    assert folded > 8
+    assert dropped > 100
+
+
+def assert_equal(ran: Ran) -> None:
+    assert by_key(ran.engine.results) == by_key(ran.expected[0])
+    assert ran.engine.counted["late_records_dropped"] == ran.dropped
+
+
+def four(moment: int, number: int) -> list[Element]:
+    """So many that they are folded."""
+    return [at(moment, number=number)] * 4
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: type(function).__name__)
+def test_of_a_late_pane_the_windows_that_have_not_fired_get_it(
+    function: AggregateFunction[Element, Any, Any],
+) -> None:
+    # size 60, slide 20         0    20   40   60   80   100  120
+    # fired, watermark 79       |-------------|             0..60, 20..80 and all before
+    # open                                |--------------|  40..100
+    # late: 1, 4 times                  .                   30 is in 20..80 at last: dropped
+    #       2, 4 times                         .            50 is in 40..100 too
+    #       3, 4 times                              .       70 is in 40..100 and 60..120 too
+    inputs = [four(160, 0), [*four(30, 1), *four(50, 2), *four(70, 3)]]
+    ran = run(sliding(function, 60, 20), inputs, row_form)
+    assert ran.engine.folded
+    assert_equal(ran)
+    assert ran.engine.counted["late_records_dropped"] == 4
+    windows = {(start, result) for _, start, _, result in ran.engine.results}
+    if isinstance(function, Numbers):
+        assert windows == {
+            (40, (2,) * 4 + (3,) * 4),
+            (60, (3,) * 4),
+            *((start, (0,) * 4) for start in (120, 140, 160)),
+        }
+
+
+def test_a_function_that_does_not_say_commutative_has_its_elements_in_order_of_arrival() -> None:
+    # Later timestamps come first, so that panes would show them in another order.
+    elements = [at(moment, number=moment) for moment in range(590, -10, -10)]
+
+    class Careless(Texts):
+        commutative: ClassVar[bool] = True
+
+    ran = run(sliding(Texts(), 600, 300), [elements], row_form)
+    assert not ran.engine.folded
+    assert ran.engine.results == ran.expected[0]
+    shared = run(sliding(Careless(), 600, 300), [elements], row_form)
+    assert shared.engine.folded
+    assert by_key(shared.engine.results) != by_key(shared.expected[0])
+
+
+def test_windows_that_slide_by_their_size_keep_the_order_too() -> None:
+    elements = [at(moment, number=moment) for moment in range(590, -10, -10)]
+    ran = run(sliding(Texts(), 300, 300), [elements[:40], elements[40:]], row_form)
+    assert ran.engine.folded
+    assert ran.engine.results == ran.expected[0]
+
+
+def explained(build: Callable[[Keyed], DataStream[Any]]) -> str:
+    """How the elements get to the step."""
+    told: list[str] = []
+
+    # Any: the engine asks for the form of a step, whatever the sources give.
+    def form_of(topology: Topology, step: Step, gives_columns: Any) -> object:
+        form = row_form(topology, step, gives_columns)
+        assert form is not None
+        told.append(form.describe())
+        return form
+
+    run(build, [], form_of)
+    return told[0]
+
+
+CROSS = "elements cross the exchange as columns"
+FOLDED = f"{CROSS}, folded before where that pays"
+
+
+def test_explain_says_what_is_folded_and_shared() -> None:
+    assert explained(sliding(Totals(), 60, 20)) == f"{FOLDED}, panes shared by windows"
+    assert explained(sliding(Totals(), 60, 60)) == FOLDED
+    assert explained(sliding(Texts(), 60, 20)) == CROSS
+    # An element between two windows may be late, which its pane does not tell.
+    assert explained(sliding(Totals(), 20, 60)) == CROSS
+    late = SlidingEventTimeWindows.of(millis(60), millis(20))
+    assert (
+        explained(lambda keyed: keyed.window(late).allowed_lateness(millis(1)).aggregate(Totals())) == CROSS
+    )
+    assert (
+        explained(lambda keyed: keyed.window(late).side_output_late_data(LATE).aggregate(Totals())) == CROSS
+    )
+
+
+def length(element: Element) -> int:
+    """What no column computes."""
+    return len(element.text.strip()) + (element.number or 0)
+
+
+DECLARED = agg.combine(
+    agg.count(),
+    agg.sum(length),
+    agg.mean(length),
+    agg.stddev(length),
+    agg.min(length),
+    agg.max(length),
+    agg.count_distinct(length),
+    Totals(),
+)
+
+
+def test_declared_aggregates_whose_selectors_are_python_share_panes() -> None:
+    ran = run(sliding(DECLARED, 500, 100), dense(random.Random(3)), row_form, crash_at=1)
+    assert ran.engine.folded
+    assert_equal(ran)
+
+
+@pytest.mark.parametrize(
+    "aggregate",
+    [agg.first(length), agg.collect_list(length), agg.min_by(length), agg.top_k(2, length)],
+    ids=lambda aggregate: aggregate.declaration.kind,
+)
+def test_declared_aggregates_of_elements_in_order_share_nothing(
+    aggregate: AggregateFunction[Element, Any, Any],
+) -> None:
+    both = agg.combine(agg.count(), aggregate)
+    assert explained(sliding(both, 60, 20)) == CROSS
+    tumbling = TumblingEventTimeWindows.of(millis(60))
+    assert explained(lambda keyed: keyed.window(tumbling).aggregate(both)) == FOLDED
+
+
+class Failing(Numbers):
+    """Cannot merge."""
+
+    def merge(self, a: list[int], b: list[int]) -> list[int]:
+        raise ValueError("no")
+
+
+def test_a_merge_that_fails_behind_the_exchange_is_told_with_key_and_window() -> None:
+    with pytest.raises(UserFunctionError, match="no") as caught:
+        run(sliding(Failing(), 60, 20), [[*four(0, 1), *four(25, 2)]], row_form)
+    assert "'k'" in str(caught.value)
+    # The latest of the windows that both are in.
+    assert "start=0, end=60" in str(caught.value)
+
+
+class Nowhere:
+    """Takes what a step emits."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+
+    # Any: results of every type.
+    def collect(self, value: Any, timestamp: int | None) -> None:
+        self.values.append(value)
+
+    def side_output(self, tag: str, value: Any, timestamp: int | None) -> None:
+        raise AssertionError(tag)
+
+
+def operators(function: AggregateFunction[Element, Any, Any]) -> Iterator[KeyedOperator]:
+    """The general operator, then the loop."""
+    steps: list[Step] = []
+
+    def form_of(topology: Topology, step: Step, gives_columns: Any) -> object:
+        steps.append(step)
+        return row_form(topology, step, gives_columns)
+
+    run(sliding(function, 60, 20), [], form_of)
+    for fast in (False, True):
+        operator = operator_for(steps[0], fast=fast)
+        operator.metrics = Metrics()
+        operator.open(OperatorRuntimeContext("s", operator.metrics))
+        yield operator
+
+
+@pytest.mark.parametrize("function", [Numbers(), Backwards()], ids=["first", "second"])
+def test_what_the_general_operator_began_goes_on(function: Numbers) -> None:
+    general, loop = operators(function)
+    assert isinstance(loop, SlidingLoopOperator)
+    state, output = OperatorState(), Nowhere()
+    general.bind(state, output)
+    general.process_batch(["k"], [at(25, number=1)], [25])
+    loop.bind(state, output)
+    loop.merge_batch(["k", "l", "k"], [[2, 3], [9], [4]], [20, 20, 40], [2, 1, 1])
+    loop.process_batch(["k"], [at(41, number=5)], [41])
+    loop.advance_watermark(1_000)
+    assert sorted(output.values) == [
+        ("k", -20, 40, (1, 2, 3)),
+        ("k", 0, 60, (1, 2, 3, 4, 5)),
+        ("k", 20, 80, (1, 2, 3, 4, 5)),
+        ("k", 40, 100, (4, 5)),
+        *(("l", start, start + 60, (9,)) for start in (-20, 0, 20)),
+    ]
