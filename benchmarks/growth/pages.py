@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.section import Claim, Section
@@ -41,6 +41,9 @@ class _Store:
     def get(self, number: int) -> bytes | None:
         self.calls += 1
         return self._pages.get(number)
+
+    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
+        return list(map(self.get, numbers))
 
     def put(self, number: int, data: bytes) -> None:
         self.calls += 1

@@ -21,6 +21,9 @@ __all__ = ["ByKey", "Forward", "ListOfTens", "Store", "TimestampedSource", "by_k
 class Store(dict[int, bytes]):
     """Pages or chunks of a group in memory."""
 
+    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
+        return list(map(self.get, numbers))
+
     def put(self, number: int, data: bytes) -> None:
         self[number] = data
 

@@ -35,6 +35,9 @@ class Store:
         self.read.append(number)
         return self.pages.get(number)
 
+    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
+        return list(map(self.get, numbers))
+
     def put(self, number: int, data: bytes) -> None:
         self.written.append(number)
         self.pages[number] = data
@@ -116,25 +119,29 @@ def test_a_state_grows_and_shrinks_in_pages(per_batch: int) -> None:
     for start in range(0, len(numbers), per_batch):
         group.batch(put_row, numbers[start : start + per_batch])
     count = len(group.record.sizes)
-    assert 4 < count < 20
+    # A hundred keys at a time leave most pages untouched, if they are small.
+    assert 4 < count < (20 if per_batch > 100 else 1_000)
     assert group.whole().tables[0].keys() == set(numbers)
     assert sorted(group.store.pages) == [3 << 32 | page for page in range(count)]
     sizes = [len(group.store.pages[number]) for number in sorted(group.store.pages)]
     assert list(group.record.sizes) == sizes
     assert max(sizes) < 128 << 10
 
-    # Batches that touch three keys split pages, a few at a time, until they are small.
-    for _ in range(60):
+    # Batches that touch three keys split pages, as many as they read, until they are small.
+    before = max(group.record.sizes)
+    group.batch(put_row, [7, 8, "new"])
+    assert len(group.store.written) <= 2 * len(group.store.read)
+    for _ in range(100):
         group.batch(put_row, [7, 8, "new"])
-    assert len(group.record.sizes) > 50
+    assert len(group.record.sizes) > 200
     assert sorted(group.store.pages) == [3 << 32 | page for page in range(len(group.record.sizes))]
-    assert max(group.record.sizes) < 16 << 10
+    assert max(group.record.sizes) <= min(before, 2 << 10)
     assert group.whole().tables[0].keys() == {*numbers, "new"}
-    # From then on they read three pages, and write no others.
+    # They read three pages, and some that they split.
     seen = group.batch(put_row, [7, 8, "new"])
     assert {7, 8, "new"} <= seen
-    assert len(group.store.read) <= 3
-    assert set(group.store.written) <= set(group.store.read)
+    assert len(group.store.read) <= 8
+    assert len(group.store.written) <= 2 * len(group.store.read)
     # One that touches everything lays them out anew, as few large ones.
     group.batch(put_row, numbers)
     assert len(group.record.sizes) < 20
@@ -173,11 +180,12 @@ def test_pages_whose_timers_are_due_are_found() -> None:
     assert group.record.earliest_event_timer == -1000
     assert group.record.earliest_processing_timer is None
     group.batch(drop, [], watermark=-990)
-    assert 1 <= len(group.store.read) <= 11
+    # Eleven pages, and those that are split.
+    assert 1 <= len(group.store.read) <= 30
     assert set(group.whole().keys) == set(range(-989, 6000))
     assert group.record.earliest_event_timer == -989
     group.batch(drop, [], watermark=-989)
-    assert len(group.store.read) == 1
+    assert len(group.store.read) <= 3
     group.batch(drop, [], watermark=7000)
     assert group.store.pages == {}
     assert group.record.is_empty

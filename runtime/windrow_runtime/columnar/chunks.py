@@ -8,7 +8,7 @@ stays (O'Neil et al., The log-structured merge-tree, 1996).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -39,6 +39,10 @@ class ChunkStore(Protocol):
 
     def get(self, number: int) -> bytes | None:
         """A chunk; None: there is none."""
+        ...
+
+    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
+        """Several chunks, which takes less time than one by one."""
         ...
 
     def put(self, number: int, data: bytes) -> None:

@@ -1,6 +1,7 @@
 """Rows of state in pages by key: a batch reads and writes the pages that it touches, and those that are due.
 
-A state that fits into one page lies in the group's own record. There are twice as many pages when they have grown.
+A state that fits into one page lies in the group's own record. Pages are split one by one when they have grown, and are
+large where batches touch all of them, small where they touch few keys of many.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ __all__ = ["Pages"]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 _INLINE_BYTES: Final = 32 << 10
+# To read and write a page takes 0.5 ms, and 0.001 ms for each row in it, of which a key that is touched costs all.
 _PAGE_BYTES: Final = 64 << 10
+_SMALL_PAGE_BYTES: Final = 4 << 10
 _MOST_PAGES: Final = 1 << 16
+_BYTES_AT_ONCE: Final = 8 << 20
 _GROUP_BITS: Final = 32  # the low bits of a hash say which key group a key is in
 
 
@@ -50,68 +54,110 @@ class Pages:
     due: Callable[[Any], int]
     _loaded: dict[int, bytes] = field(default_factory=dict)
 
+    _keys: int = 0
+    _has_due: bool = False
+
     def touched(self, keys: Any, watermark: int) -> list[int]:
-        """The pages of some keys, and those in which something is due."""
-        due = {page for page, size in enumerate(self.sizes) if size and self.dues[page] <= watermark}
-        if len(self.sizes) == 1:
+        """The pages of some keys, and those in which something is due; all of them, where they are most."""
+        count = len(self.sizes)
+        if count == 1:
             return [0]
-        return sorted(due.union(np.unique(self._places(keys)).tolist()))
+        due = {page for page, size in enumerate(self.sizes) if size and self.dues[page] <= watermark}
+        encoded = encode_keys(keys)
+        self._has_due = bool(due)
+        self._keys = max(len(encoded.distinct), len(due))
+        found = due.union(np.unique(self._places(encoded.distinct)).tolist())
+        if 2 * len(found) > count and sum(self.sizes) <= _BYTES_AT_ONCE:
+            # Whoever has all of it can lay it out anew.
+            return list(range(count))
+        return sorted(found)
 
     def _places(self, keys: Any) -> Ints:
-        encoded = encode_keys(keys)
-        hashes = hash_keys(encoded.distinct) >> np.uint64(_GROUP_BITS)
-        pages: Ints = (hashes & np.uint64(len(self.sizes) - 1)).astype(np.int64)
-        return pages[encoded.codes]
+        """The page of each of some distinct keys, by linear hashing."""
+        count = len(self.sizes)
+        reach = 1 << (count - 1).bit_length()
+        hashes = hash_keys(keys) >> np.uint64(_GROUP_BITS)
+        pages: Ints = (hashes & np.uint64(reach - 1)).astype(np.int64)
+        return np.where(pages < count, pages, pages - reach // 2)
+
+    def _is_sparse(self) -> bool:
+        """Whether a batch would leave most pages untouched, were they as small as they may be, which they are not."""
+        total = sum(self.sizes)
+        return 4 * self._keys < total // _SMALL_PAGE_BYTES and total > 2 * _SMALL_PAGE_BYTES * len(self.sizes)
 
     def load(self, pages: list[int]) -> list[Any]:
         """The rows of some pages."""
-        return [load_rows(data, self.schema) for data in map(self._bytes_of, pages) if data]
+        return [load_rows(data, self.schema) for data in self._bytes_of(pages)]
 
-    def _bytes_of(self, page: int) -> bytes:
-        if not self.sizes[page]:
-            return b""
+    def _bytes_of(self, pages: list[int]) -> list[bytes]:
+        """Those of the pages that are not empty."""
+        filled = [page for page in pages if self.sizes[page]]
         if len(self.sizes) == 1 and self.inline:
-            return self.inline
-        data = self.store.get(page)
-        if data is None:
-            raise IncompatibleStateError(
-                "a page of the stored state is missing",
-                given=f"page {page} of {len(self.sizes)}",
-                expected=f"{self.sizes[page]} bytes",
-                hint="restore the checkpoint folder as a whole, or begin a new one",
-            )
-        self._loaded[page] = data
-        return data
+            return [self.inline] if filled else []
+        found: list[bytes] = []
+        for page, data in zip(filled, self.store.get_all(filled), strict=True):
+            if data is None:
+                raise IncompatibleStateError(
+                    "a page of the stored state is missing",
+                    given=f"page {page} of {len(self.sizes)}",
+                    expected=f"{self.sizes[page]} bytes",
+                    hint="restore the checkpoint folder as a whole, or begin a new one",
+                )
+            self._loaded[page] = data
+            found.append(data)
+        return found
 
     def save(self, pages: list[int], rows: Any) -> None:
         """Store what is left of pages that were loaded."""
-        if len(self.sizes) == 1:
+        count = len(self.sizes)
+        if count == 1:
             data = dump_rows(rows) if rows.num_rows else b""
             if len(data) > _INLINE_BYTES:
-                self._grow(rows, len(data))
+                self._lay_out(rows, len(data))
                 return
             self.inline = data
             self._note(0, data, rows)
             return
+        if len(pages) == count:
+            total = sum(self.sizes)
+            if self._is_sparse() and not self._has_due:
+                self._lay_out(rows, total, _SMALL_PAGE_BYTES)
+                return
+            if 2 * total < _PAGE_BYTES * count and self._keys > count > 2:
+                # Pages are small, and touched all the same.
+                self._lay_out(rows, total)
+                return
         for page, part in self._split(rows, pages):
             self._save_page(page, part)
-        if sum(self.sizes) > 2 * _PAGE_BYTES * len(self.sizes) and len(self.sizes) < _MOST_PAGES:
-            import pyarrow as pa
-
-            everything = self.load(list(range(len(self.sizes))))
-            self._grow(pa.Table.from_batches(everything).combine_chunks().to_batches()[0], sum(self.sizes))
-        elif not any(self.sizes):
+        if not any(self.sizes):
             self.sizes, self.dues = [0], [0]
+            return
+        self._split_some()
 
-    def _grow(self, rows: Any, total: int) -> None:
+    def _split_some(self) -> None:
+        """One page more at a time while they are too large, or few keys of many are touched."""
+        # Work for batches to come, which may be of another kind: at most as much as this one had with pages.
+        left = _PAGE_BYTES if self._has_due else sum(map(len, self._loaded.values()))
+        while len(self.sizes) < _MOST_PAGES:
+            count = len(self.sizes)
+            source = count - (1 << (count.bit_length() - 1))
+            if sum(self.sizes) <= 2 * _PAGE_BYTES * count:
+                if left <= 0 or not self._is_sparse():
+                    return
+                left -= self.sizes[source]
+            self.sizes.append(0)
+            self.dues.append(0)
+            self._loaded.pop(source, None)
+            for rows in self.load([source]):
+                for page, part in self._split(rows, [source, count]):
+                    self._save_page(page, part)
+
+    def _lay_out(self, rows: Any, total: int, page_bytes: int = _PAGE_BYTES) -> None:
         """Lay all rows out in as many pages as their size asks for."""
-        count = 2
-        while count * _PAGE_BYTES < total:
-            count *= 2
-        if len(self.sizes) > 1:
-            for page, size in enumerate(self.sizes):
-                if size:
-                    self.store.remove(page)
+        for page, size in enumerate(self.sizes):
+            if size and len(self.sizes) > 1:
+                self.store.remove(page)
+        count = min(max(2, -(-total // page_bytes)), _MOST_PAGES)
         self.inline = b""
         self._loaded.clear()
         self.sizes, self.dues = [0] * count, [0] * count
@@ -121,7 +167,8 @@ class Pages:
     def _split(self, rows: Any, pages: list[int]) -> list[tuple[int, Any]]:
         import pyarrow as pa
 
-        places = self._places(rows.column(0))
+        encoded = encode_keys(rows.column(0))
+        places = self._places(encoded.distinct)[encoded.codes]
         order = np.argsort(places, kind="stable")
         sorted_rows = rows.take(pa.array(order))
         counts = np.bincount(places, minlength=len(self.sizes))

@@ -7,7 +7,7 @@ behind all of the first, so the next level does the same with both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
@@ -44,6 +44,9 @@ class _Pages:
 
     def get(self, number: int) -> bytes | None:
         return self._pages.get(number)
+
+    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
+        return [self._pages.get(number) for number in numbers]
 
     def put(self, number: int, data: bytes) -> None:
         self._pages[number] = data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from windrow_runtime.columnar.chunks import Chunks, Measure, dump_entries, load_entries
@@ -26,6 +26,9 @@ class _Slot:
 
     def get(self, number: int) -> bytes | None:
         return self._store.get(self._base | number)
+
+    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
+        return self._store.get_all([self._base | number for number in numbers])
 
     def put(self, number: int, data: bytes) -> None:
         self._store.put(self._base | number, data)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -17,6 +18,7 @@ from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.level import Level
 from windrow_runtime.spark.payload import Phase, pack_elements, phase_of, unpack_elements
 from windrow_runtime.spark.rows import CLOCK, END, PackedRow
+from windrow_runtime.spark.state_calls import Pages, StateCalls
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -28,23 +30,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["LevelCalls"]
-
-
-class _Pages:
-    """The pages of the group that Spark is at, in Spark's state store."""
-
-    def __init__(self, state: MapState) -> None:
-        self._state = state
-
-    def get(self, number: int) -> bytes | None:
-        found = self._state.getValue((number,))
-        return None if found is None else bytes(found[0])
-
-    def put(self, number: int, data: bytes) -> None:
-        self._state.updateValue((number,), (data,))
-
-    def remove(self, number: int) -> None:
-        self._state.removeKey((number,))
 
 
 class LevelCalls:
@@ -63,7 +48,8 @@ class LevelCalls:
         self._level = level
         self._handle = handle
         self._state = state
-        self._pages = _Pages(pages)
+        self._is_stored = False
+        self._pages = Pages(pages, StateCalls(pages))
         self._task: GroupTask | None = None
         self._previous = NO_TIME
         self._time: BatchTime | None = None
@@ -175,17 +161,21 @@ class LevelCalls:
 
     def _load(self) -> bytes | None:
         stored = self._state.get()
+        self._is_stored = stored is not None
         return None if stored is None else bytes(stored[0])
 
     def _store(self, update: GroupUpdate) -> None:
-        if update.data is not None:
-            self._state.update((update.data,))
-        elif self._state.exists():
-            self._state.clear()
-        if update.old_timer:
-            self._handle.deleteTimer(update.old_timer)
-        if update.new_timer:
-            self._handle.registerTimer(update.new_timer)
+        data, old, new = update.data, update.old_timer, update.new_timer
+        calls: list[Callable[[], object]] = []
+        if data is not None:
+            calls.append(partial(self._state.update, (data,)))
+        elif self._is_stored:
+            calls.append(self._state.clear)
+        if old:
+            calls.append(partial(self._handle.deleteTimer, old))
+        if new:
+            calls.append(partial(self._handle.registerTimer, new))
+        self._pages.settle(calls)
 
 
 def _number(row: Row) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Final, Protocol
 
 from windrow.errors import IncompatibleStateError
@@ -24,16 +24,16 @@ __all__ = ["Chunk", "PageStore", "Share", "StepPages"]
 
 # Any in this module: state is of the user's types.
 
-# A call of Spark's takes 0.07 to 0.3 ms, and grows slowly with the page. To take a key out of a page and put it back
-# takes 0.001 to 0.01 ms, and a key that is touched costs its whole page. So pages are large where a batch touches all
-# of them anyway, and small where it touches few keys of many.
-_PAGE_BYTES: Final = 2 << 10
+# To read and write a page takes 0.2 ms, and 0.001 to 0.01 ms for each key in it; a key that is touched costs its whole
+# page. So pages are large where a batch touches all of them anyway, and small where it touches few keys of many.
+_PAGE_BYTES: Final = 512
 _DENSE_PAGE_BYTES: Final = 32 << 10
 _INLINE_BYTES: Final = 16 << 10
 _SHARE_BYTES: Final = 8 << 20
-_SPLITS_PER_BATCH: Final = 256
-_SPLITS_WHILE_SPARSE: Final = 64
-_KEYS_FOR_ALL: Final = 8  # so many keys for each page leave hardly a page untouched
+_SPLITS_PER_BATCH: Final = 512
+_BYTES_SPLIT_WHERE_DUE: Final = 64 << 10
+_AHEAD: Final = 32
+_KEYS_FOR_ALL: Final = 3  # so many keys for each page leave hardly a page untouched
 
 
 class PageStore(Protocol):
@@ -41,6 +41,10 @@ class PageStore(Protocol):
 
     def get(self, number: int) -> bytes | None:
         """A page; None: there is none."""
+        ...
+
+    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
+        """Several pages, which takes less time than one by one."""
         ...
 
     def put(self, number: int, data: bytes) -> None:
@@ -132,9 +136,12 @@ class StepPages:
         self._loaded = _Homes(self._homes.__getitem__)
         self._layouts: dict[int, Layout] = {}
         self._read: dict[int, bytes] = {}
+        self._ahead: dict[int, bytes | None] = {}
         self._segments: dict[int, set[int]] = {}
         self._shared = codec.load_shared(record.shared)
         self._keys = 0
+        self._has_due = False
+        self._bytes_read = 0
 
     # Which page a key is in
 
@@ -170,18 +177,22 @@ class StepPages:
         """
         record = self.record
         self._keys = _keys_among(before, after, _KEYS_FOR_ALL * len(record.sizes))
+        touched = record.due(watermark, now)
         if len(record.sizes) == 1:
-            if before or after or record.due(watermark, now):
+            if before or after or touched:
                 yield Share([0], before, after)
             return
-        if sum(record.sizes) <= _SHARE_BYTES and self._is_dense:
+        # Keys whose timers are due count too; how many there are in a page, only the page knows.
+        self._has_due = bool(touched)
+        self._keys = max(self._keys, len(touched))
+        is_small = sum(record.sizes) <= _SHARE_BYTES
+        if not (is_small and self._is_dense):
+            for elements in (*before, *after):
+                touched.update(map(self._homes.__getitem__, elements.keys))
+        if is_small and (self._is_dense or 2 * len(touched) > len(record.sizes)):
+            # Whoever has all of it can lay it out anew.
             yield Share(list(range(len(record.sizes))), before, after)
             return
-        touched = record.due(watermark, now)
-        # Keys whose timers are due count too; how many there are in a page, only the page knows.
-        self._keys = max(self._keys, len(touched))
-        for elements in (*before, *after):
-            touched.update(map(self._homes.__getitem__, elements.keys))
         pages: list[int] = []
         size = 0
         parts: list[list[int]] = []
@@ -205,8 +216,8 @@ class StepPages:
         return self._keys >= _KEYS_FOR_ALL * len(self.record.sizes)
 
     def _is_sparse(self, total: int) -> bool:
-        """Whether a batch would leave most pages untouched, were they small."""
-        return 4 * self._keys < total // _PAGE_BYTES
+        """Whether a batch would leave most pages untouched, were they as small as they may be, which they are not."""
+        return 4 * self._keys < total // _PAGE_BYTES and total > 2 * _PAGE_BYTES * len(self.record.sizes)
 
     def _are_too_large(self, total: int, count: int) -> bool:
         return total > 2 * _DENSE_PAGE_BYTES * count
@@ -229,6 +240,7 @@ class StepPages:
         """The state of some pages."""
         self._loaded.clear()
         self._layouts.clear()
+        self._read_ahead(pages)
         states: list[OperatorState] = []
         for page in pages:
             state = self._load_page(page)
@@ -244,9 +256,17 @@ class StepPages:
     def _load_page(self, page: int) -> OperatorState:
         data = self._bytes_of(page)
         self._read[page] = data
+        self._bytes_read += len(data)
         state = self._codec.load(data, self) if data else OperatorState()
         self._segments[page] = self._segments_of(state)
         return state
+
+    def _read_ahead(self, pages: Sequence[int]) -> None:
+        """Reads at once what is asked for page by page."""
+        record = self.record
+        if len(record.sizes) > 1:
+            stored = [page for page in pages if record.sizes[page]]
+            self._ahead = dict(zip(stored, self._store.get_all(list(map(self._number, stored))), strict=True))
 
     def _bytes_of(self, page: int) -> bytes:
         record = self.record
@@ -254,7 +274,7 @@ class StepPages:
             return b""
         if len(record.sizes) == 1 and record.inline:
             return record.inline
-        data = self._store.get(self._number(page))
+        data = self._ahead.pop(page) if page in self._ahead else self._store.get(self._number(page))
         if data is None:
             raise IncompatibleStateError(
                 "a page of the stored state is missing",
@@ -300,9 +320,9 @@ class StepPages:
         record.sizes[0] = len(data)
         record.events[0], record.clocks[0] = _timers_of(state)
 
-    def _put_anew(self, state: OperatorState, total: int) -> None:
+    def _put_anew(self, state: OperatorState, total: int, page_bytes: int = _DENSE_PAGE_BYTES) -> None:
         """Lay the state out in as many pages as its size asks for."""
-        self._resize(max(2, -(-total // _DENSE_PAGE_BYTES)))
+        self._resize(max(2, -(-total // page_bytes)))
         self.record.inline = b""
         self._place_all(state)
         parts = split_state(state, self._loaded.__getitem__)
@@ -319,6 +339,8 @@ class StepPages:
             self._put_inline(state, self._codec.dump(state, self._write_segment))
         elif self._are_too_large(total, count) or self._are_too_small(total, count):
             self._put_anew(state, total)
+        elif self._is_sparse(total) and not self._has_due:
+            self._put_anew(state, total, _PAGE_BYTES)
         else:
             for page in range(count):
                 self._save_page(page, parts.get(page), dumped.get(page))
@@ -368,15 +390,23 @@ class StepPages:
         record.shared = self._codec.dump_shared(self._shared)
         if len(record.sizes) == 1:
             return
-        for done in range(_SPLITS_PER_BATCH):
+        # Work for batches to come, which may be of another kind: at most as much as this one had with pages.
+        left = min(self._bytes_read, _BYTES_SPLIT_WHERE_DUE) if self._has_due else self._bytes_read
+        for _ in range(_SPLITS_PER_BATCH):
             count = len(record.sizes)
             total = sum(record.sizes)
             if self._are_too_large(total, count):
                 self._split_one(count)
             elif self._are_too_small(total, count):
                 self._join_one(count)
-            elif done < _SPLITS_WHILE_SPARSE and total > 2 * _PAGE_BYTES * count and self._is_sparse(total):
-                # A few in each batch: the next one may touch everything again.
+            elif left > 0 and self._is_sparse(total):
+                source = _half_of(count)
+                if source not in self._ahead:
+                    sizes = accumulate(record.sizes[source : source + _AHEAD])
+                    self._read_ahead(
+                        range(source, min(source + 1 + sum(size < left for size in sizes), count))
+                    )
+                left -= record.sizes[source]
                 self._split_one(count)
             else:
                 return
@@ -384,7 +414,7 @@ class StepPages:
     def _split_one(self, count: int) -> None:
         """One page more: its keys are in one that is there."""
         record = self.record
-        source = count - (1 << (count.bit_length() - 1))
+        source = _half_of(count)
         state = self._load_page(source)
         for entries in (record.sizes, record.events, record.clocks):
             entries.append(0 if entries is record.sizes else NO_TIMER)
@@ -398,7 +428,7 @@ class StepPages:
         """One page less: its keys go to its other half."""
         record = self.record
         last = count - 1
-        target = last - (1 << (last.bit_length() - 1))
+        target = _half_of(last)
         state = join_states([self._load_page(target), self._load_page(last)])
         if record.sizes[last]:
             self._store.remove(self._number(last))
@@ -441,6 +471,11 @@ class StepPages:
 
     def _segment_number(self, number: int) -> int:
         return -(self.record.slot << 48 | number)
+
+
+def _half_of(page: int) -> int:
+    """The page that has the keys of another one, as long as that one is not there."""
+    return page - (1 << (page.bit_length() - 1))
 
 
 def _keys_among(before: Sequence[Chunk], after: Sequence[Chunk], many: int) -> int:

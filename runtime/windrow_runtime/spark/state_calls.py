@@ -1,0 +1,170 @@
+"""Calls of Spark's state API, many on their way at a time.
+
+Spark's client in a worker sends a request to the JVM and waits for the answer before the next one, so that each call
+costs two changes of threads: 0.1 to 0.3 ms, of which a third is work. The JVM answers requests in their order, so as
+many as fit into the sockets' buffers may be sent before the first answer is read. That takes a third of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import MapState
+
+__all__ = ["Pages", "StateCalls"]
+
+# Any in this module: the parts of Spark's client that are looked for have no types.
+
+Call: TypeAlias = "Callable[[], object]"
+
+_AT_ONCE: Final = 32
+"""Requests and answers of so many calls are far smaller than what the kernel holds for a socket: neither side waits
+for the other one to read. Only answers to reads are large, and while the JVM waits with one the requests are sent."""
+_BYTES_AT_ONCE: Final = 64 << 10  # requests that write pages are large themselves
+_DONE: Final = (0, "", b"")
+
+
+class StateCalls:
+    """Makes calls of Spark's state API.
+
+    Where Spark's client is not the one that is known, calls are made one by one.
+
+    Args:
+        state: Any state of the processor: they share their client.
+    """
+
+    def __init__(self, state: MapState) -> None:
+        client = getattr(getattr(state, "_mapStateClient", None), "_stateful_processor_api_client", None)
+        parts = ("sockfile", "_receive_proto_message", "_deserialize_from_bytes")
+        self._client: Any = client if all(hasattr(client, part) for part in parts) else None
+
+    @property
+    def are_together(self) -> bool:
+        """Whether several calls are on their way at a time."""
+        return self._client is not None
+
+    def make(self, calls: Iterable[Call]) -> None:
+        """Make calls that write, in their order.
+
+        Raises:
+            PySparkRuntimeError: If Spark refuses one.
+        """
+        if self._client is None:
+            for call in calls:
+                call()
+            return
+        waiting = iter(calls)
+        while some := list(islice(waiting, _AT_ONCE)):
+            self._together(some)
+
+    def read(self, calls: Sequence[Callable[[], tuple[Any, ...] | None]]) -> list[tuple[Any, ...] | None]:
+        """What calls give that read one value each; None: there is none.
+
+        Raises:
+            PySparkRuntimeError: If Spark refuses one.
+        """
+        if self._client is None or len(calls) == 1:
+            return [call() for call in calls]
+        found: list[tuple[Any, ...] | None] = []
+        for start in range(0, len(calls), _AT_ONCE):
+            answers = self._together(calls[start : start + _AT_ONCE])
+            found += [self._client._deserialize_from_bytes(data) if data else None for data in answers]
+        return found
+
+    def _together(self, calls: Sequence[Call]) -> list[bytes]:
+        """The values of the answers to calls."""
+        client = self._client
+        file = client.sockfile
+        requests = _Requests(file)
+        client.sockfile = requests
+        # What a call makes of its answer is of no interest: the answer comes later.
+        client._receive_proto_message = lambda: _DONE
+        try:
+            for call in calls:
+                call()
+        finally:
+            client.sockfile = file
+            del client._receive_proto_message
+            file.flush()
+            # All answers are read even if one is an error, or the next call would get those of these.
+            answers = [client._receive_proto_message() for _ in range(requests.count)]
+        for status, message, _ in answers:
+            if status:
+                from pyspark.errors import PySparkRuntimeError
+
+                raise PySparkRuntimeError(f"Spark's state API refused a call: {message}")
+        return [value for _, _, value in answers]
+
+
+class _Requests:
+    """Takes what is written to a file; leaves it in the file's buffer until that is full."""
+
+    def __init__(self, file: Any) -> None:
+        self.count = 0
+        self.write = file.write
+
+    def flush(self) -> None:
+        """Called by Spark's client at the end of each request."""
+        self.count += 1
+
+
+class Pages:
+    """The pages of the group that Spark is at, in Spark's state store. Writes are made when :meth:`settle` is called.
+
+    Args:
+        state: Spark's map of pages.
+        calls: Makes the calls.
+    """
+
+    def __init__(self, state: MapState, calls: StateCalls) -> None:
+        self._state = state
+        self._calls = calls
+        self._waiting: dict[int, bytes | None] = {}
+        self._size = 0
+
+    def get(self, number: int) -> bytes | None:
+        """A page; None: there is none."""
+        (found,) = self.get_all([number])
+        return found
+
+    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
+        """Pages; None for one that there is not."""
+        waiting, state = self._waiting, self._state
+        unknown = [number for number in numbers if number not in waiting]
+        rows = self._calls.read([_reading(state, number) for number in unknown]) if unknown else []
+        found = {
+            number: None if row is None else bytes(row[0]) for number, row in zip(unknown, rows, strict=True)
+        }
+        return [waiting[number] if number in waiting else found[number] for number in numbers]
+
+    def put(self, number: int, data: bytes) -> None:
+        """Store a page."""
+        self._waiting[number] = data
+        self._size += len(data)
+        if self._size > _BYTES_AT_ONCE or len(self._waiting) >= _AT_ONCE:
+            self.settle()
+
+    def remove(self, number: int) -> None:
+        """Forget a page."""
+        self._waiting[number] = None
+
+    def settle(self, more: Iterable[Call] = ()) -> None:
+        """Make the calls that are still to be made, and more of them behind."""
+        state = self._state
+        calls: list[Call] = [_writing(state, number, data) for number, data in self._waiting.items()]
+        self._waiting.clear()
+        self._size = 0
+        self._calls.make([*calls, *more])
+
+
+def _reading(state: MapState, number: int) -> Callable[[], tuple[Any, ...] | None]:
+    return lambda: state.getValue((number,))
+
+
+def _writing(state: MapState, number: int, data: bytes | None) -> Call:
+    if data is None:
+        return lambda: state.removeKey((number,))
+    return lambda: state.updateValue((number,), (data,))
