@@ -37,6 +37,10 @@ _PYFLINK_BATCHES = 4
 _PYFLINK_QUICK_ROWS_PER_BATCH = 5_000
 _QUICK_BATCHES = 3
 _QUICK_ROWS_PER_BATCH = 20_000
+# The JVM compiles what Spark runs for each batch (planning, scheduling, state) over some dozens of batches: until then
+# its compiler takes as much of the processors as the query. Such batches need no rows for that.
+_WARM_BATCHES = 40
+_WARM_ROWS_PER_BATCH = 8_000
 
 
 def run_spark_workload(workload: SparkWorkload, spark: SparkSession, scale: Scale) -> SparkWorkloadResult:
@@ -47,12 +51,19 @@ def run_spark_workload(workload: SparkWorkload, spark: SparkSession, scale: Scal
         MeasurementError: If a query did not take the input in the batches that it should.
     """
     results: list[InputResult] = []
+    warm: set[str] = set()
     for size in workload.inputs[:1] if scale.quick else workload.inputs:
         wanted = [name for name in workload.contenders if scale.wants(name) and name not in size.left_out]
         if scale.pyflink is None:
             wanted = [name for name in wanted if name != PYFLINK]
         if wanted:
-            results.append(_run_input(workload, _spec(workload, size, scale), wanted, spark, scale))
+            spec = _spec(workload, size, scale)
+            if not scale.quick:
+                _warm_up_contenders(
+                    workload, spec, [name for name in wanted if name not in warm], spark, scale
+                )
+                warm.update(wanted)
+            results.append(_run_input(workload, spec, wanted, spark, scale))
     return SparkWorkloadResult(workload, results)
 
 
@@ -97,6 +108,18 @@ def _named(workload: SparkWorkload, name: str) -> Iterator[None]:
         yield
     except (WrongResultError, MeasurementError) as error:
         raise type(error)(f"{workload.name}, {name}: {error}") from error
+
+
+def _warm_up_contenders(
+    workload: SparkWorkload, spec: DatasetSpec, wanted: list[str], spark: SparkSession, scale: Scale
+) -> None:
+    """Run each of Spark's contenders for as many batches as the JVM needs to compile what they do."""
+    dataset = prepare(replace(spec, rows_per_batch=_WARM_ROWS_PER_BATCH, batches=_WARM_BATCHES))
+    for name in wanted:
+        if name != PYFLINK:
+            print(f"... {workload.name}: {name}, warming up", file=sys.stderr, flush=True)
+            with TemporaryDirectory(prefix="windrow-bench-") as scratch:
+                contender(workload.problem, name).run(Job(spark, dataset, scale.sink, Path(scratch)))
 
 
 def _run_contender(

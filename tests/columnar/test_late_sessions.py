@@ -134,6 +134,7 @@ MEMBERS: tuple[Any, ...] = (
 def test_elements_in_any_order(lateness: timedelta, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "_INLINE_BYTES", 1500)
     monkeypatch.setattr(pages, "_PAGE_BYTES", 1500)
+    monkeypatch.setattr(pages, "_SMALL_PAGE_BYTES", 400)
     build = sessions(15, lateness, *MEMBERS, late=late)
     bridged = came_late = 0
     for seed in range(4):

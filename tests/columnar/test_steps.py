@@ -149,6 +149,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(panes, "_ROWS_AT_ONCE", 40)
     monkeypatch.setattr(pages, "_INLINE_BYTES", 2500)
     monkeypatch.setattr(pages, "_PAGE_BYTES", 2500)
+    monkeypatch.setattr(pages, "_SMALL_PAGE_BYTES", 500)
 
 
 @pytest.mark.usefixtures("tiny")

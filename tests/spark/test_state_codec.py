@@ -22,11 +22,12 @@ from hypothesis import strategies as st
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
 from windrow.windows import GlobalWindow, TimeWindow
+from windrow_runtime.codecs.compression import compress, decompress
 from windrow_runtime.operators.state import KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.stored_list import GrowingList, StoredList
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.group_state import GroupState
-from windrow_runtime.spark.page_codec import PageCodec, compress, decompress
+from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.step_record import StepRecord
 

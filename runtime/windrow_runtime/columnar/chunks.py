@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from windrow.errors import IncompatibleStateError
+from windrow_runtime.codecs.compression import compress as compressed
+from windrow_runtime.codecs.compression import decompress
 
 __all__ = [
     "Chunk",
@@ -31,6 +33,7 @@ _TAIL_BYTES: Final = 16 << 10
 _FANOUT: Final = 8
 _LARGEST: Final = 4 << 20
 _WORTH_COMPRESSING: Final = 1 << 10
+_STREAM: Final = b"\xff\xff\xff\xff"  # how a stream of Arrow's begins, and nothing that is compressed
 _ENTRY = struct.Struct("<qqq")
 
 
@@ -78,12 +81,11 @@ def dump_rows(rows: Any, *, compress: bool = True) -> bytes:
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
-    codec = "zstd" if compress and rows.nbytes > _WORTH_COMPRESSING else None
-    options = pa.ipc.IpcWriteOptions(compression=codec)
-    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_batch(rows)
     data: bytes = sink.getvalue().to_pybytes()
-    return data
+    # As a whole: Arrow would set up a compressor for each buffer, which takes longer than to compress a small page.
+    return compressed(data) if compress and rows.nbytes > _WORTH_COMPRESSING else data
 
 
 def load_rows(data: bytes, schema: Any) -> Any:
@@ -94,8 +96,10 @@ def load_rows(data: bytes, schema: Any) -> Any:
     """
     import pyarrow as pa
 
+    # Older checkpoints hold streams that Arrow compressed.
+    stream = data if data[:4] == _STREAM else decompress(data)
     try:
-        with pa.ipc.open_stream(data) as reader:
+        with pa.ipc.open_stream(stream) as reader:
             rows = reader.read_next_batch()
         # Offsets that point behind their buffers would otherwise end the process when the rows are used.
         rows.validate(full=True)

@@ -24,7 +24,7 @@ from typing import Final
 
 from windrow.errors import IncompatibleStateError
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.spark.page_codec import compress, decompress
+from windrow_runtime.codecs.compression import compress, decompress
 from windrow_runtime.spark.step_record import StepRecord
 
 __all__ = ["FINGERPRINT_BYTES", "FORMAT_VERSION", "GroupState"]

@@ -9,26 +9,21 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from itertools import chain, count, islice
-from struct import Struct
 from typing import Any, Final
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError, WindrowError
+from windrow_runtime.codecs.compression import compress, decompress
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, TimerQueue, WindowEntry
 from windrow_runtime.operators.stored_list import GrowingList, SegmentReader, StoredList
 from windrow_runtime.spark.state_codec import Packed, StateCodec
 
-__all__ = ["PageCodec", "compress", "decompress"]
+__all__ = ["PageCodec"]
 
 # Any in this module: state is of the user's types.
 
-_LENGTH: Final = Struct("<I")
-_SMALL: Final = 256
 _TAIL_ELEMENTS: Final = 32
 _SEGMENT_BYTES: Final = 4096
-_ANY_RATIO: Final = 16 << 20  # so many bytes may come of the fewest
-_LARGEST_RATIO: Final = 256
 
 
 class PageCodec:
@@ -236,45 +231,3 @@ class _NoReader:
 
 
 _NO_READER: Final = _NoReader()
-
-
-@cache
-def _zstd() -> Any:  # pyarrow has no types
-    import pyarrow as pa
-
-    return pa.Codec("zstd", compression_level=1)
-
-
-def _most_of(size: int) -> int:
-    """How many bytes may come of so many that are compressed: a few bytes are not to fill the memory."""
-    return max(_ANY_RATIO, min(_LARGEST_RATIO * size, (1 << 32) - 1))
-
-
-def compress(data: bytes) -> bytes:
-    """The bytes, smaller where that is worth it. Undone by :func:`decompress`."""
-    if len(data) < _SMALL:
-        return _LENGTH.pack(0) + data
-    smaller: bytes = _zstd().compress(data, asbytes=True)
-    if len(data) > _most_of(len(smaller)):
-        return _LENGTH.pack(0) + data
-    return _LENGTH.pack(len(data)) + smaller
-
-
-def decompress(data: bytes) -> bytes:
-    """The bytes that :func:`compress` was given.
-
-    Raises:
-        IncompatibleStateError: If the bytes are damaged.
-    """
-    if len(data) < _LENGTH.size:
-        raise IncompatibleStateError("stored state is cut off", given=f"{len(data)} bytes")
-    (length,) = _LENGTH.unpack_from(data)
-    if not length:
-        return data[_LENGTH.size :]
-    if length > _most_of(len(data) - _LENGTH.size):
-        raise IncompatibleStateError("stored state is damaged", given=f"{length} of {len(data)} bytes")
-    try:
-        plain: bytes = _zstd().decompress(data[_LENGTH.size :], length, asbytes=True)
-    except OSError as error:
-        raise IncompatibleStateError("stored state is damaged", given=str(error)) from error
-    return plain

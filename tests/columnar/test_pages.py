@@ -1,0 +1,130 @@
+"""Rows in pages by key: what batches of a few keys and of all of them read and write."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+from tests.spark.fake_steps import Store
+from windrow.errors import IncompatibleStateError
+from windrow_runtime.columnar import pages as module
+from windrow_runtime.columnar.pages import Pages
+
+# Any in this module: pyarrow has no types.
+
+SCHEMA: Final = pa.schema([pa.field("key", pa.string()), pa.field("number", pa.int64())])
+NEVER: Final = 1 << 40
+
+
+class Counted(Store):
+    """Counts what is read and written."""
+
+    reads = writes = 0
+
+    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
+        self.reads += len(numbers)
+        return super().get_all(numbers)
+
+    def put(self, number: int, data: bytes) -> None:
+        self.writes += 1
+        super().put(number, data)
+
+
+class State:
+    """The pages of a group, batch after batch, beside a dictionary with the same content."""
+
+    def __init__(self) -> None:
+        self.store = Counted()
+        self.sizes, self.dues, self.inline = [0], [0], b""
+        self.model: dict[str, int] = {}
+
+    def batch(self, changes: dict[str, int | None], due: int = NEVER, watermark: int = 0) -> None:
+        """Sets numbers of keys; None removes one."""
+        self.store.reads = self.store.writes = 0
+        pages = Pages(SCHEMA, self.sizes, self.dues, self.inline, self.store, lambda rows: due)
+        touched = pages.touched(pa.array(list(changes), pa.string()), watermark)
+        held: dict[str, Any] = {}
+        for rows in pages.load(touched):
+            held.update(zip(rows.column(0).to_pylist(), rows.column(1).to_pylist(), strict=True))
+        for key, number in changes.items():
+            assert held.get(key) == self.model.get(key), key
+            for into in (held, self.model):
+                into.pop(key, None)
+                if number is not None:
+                    into[key] = number
+        pages.save(touched, pa.RecordBatch.from_arrays([list(held), list(held.values())], schema=SCHEMA))
+        self.sizes, self.dues, self.inline = pages.sizes, pages.dues, pages.inline
+        stored = {page for page, size in enumerate(self.sizes) if size}
+        assert set(self.store) == (set() if self.inline or not stored else stored)
+
+    def whole(self) -> dict[str, int]:
+        pages = Pages(SCHEMA, self.sizes, self.dues, self.inline, self.store, lambda rows: NEVER)
+        found = pages.load(list(range(len(self.sizes))))
+        return {row["key"]: row["number"] for rows in found for row in rows.to_pylist()}
+
+
+def names(*numbers: int) -> dict[str, int | None]:
+    return {f"key {number}": number * 7919 % 100_003 for number in numbers}
+
+
+@pytest.mark.parametrize("per_batch", [20, 700, 30_000])
+def test_pages_grow_split_and_shrink(per_batch: int) -> None:
+    state = State()
+    numbers = list(range(30_000))
+    random.Random(4).shuffle(numbers)
+    for start in range(0, len(numbers), per_batch):
+        state.batch(names(*numbers[start : start + per_batch]))
+    assert state.whole() == state.model
+    assert max(state.sizes) <= 4 * module._PAGE_BYTES
+
+    # A few keys of many: pages become small, and such a batch reads its own and some that it splits.
+    for _ in range(60):
+        state.batch(names(1, 2, 3))
+    assert len(state.sizes) > 50
+    assert state.store.reads <= 8
+    assert state.store.writes <= 2 * state.store.reads
+    assert state.whole() == state.model
+
+    # All keys at once: few large ones again.
+    state.batch(names(*numbers))
+    assert len(state.sizes) < 20
+    assert state.whole() == state.model
+    state.batch(dict.fromkeys(state.model))
+    assert state.sizes == [0]
+    assert state.store == {}
+
+
+def test_what_is_due_does_not_make_pages_small() -> None:
+    """A batch without elements that fires everything says nothing about how many keys the next one touches."""
+    state = State()
+    state.batch(names(*range(30_000)), due=5)
+    count = len(state.sizes)
+    state.batch({}, due=9, watermark=5)
+    assert state.store.reads >= count
+    assert len(state.sizes) <= 3 * count
+
+
+def test_any_batches_give_what_a_dictionary_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("_INLINE_BYTES", 600), ("_PAGE_BYTES", 2_000), ("_SMALL_PAGE_BYTES", 500)):
+        monkeypatch.setattr(module, name, value)
+    chance = random.Random(11)
+    state = State()
+    for _ in range(150):
+        changes = names(*[chance.randrange(2_000) for _ in range(chance.choice([1, 10, 400]))])
+        gone = chance.sample(sorted(state.model), chance.randrange(1 + len(state.model) // 2))
+        state.batch(
+            {**changes, **dict.fromkeys(gone)}, due=chance.choice([3, NEVER]), watermark=chance.choice([0, 3])
+        )
+        assert state.whole() == state.model
+
+
+def test_a_missing_page_is_told() -> None:
+    state = State()
+    state.batch(names(*range(30_000)))
+    state.store.clear()
+    with pytest.raises(IncompatibleStateError, match="a page of the stored state is missing"):
+        state.batch(names(1))
