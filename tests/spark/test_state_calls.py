@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkRuntimeError
 
+from windrow.errors import UnsupportedOperationError
 from windrow_runtime.spark.state_calls import Pages, StateCalls
 
 # Any in this module: Spark's client has no types.
@@ -22,13 +23,17 @@ class Client:
         self.stored: dict[int, bytes] = {}
         self.log: list[str] = []
         self.refused: set[int] = set()
+        self.has_failed = False
         self._answers: list[tuple[int, str, bytes]] = []
 
     def write(self, data: bytes) -> None:
         """The JVM does what it is asked for; its answer waits."""
         self.log.append("ask")
         kind, number, content = data[:1], data[1], data[2:]
+        if self.has_failed:
+            return
         if number in self.refused:
+            self.has_failed = True
             self._answers.append((1, f"no page {number}", b""))
             return
         if kind == b"p":
@@ -42,6 +47,8 @@ class Client:
 
     def _receive_proto_message(self) -> tuple[int, str, bytes]:
         self.log.append("answer")
+        if not self._answers:
+            raise EOFError
         return self._answers.pop(0)
 
     @staticmethod
@@ -134,7 +141,7 @@ def test_large_pages_do_not_wait() -> None:
     assert len(client.stored) == 2
 
 
-def test_an_error_leaves_no_answers_behind() -> None:
+def test_spark_says_why_it_refuses_a_call_and_nothing_more() -> None:
     client = Client()
     pages = pages_of(Map, client)
     client.refused = {3}
@@ -142,9 +149,17 @@ def test_an_error_leaves_no_answers_behind() -> None:
         pages.put(number, b"x")
     with pytest.raises(PySparkRuntimeError, match="no page 3"):
         pages.settle()
-    client.refused = set()
-    assert client.call(b"g", 5) == b"x"
-    assert pages.get_all([4, 5]) == [b"x", b"x"]
+    # No answer is waited for that does not come.
+    assert client.log == ["ask"] * 6 + ["flush"] + ["answer"] * 4
+    with pytest.raises(PySparkRuntimeError, match="no answer"):
+        pages.get_all([4, 5])
+
+
+def test_a_client_that_goes_other_ways_is_refused() -> None:
+    client = Client()
+    state: Any = Map(client)
+    with pytest.raises(UnsupportedOperationError, match="0 requests for 1 calls"):
+        StateCalls(state).make([lambda: None])
 
 
 def test_a_call_that_fails_before_it_is_sent_leaves_no_answers_behind() -> None:

@@ -17,7 +17,7 @@ from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.payload import KeyedElements
 from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.step_pages import StepPages
-from windrow_runtime.spark.step_record import StepRecord
+from windrow_runtime.spark.step_record import NO_TIMER, StepRecord, quads
 
 CODEC = PageCodec(StateCodec())
 NEVER = -(2**63)
@@ -253,3 +253,35 @@ def test_a_missing_page_is_told() -> None:
     group.store.pages.clear()
     with pytest.raises(IncompatibleStateError, match="a page of the stored state is missing"):
         group.batch(put_row, [1])
+
+
+def touched_keys(pages: StepPages, keys: Sequence[Hashable], chunks: int) -> int:
+    parts = [list(keys[part::chunks]) for part in range(chunks)]
+    elements = [KeyedElements(0, part, part, [None] * len(part)) for part in parts]
+    list(pages.shares([], elements, NEVER, NEVER))
+    return pages._keys
+
+
+def test_keys_are_counted_alike_in_one_chunk_and_in_many() -> None:
+    group = Group()
+    group.record.sizes = quads(*[32 << 10] * 128)
+    group.record.events = group.record.clocks = quads(*[NO_TIMER] * 128)
+    for chunks in (1, 4, 50):
+        pages = StepPages(group.record, CODEC, group.store, stable_hash, 4)
+        assert touched_keys(pages, list(range(5000)), chunks) >= (128 * 32 << 10) // 2048
+
+
+@pytest.mark.parametrize("keys", [100, 800, 2_000, 8_000])
+def test_pages_settle(keys: int) -> None:
+    """Batches of one kind do not split and join the same pages for ever."""
+    group = Group()
+    group.batch(put_row, list(range(40_000)))
+    chance = random.Random(keys)
+    for _ in range(12):
+        group.batch(put_row, chance.sample(range(40_000), keys))
+    counts = set()
+    for _ in range(4):
+        group.batch(put_row, chance.sample(range(40_000), keys))
+        counts.add(len(group.record.sizes))
+        assert len(group.store.written) <= keys + 40
+    assert max(counts) - min(counts) <= 40

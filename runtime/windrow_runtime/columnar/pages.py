@@ -29,6 +29,7 @@ _INLINE_BYTES: Final = 32 << 10
 _PAGE_BYTES: Final = 64 << 10
 _SMALL_PAGE_BYTES: Final = 2 << 10
 _MOST_PAGES: Final = 1 << 16
+_AHEAD: Final = 16
 _BYTES_AT_ONCE: Final = 8 << 20
 _GROUP_BITS: Final = 32  # the low bits of a hash say which key group a key is in
 
@@ -56,6 +57,7 @@ class Pages:
 
     _keys: int = 0
     _has_due: bool = False
+    _rows_loaded: int = 0
 
     def touched(self, keys: Any, watermark: int) -> list[int]:
         """The pages of some keys, and those in which something is due; all of them, where they are most."""
@@ -80,14 +82,18 @@ class Pages:
         pages: Ints = (hashes & np.uint64(reach - 1)).astype(np.int64)
         return np.where(pages < count, pages, pages - reach // 2)
 
-    def _is_sparse(self) -> bool:
-        """Whether a batch would leave most pages untouched, were they as small as they may be, which they are not."""
-        total = sum(self.sizes)
-        return 4 * self._keys < total // _SMALL_PAGE_BYTES and total > 2 * _SMALL_PAGE_BYTES * len(self.sizes)
+    def _are_few(self, total: int) -> bool:
+        """Whether a batch would leave most pages untouched, were they as small as they may be."""
+        return 4 * self._keys < total // _SMALL_PAGE_BYTES
+
+    def _are_too_large_for_few(self, total: int, count: int) -> bool:
+        return total > 2 * _SMALL_PAGE_BYTES * count and self._are_few(total)
 
     def load(self, pages: list[int]) -> list[Any]:
         """The rows of some pages."""
-        return [load_rows(data, self.schema) for data in self._bytes_of(pages)]
+        found = [load_rows(data, self.schema) for data in self._bytes_of(pages)]
+        self._rows_loaded += sum(rows.num_rows for rows in found)
+        return found
 
     def _bytes_of(self, pages: list[int]) -> list[bytes]:
         """Those of the pages that are not empty."""
@@ -118,12 +124,13 @@ class Pages:
             self.inline = data
             self._note(0, data, rows)
             return
-        if len(pages) == count:
-            total = sum(self.sizes)
-            if self._is_sparse() and not self._has_due:
+        if len(pages) == count and rows.num_rows:
+            # What was stored, and what has become of it since.
+            total = sum(self.sizes) * rows.num_rows // max(1, self._rows_loaded)
+            if self._are_too_large_for_few(total, count) and not self._has_due:
                 self._lay_out(rows, total, _SMALL_PAGE_BYTES)
                 return
-            if 2 * total < _PAGE_BYTES * count and self._keys > count > 2:
+            if 2 * total < _PAGE_BYTES * count and self._keys > count > 2 and not self._are_few(total):
                 # Pages are small, and touched all the same.
                 self._lay_out(rows, total)
                 return
@@ -138,19 +145,31 @@ class Pages:
         """One page more at a time while they are too large, or few keys of many are touched."""
         # Work for batches to come, which may be of another kind: at most as much as this one had with pages.
         left = _PAGE_BYTES if self._has_due else sum(map(len, self._loaded.values()))
-        while len(self.sizes) < _MOST_PAGES:
-            count = len(self.sizes)
+        total = sum(self.sizes)
+        ahead: dict[int, bytes] = {}
+        while (count := len(self.sizes)) < _MOST_PAGES:
             source = count - (1 << (count.bit_length() - 1))
-            if sum(self.sizes) <= 2 * _PAGE_BYTES * count:
-                if left <= 0 or not self._is_sparse():
+            before = self.sizes[source]
+            if total <= 2 * _PAGE_BYTES * count:
+                if left <= 0 or not self._are_too_large_for_few(total, count):
                     return
-                left -= self.sizes[source]
+                left -= before
+            if before and source not in ahead:
+                some = [page for page in range(source, min(source + _AHEAD, count)) if self.sizes[page]]
+                ahead = dict(zip(some, self._bytes_of(some), strict=True))
             self.sizes.append(0)
             self.dues.append(0)
-            self._loaded.pop(source, None)
-            for rows in self.load([source]):
-                for page, part in self._split(rows, [source, count]):
-                    self._save_page(page, part)
+            if before:
+                self._split_one(load_rows(ahead.pop(source), self.schema), source, count)
+            total += self.sizes[source] + self.sizes[count] - before
+
+    def _split_one(self, rows: Any, source: int, last: int) -> None:
+        import pyarrow as pa
+
+        encoded = encode_keys(rows.column(0))
+        moves = (self._places(encoded.distinct) == last)[encoded.codes]
+        self._save_page(source, rows.filter(pa.array(~moves)))
+        self._save_page(last, rows.filter(pa.array(moves)))
 
     def _lay_out(self, rows: Any, total: int, page_bytes: int = _PAGE_BYTES) -> None:
         """Lay all rows out in as many pages as their size asks for."""

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from windrow.errors import UnsupportedOperationError
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState
 
@@ -85,18 +87,44 @@ class StateCalls:
         try:
             for call in calls:
                 call()
-        finally:
-            client.sockfile = file
-            del client._receive_proto_message
-            file.flush()
-            # All answers are read even if one is an error, or the next call would get those of these.
-            answers = [client._receive_proto_message() for _ in range(requests.count)]
-        for status, message, _ in answers:
-            if status:
-                from pyspark.errors import PySparkRuntimeError
+        except BaseException:
+            self._restore(file)
+            self._answers(requests.count)
+            raise
+        self._restore(file)
+        if requests.count != len(calls):
+            raise UnsupportedOperationError(
+                "Spark's client in a worker sends other requests than are known",
+                given=f"{requests.count} requests for {len(calls)} calls",
+                expected="a version of pyspark that windrow names in its dependencies",
+            )
+        return self._answers(len(calls))
 
+    def _restore(self, file: Any) -> None:
+        self._client.sockfile = file
+        del self._client._receive_proto_message
+
+    def _answers(self, count: int) -> list[bytes]:
+        """The values of so many answers. Spark sends none behind one that is an error."""
+        from pyspark.errors import PySparkRuntimeError
+
+        client = self._client
+        unsent: OSError | None = None
+        try:
+            client.sockfile.flush()
+        except OSError as error:
+            # Spark has given up, and said why if it could.
+            unsent = error
+        found: list[bytes] = []
+        for _ in range(count):
+            try:
+                status, message, value = client._receive_proto_message()
+            except EOFError as error:
+                raise PySparkRuntimeError("Spark's state API gave no answer") from unsent or error
+            if status:
                 raise PySparkRuntimeError(f"Spark's state API refused a call: {message}")
-        return [value for _, _, value in answers]
+            found.append(value)
+        return found
 
 
 class _Requests:
@@ -150,6 +178,8 @@ class Pages:
     def remove(self, number: int) -> None:
         """Forget a page."""
         self._waiting[number] = None
+        if len(self._waiting) >= _AT_ONCE:
+            self.settle()
 
     def settle(self, more: Iterable[Call] = ()) -> None:
         """Make the calls that are still to be made, and more of them behind."""

@@ -33,6 +33,7 @@ _SHARE_BYTES: Final = 8 << 20
 _SPLITS_PER_BATCH: Final = 512
 _BYTES_SPLIT_WHERE_DUE: Final = 64 << 10
 _AHEAD: Final = 32
+_FEW: Final = 4  # so many times the keys of a batch are fewer than pages, and most pages are left alone
 _KEYS_FOR_ALL: Final = 3  # so many keys for each page leave hardly a page untouched
 
 
@@ -176,7 +177,9 @@ class StepPages:
         So many pages at a time that their state fits into memory, however large the whole is.
         """
         record = self.record
-        self._keys = _keys_among(before, after, _KEYS_FOR_ALL * len(record.sizes))
+        # As many as any of the questions below asks for.
+        many = max(_KEYS_FOR_ALL * len(record.sizes), sum(record.sizes) // (_FEW * _PAGE_BYTES) + 1)
+        self._keys = _keys_among(before, after, many)
         touched = record.due(watermark, now)
         if len(record.sizes) == 1:
             if before or after or touched:
@@ -215,15 +218,19 @@ class StepPages:
         """Whether a batch has so many keys that it leaves hardly a page untouched."""
         return self._keys >= _KEYS_FOR_ALL * len(self.record.sizes)
 
-    def _is_sparse(self, total: int) -> bool:
-        """Whether a batch would leave most pages untouched, were they as small as they may be, which they are not."""
-        return 4 * self._keys < total // _PAGE_BYTES and total > 2 * _PAGE_BYTES * len(self.record.sizes)
+    def _are_few(self, total: int) -> bool:
+        """Whether a batch would leave most pages untouched, were they as small as they may be."""
+        return _FEW * self._keys < total // _PAGE_BYTES
 
     def _are_too_large(self, total: int, count: int) -> bool:
         return total > 2 * _DENSE_PAGE_BYTES * count
 
+    def _are_too_large_for_few(self, total: int, count: int) -> bool:
+        return total > 2 * _PAGE_BYTES * count and self._are_few(total)
+
     def _are_too_small(self, total: int, count: int) -> bool:
-        return count > 2 and total < (_DENSE_PAGE_BYTES // 2 if self._is_dense else _PAGE_BYTES // 4) * count
+        touches_all = self._is_dense and not self._are_few(total)
+        return count > 2 and total < (_DENSE_PAGE_BYTES // 2 if touches_all else _PAGE_BYTES // 4) * count
 
     def _only(self, chunks: Sequence[Chunk], pages: frozenset[int]) -> list[Chunk]:
         found: list[Chunk] = []
@@ -326,8 +333,8 @@ class StepPages:
         self.record.inline = b""
         self._place_all(state)
         parts = split_state(state, self._loaded.__getitem__)
-        for page, part in parts.items():
-            self._save_page(page, part)
+        for page in range(len(self.record.sizes)):
+            self._save_page(page, parts.get(page))
 
     def _put_pages(self, state: OperatorState) -> None:
         """Store all pages, or lay them out anew if they are too large or too small by now."""
@@ -339,7 +346,7 @@ class StepPages:
             self._put_inline(state, self._codec.dump(state, self._write_segment))
         elif self._are_too_large(total, count) or self._are_too_small(total, count):
             self._put_anew(state, total)
-        elif self._is_sparse(total) and not self._has_due:
+        elif self._are_too_large_for_few(total, count) and not self._has_due:
             self._put_anew(state, total, _PAGE_BYTES)
         else:
             for page in range(count):
@@ -392,29 +399,29 @@ class StepPages:
             return
         # Work for batches to come, which may be of another kind: at most as much as this one had with pages.
         left = min(self._bytes_read, _BYTES_SPLIT_WHERE_DUE) if self._has_due else self._bytes_read
+        total = sum(record.sizes)
         for _ in range(_SPLITS_PER_BATCH):
             count = len(record.sizes)
-            total = sum(record.sizes)
+            source = _half_of(count)
             if self._are_too_large(total, count):
-                self._split_one(count)
+                total += self._split_one(source, count)
             elif self._are_too_small(total, count):
-                self._join_one(count)
-            elif left > 0 and self._is_sparse(total):
-                source = _half_of(count)
-                if source not in self._ahead:
+                total += self._join_one(count - 1)
+            elif left > 0 and self._are_too_large_for_few(total, count):
+                if record.sizes[source] and source not in self._ahead:
                     sizes = accumulate(record.sizes[source : source + _AHEAD])
                     self._read_ahead(
                         range(source, min(source + 1 + sum(size < left for size in sizes), count))
                     )
                 left -= record.sizes[source]
-                self._split_one(count)
+                total += self._split_one(source, count)
             else:
                 return
 
-    def _split_one(self, count: int) -> None:
-        """One page more: its keys are in one that is there."""
+    def _split_one(self, source: int, count: int) -> int:
+        """One page more: its keys are in one that is there. Gives by how many bytes all pages have grown."""
         record = self.record
-        source = _half_of(count)
+        before = record.sizes[source]
         state = self._load_page(source)
         for entries in (record.sizes, record.events, record.clocks):
             entries.append(0 if entries is record.sizes else NO_TIMER)
@@ -423,12 +430,13 @@ class StepPages:
         for page in (source, count):
             self._segments[page] = set()
             self._save_page(page, parts.get(page))
+        return record.sizes[source] + record.sizes[count] - before
 
-    def _join_one(self, count: int) -> None:
-        """One page less: its keys go to its other half."""
+    def _join_one(self, last: int) -> int:
+        """One page less: its keys go to its other half. Gives by how many bytes all pages have grown."""
         record = self.record
-        last = count - 1
         target = _half_of(last)
+        before = record.sizes[target] + record.sizes[last]
         state = join_states([self._load_page(target), self._load_page(last)])
         if record.sizes[last]:
             self._store.remove(self._number(last))
@@ -438,6 +446,7 @@ class StepPages:
         self._segments.pop(last)
         self._segments[target] = set()
         self._save_page(target, state)
+        return record.sizes[target] - before
 
     # Segments of long lists
 
