@@ -70,6 +70,12 @@ V2.__qualname__ = V1.__qualname__
 V2.__name__ = V1.__name__
 
 
+class Stay(NamedTuple):
+    sensor: str
+    times: int
+    span: timedelta
+
+
 class Mean(AggregateFunction[Any, tuple[float, int], float]):
     def create_accumulator(self) -> tuple[float, int]:
         return (0.0, 0)
@@ -197,6 +203,15 @@ ACCEPTED: dict[str, tuple[Topology, Topology]] = {
         pipeline(process(Alarm())),
         pipeline(process(other("Alarm", Alarm, last=None, more=ListStateDescriptor("more", int))())),
     ),
+    "what an aggregate takes, and a result of the same state": (
+        pipeline(
+            windows(function=agg.combine(agg.sum(lambda s: s.span), agg.stddev(lambda s: s.times))), Stay
+        ),
+        pipeline(
+            windows(function=agg.combine(agg.sum(lambda s: 2 * s.span), agg.variance(lambda s: s.times))),
+            Stay,
+        ),
+    ),
     "a type that becomes known": (pipeline(windows(key=None)), pipeline(windows())),
     "a new last field": (pipeline(plain), pipeline(plain, grown(("unit", str, "C")))),
     "a new field with a factory": (
@@ -254,6 +269,21 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
         pipeline(windows(function=Median())),
         r"function was aggregate Mean and is aggregate Median(.|\n)*"
         r"accumulator type was tuple\[float, int\] and is list\[float\]",
+    ),
+    "declared aggregate": (
+        pipeline(windows(function=agg.min(lambda r: r.celsius))),
+        pipeline(windows(function=agg.max(lambda r: r.celsius))),
+        r"aggregates was min\(\) and is max\(\)",
+    ),
+    "order of declared aggregates": (
+        pipeline(windows(function=agg.combine(agg.count(), agg.max(lambda r: r.celsius)))),
+        pipeline(windows(function=agg.combine(agg.max(lambda r: r.celsius), agg.count()))),
+        r"aggregates was combine\(count\(\), max\(\)\) and is combine\(max\(\), count\(\)\)",
+    ),
+    "types of aggregates": (
+        pipeline(windows(function=agg.combine(agg.sum(lambda s: s.times), agg.sum(lambda s: s.span))), Stay),
+        pipeline(windows(function=agg.combine(agg.sum(lambda s: s.span), agg.sum(lambda s: s.times))), Stay),
+        r"result of aggregate 1 was int \| None and is datetime.timedelta \| None",
     ),
     "key type": (pipeline(plain), pipeline(windows(key=int)), "key type was str and is int"),
     "a field of a key": (

@@ -24,7 +24,7 @@ from windrow.windows import (
     WindowStagger,
 )
 from windrow_runtime.operators.contents import contents_for
-from windrow_runtime.operators.operator import Output
+from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
 from windrow_runtime.operators.sharing import for_each_window
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.step_errors import function_failed, told_by
@@ -174,11 +174,16 @@ class TableOperator(WindowOperator):
         self.current_watermark = watermark = max(watermark, self.current_watermark)
         tables = self.state.tables
         reach = self._size - 1
+        fired = 0
         for start in sorted(start for start in tables if start + reach <= watermark):
             # Cleanup timers of windows that fired before come in between, in order of time.
             yield from self.firing_event_timers(start + reach)
-            self._fire_table(TimeWindow(start, start + self._size), tables.pop(start))
-            yield
+            table = tables.pop(start)
+            self._fire_table(TimeWindow(start, start + self._size), table)
+            fired += len(table)
+            if fired >= FIRINGS_AT_ONCE:
+                fired = 0
+                yield
         yield from self.firing_event_timers(watermark)
 
     def _fire_table(self, window: TimeWindow, table: dict[Hashable, Any]) -> None:

@@ -12,11 +12,12 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.metrics import Metrics
 from windrow_runtime.operators.state import NOTHING, OperatorState, TimerQueue
 
-__all__ = ["KeyedOperator", "Output"]
+__all__ = ["FIRINGS_AT_ONCE", "KeyedOperator", "Output"]
 
 # Any in this module: an operator carries elements of every type.
 
-_TIMERS_AT_ONCE: Final = 1024
+FIRINGS_AT_ONCE: Final = 1024
+"""Behind so many an advance pauses, and what was emitted is handed on."""
 
 
 class Output(Protocol):
@@ -127,5 +128,5 @@ def _firing(timers: TimerQueue, until: int, fire: Callable[[int, Hashable, Any],
         if due is None:
             return
         fire(*due)
-        if fired % _TIMERS_AT_ONCE == 0:
+        if fired % FIRINGS_AT_ONCE == 0:
             yield

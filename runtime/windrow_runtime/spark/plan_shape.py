@@ -12,6 +12,8 @@ import inspect
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from windrow.aggregates.combined import Combined
+from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError
 from windrow.functions import AggregateFunction
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
@@ -29,6 +31,7 @@ __all__ = ["Shape", "source_shapes", "state_ids", "step_shape", "type_shape"]
 # Any in this module: what JSON holds, and functions of every type.
 Shape = dict[str, Any]
 _MISSING = object()
+_SPREADS = frozenset({"variance", "var_pop", "stddev", "stddev_pop"})  # they differ in their results alone
 
 
 def state_ids(topology: Topology) -> dict[str, str]:
@@ -102,6 +105,11 @@ def _window_function(node: WindowNode) -> Shape:
     elif isinstance(spec, AggregateSpec):
         shape["function"] = f"aggregate {_class_name(type(spec.aggregate))}"
         shape["accumulator type"] = type_shape(base_argument(spec.aggregate, AggregateFunction, 1))
+        if isinstance(spec.aggregate, DeclaredAggregate):
+            shape["aggregates"] = _declared(spec.aggregate.declaration)
+            # A sum of integers and one of time spans look alike where they are stored.
+            results = _results(spec.aggregate, node.inputs[0].element_type)
+            shape |= {f"result of aggregate {number}": kind for number, kind in enumerate(results, start=1)}
     else:
         shape["function"] = "process"
     inner: object = spec.process
@@ -112,6 +120,33 @@ def _window_function(node: WindowNode) -> Shape:
         shape["window function"] = None if plain else _class_name(type(inner))
     shape["state"] = {**_descriptors(inner), **_descriptors(node.effective_trigger, "trigger ")}
     return shape
+
+
+def _declared(declaration: Declaration) -> str:
+    """Declared aggregates as far as their state depends on it: selectors and names of fields may change."""
+    if declaration.members:
+        return f"combine({', '.join([_declared(member) for _, member in declaration.members])})"
+    given = dict(declaration.parameters)
+    kind = "variance" if declaration.kind in _SPREADS else declaration.kind
+    if "q" in given:
+        # One sketch answers for all quantiles.
+        kind = "quantiles"
+        del given["q"]
+    texts = [
+        f"{name}={_class_name(type(value)) if isinstance(value, AggregateFunction) else repr(value)}"
+        for name, value in given.items()
+    ]
+    return f"{kind}({', '.join(texts)})"
+
+
+def _results(aggregate: AggregateFunction[Any, Any, Any], element: object | None) -> Iterator[str | None]:
+    """The types of the results of an aggregate, or of those that it combines; None: not known."""
+    if isinstance(aggregate, Combined):
+        for _, member in aggregate.members:
+            yield from _results(member, element)
+        return
+    known = aggregate.result_type(element) if isinstance(aggregate, DeclaredAggregate) else None
+    yield None if known is None else type_name(known)
 
 
 def _process_function(function: object) -> str:
