@@ -37,9 +37,9 @@ _PYFLINK_BATCHES = 4
 _PYFLINK_QUICK_ROWS_PER_BATCH = 5_000
 _QUICK_BATCHES = 3
 _QUICK_ROWS_PER_BATCH = 20_000
-# The JVM compiles what Spark runs for each batch (planning, scheduling, state) over some dozens of batches: until then
-# its compiler takes as much of the processors as the query. Such batches need no rows for that.
-_WARM_BATCHES = 40
+# The JVM compiles what Spark runs for each batch (planning, scheduling, state) over a hundred batches: until then
+# its compiler takes as much of the processors as the query. Such batches need few rows for that.
+_WARM_BATCHES = 120
 _WARM_ROWS_PER_BATCH = 8_000
 
 
