@@ -53,7 +53,10 @@ class CountDistinct(DeclaredAggregate[T, Seen, int]):
         return len(accumulator[0]) + accumulator[1]
 
     def merge(self, a: Seen, b: Seen) -> Seen:
-        return a[0] | b[0], a[1] or b[1]
+        # In place: a new set at each merge would take as long as all values that are there.
+        larger, smaller = (a[0], b[0]) if len(a[0]) >= len(b[0]) else (b[0], a[0])
+        larger |= smaller
+        return larger, a[1] or b[1]
 
     @property
     def declaration(self) -> Declaration:
