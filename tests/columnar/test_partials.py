@@ -12,7 +12,7 @@ from tests.columnar.engine import LATE, Element, Keyed, Ran, at, by_key, millis,
 from tests.columnar.test_arrivals import Texts, WithWindow
 from windrow import DataStream
 from windrow import aggregates as agg
-from windrow.errors import UserFunctionError
+from windrow.errors import InvalidArgumentError, UserFunctionError
 from windrow.functions import AggregateFunction
 from windrow.plan import Step
 from windrow.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
@@ -295,6 +295,55 @@ def test_a_merge_that_fails_behind_the_exchange_is_told_with_key_and_window() ->
     assert "'k'" in str(caught.value)
     # The latest of the windows that both are in.
     assert "start=0, end=60" in str(caught.value)
+
+
+class Unreadable:
+    """Can be written, and not be read again."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Unreadable, (), {"a": 1}
+
+    def __setstate__(self, state: object) -> None:
+        raise ValueError("no copy")
+
+
+class Refusing:
+    """Raises an error of its own."""
+
+    def __reduce__(self) -> str:
+        raise InvalidArgumentError("not to be written", given="Refusing", expected="something else")
+
+
+def nested(levels: int) -> list[Any]:
+    held: list[Any] = []
+    for _ in range(levels):
+        held = [held]
+    return held
+
+
+@pytest.mark.parametrize(
+    ("accumulator", "told"),
+    [(Unreadable(), "no copy"), (nested(100_000), "RecursionError")],
+    ids=["unreadable", "deep"],
+)
+# Any: accumulators of every type.
+def test_an_accumulator_that_cannot_be_copied_is_told_with_step_and_key(accumulator: Any, told: str) -> None:
+    _, loop = operators(Numbers())
+    assert isinstance(loop, SlidingLoopOperator)
+    loop.bind(OperatorState(), Nowhere())
+    with pytest.raises(UserFunctionError, match=told) as caught:
+        loop.merge_batch(["j", "k", "l"], [[1], accumulator, [2]], [20, 20, 20], [1, 1, 1])
+    assert caught.value.where == loop.step.where
+    assert caught.value.given == "key 'k', window TimeWindow(start=20, end=80)"
+
+
+def test_an_error_of_the_language_from_a_copy_is_told_with_the_step() -> None:
+    _, loop = operators(Numbers())
+    assert isinstance(loop, SlidingLoopOperator)
+    loop.bind(OperatorState(), Nowhere())
+    with pytest.raises(InvalidArgumentError, match="not to be written") as caught:
+        loop.merge_batch(["k"], [[Refusing()]], [20], [1])
+    assert caught.value.where == loop.step.where
 
 
 class Nowhere:

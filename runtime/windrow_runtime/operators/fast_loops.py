@@ -25,7 +25,7 @@ from windrow.windows import (
 )
 from windrow_runtime.operators.contents import contents_for
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
-from windrow_runtime.operators.sharing import for_each_window
+from windrow_runtime.operators.sharing import first_without_copy, for_each_window
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.step_errors import function_failed, told_by
 from windrow_runtime.operators.window_operator import WindowOperator
@@ -135,9 +135,21 @@ class TableOperator(WindowOperator):
             if not windows:
                 self.metrics.count("late_records_dropped", sum(counts[begin:done]))
                 continue
-            shared = for_each_window(contents[begin:done], len(windows))
-            for start, accumulators in zip(windows, shared, strict=True):
-                self._merge_into(start, keys[begin:done], accumulators)
+            self._merge_pane(windows, keys[begin:done], contents[begin:done])
+
+    def _merge_pane(self, windows: list[int], keys: Sequence[Hashable], contents: Sequence[Any]) -> None:
+        """Merge the accumulators of a pane into each of the windows that share it."""
+        try:
+            for start, accumulators in zip(windows, for_each_window(contents, len(windows)), strict=True):
+                self._merge_into(start, keys, accumulators)
+        except WindrowError as error:
+            raise error.at(self.step.where) from error.__cause__
+        except Exception as error:
+            # Merging tells its own failures, so this is an accumulator that cannot be copied.
+            place = first_without_copy(contents)
+            key = f"one of {len(keys)}" if place is None else keys[place]
+            given = told_by(key, window=TimeWindow(windows[0], windows[0] + self._size))
+            raise function_failed(self.step, error, given) from error
 
     def _open_windows(self, pane: int) -> list[int]:
         """The starts of the windows that hold a pane and have not fired, the latest first."""

@@ -10,7 +10,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, Final
 
-__all__ = ["are_immutable", "for_each_window"]
+__all__ = ["are_immutable", "first_without_copy", "for_each_window"]
 
 # Any in this module: accumulators of every type.
 
@@ -26,6 +26,9 @@ def for_each_window(contents: Sequence[Any], windows: int) -> Iterator[Sequence[
     Args:
         contents: The accumulators. The last window takes them themselves.
         windows: How many windows there are.
+
+    Raises:
+        Exception: What copying raises: methods of the accumulators, or RecursionError where they are nested too deep.
     """
     copies = windows - 1
     if copies < 1 or are_immutable(contents):
@@ -44,6 +47,17 @@ def for_each_window(contents: Sequence[Any], windows: int) -> Iterator[Sequence[
         for _ in range(copies):
             yield pickle.loads(data)
     yield contents
+
+
+def first_without_copy(contents: Sequence[Any]) -> int | None:
+    """The place of the first accumulator whose copying fails, for the error; None where each can be copied now."""
+    for place, accumulator in enumerate(contents):
+        try:
+            for _ in for_each_window([accumulator], 2):
+                pass
+        except Exception:  # whatever methods of the accumulator raise
+            return place
+    return None
 
 
 def are_immutable(values: Sequence[Any]) -> bool:
