@@ -14,6 +14,7 @@ import pytest
 
 from windrow.errors import WindrowError
 from windrow_runtime.codecs.arrow import arrow_schema, decode_batch
+from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.cleaning import clean_columns
 from windrow_runtime.spark.parquet_files import ParquetFiles
@@ -86,3 +87,38 @@ def test_time_spans_of_files_that_spark_wrote_are_numbers_of_microseconds(tmp_pa
     found = clean_columns(batch, KIND)
     assert found is not None
     assert found.column("took").to_pylist() == [timedelta(microseconds=-1), None]
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "dictionary"])
+def test_decimals_of_files_look_the_same_with_and_without_a_malformed_row(
+    tmp_path: Path, packed: bool
+) -> None:
+    # Two files, a batch each; the second has a row without a price.
+    shown: list[list[str]] = []
+    prices: list[list[str | None]] = [["1.10", "2.00"], ["1.10", None]]
+    for number, cents in enumerate(prices):
+        price = pa.array([None if c is None else Decimal(c) for c in cents], pa.decimal128(10, 2))
+        file = tmp_path / f"part-{number}.parquet"
+        batch = parcels(price=price.dictionary_encode() if packed else price)
+        pq.write_table(pa.Table.from_batches([batch]), file)
+        names = pa.RecordBatch.from_pydict({"__file": [file.as_uri()]})
+        (rows,) = ParquetFiles(KIND, str(tmp_path), "source")(iter([names]))
+        clean = clean_columns(rows, KIND)
+        assert (clean is None) == (None in cents)
+        bad: list[MalformedRecord] = []
+        # Any: elements.
+        found: list[Any] = decode_batch(rows if clean is None else clean, KIND, bad.append)
+        assert len(bad) == cents.count(None)
+        shown.append([str(parcel.price) for parcel in found])
+    assert shown == [["1.100000000000000000", "2.000000000000000000"], ["1.100000000000000000"]]
+
+
+def test_decimals_too_fine_for_columns_are_left_to_decoding(tmp_path: Path) -> None:
+    file = tmp_path / "part.parquet"
+    fine = parcels(price=pa.array([Decimal("1e-19"), Decimal(1)], pa.decimal128(38, 19)))
+    pq.write_table(pa.Table.from_batches([fine]), file)
+    names = pa.RecordBatch.from_pydict({"__file": [file.as_uri()]})
+    (rows,) = ParquetFiles(KIND, str(tmp_path), "source")(iter([names]))
+    assert rows.column("price").type == pa.decimal128(38, 19)
+    with pytest.raises(WindrowError, match="price"):
+        decode_batch(rows, KIND)

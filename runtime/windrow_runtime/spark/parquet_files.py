@@ -87,17 +87,25 @@ class ParquetFiles:
         columns = [
             self._value_of_folder(column, file, rows.num_rows)
             if name is None
-            else self._as_span(column, rows.column(name))
+            else self._as_typed(column, rows.column(name))
             for column, name in there.items()
         ]
         return pa.RecordBatch.from_arrays(columns, list(there))
 
-    def _as_span(self, column: str, values: Any) -> Any:
-        """Spark writes a time span as a number of microseconds, and notes what it is for itself alone."""
+    def _as_typed(self, column: str, values: Any) -> Any:
+        """Time spans and decimals as columns of the type have them.
+
+        Spark writes a time span as a number of microseconds, and notes what it is for itself alone. Decimals show how
+        many digits their column has behind the point: as many in a batch with a malformed row as in one without.
+        """
         import pyarrow as pa
 
-        if pa.types.is_int64(values.type) and self._type_of(column) == pa.duration("us"):
-            return values.view(pa.duration("us"))
+        given, wanted = values.type, self._type_of(column)
+        if pa.types.is_int64(given) and wanted == pa.duration("us"):
+            return values.view(wanted)
+        number = given.value_type if pa.types.is_dictionary(given) else given
+        if pa.types.is_decimal128(number) and pa.types.is_decimal128(wanted) and _widens(number, wanted):
+            return values.cast(wanted)
         return values
 
     def _type_of(self, column: str) -> Any:
@@ -114,6 +122,12 @@ class ParquetFiles:
             if found and name.lower() == column.lower() and text != _NO_VALUE:
                 return pa.array([unquote(text)] * rows, pa.string()).cast(kind)
         return pa.nulls(rows, kind)
+
+
+def _widens(given: Any, wanted: Any) -> bool:
+    """Whether each decimal of a type has its place in another; one that has not is refused when it is decoded."""
+    before_the_point = given.precision - given.scale
+    return bool(given.scale <= wanted.scale and before_the_point <= wanted.precision - wanted.scale)
 
 
 def _places(kind: RecordType, names: list[str]) -> dict[str, str | None]:
