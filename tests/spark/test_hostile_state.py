@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pickle
+import pickletools
 import random
 import resource
 import subprocess
@@ -76,6 +77,89 @@ def nested(depth: int, wrap: Callable[[object], object]) -> object:
     return found
 
 
+def text(said: str) -> bytes:
+    return b"\x8c%c" % len(said) + said.encode()
+
+
+def tells(*arguments: object) -> bytes:
+    """The operations that leave a tuple on the stack."""
+    # Without those that fill the memo, which are not among the operations that windrow writes.
+    return pickletools.optimize(pickle.dumps(arguments, 3))[2:-1]
+
+
+def called(name: str, arguments: bytes) -> dict[str, bytes]:
+    """A class that is called with arguments, in all the ways that bytes can say it: `module:name`, and operations."""
+    persistent = text(name) + b"Q"
+    plain = b"".join(map(text, name.split(":"))) + b"\x93"
+    of_value = text(f"class {name}") + b"Q"
+    ways = {"by id": persistent, "by name": plain, "as itself": of_value}
+    calls = {f"{way}, called": named + arguments + b"R" for way, named in ways.items()}
+    made = {f"{way}, made": named + arguments + b"\x81" for way, named in ways.items()}
+    by_names = {f"{way}, made by names": named + arguments + b"}\x92" for way, named in ways.items()}
+    return calls | made | by_names
+
+
+HUGE: Final = 1 << 40
+HUGE_DECIMAL: Final = text("decimal:Decimal") + b"Q" + tells("1e999999999") + b"R"
+CALLS: Final = {
+    "fractions:Fraction": [
+        *(tells(text) for text in ("1e999999999", "1e-999999999", "1/0", "1/00", "-")),
+        *(tells(1, "1e999999999"), tells(1, 0), tells(1.5, 2), tells()),
+        HUGE_DECIMAL + b"\x85",
+        HUGE_DECIMAL + b"K\x01\x86",
+    ],
+    "zoneinfo:ZoneInfo": [
+        *(tells(key) for key in ("../../etc/passwd", "/etc/passwd", "Europe/../UTC", "Europe", "x" * 200)),
+        *(tells(key) for key in ("x/" * 100_000, "\0", "\ud800", "", 1, HUGE, None)),
+    ],
+    "builtins:int": [HUGE_DECIMAL + b"\x85"],
+    # The text of that tuple would be 2^60 long.
+    "builtins:str": [DOUBLED + b"\x85", tells("a")],
+    # Those that take a number as a length, if they were given at all.
+    **{
+        f"builtins:{name}": [tells(HUGE), tells("x", HUGE)]
+        for name in ("bytes", "bytearray", "range", "memoryview")
+    },
+    **{f"builtins:{name}": [tells(HUGE)] for name in ("list", "tuple", "set", "frozenset", "dict")},
+    **{f"collections:{name}": [tells(HUGE)] for name in ("Counter", "OrderedDict", "deque", "defaultdict")},
+    **{
+        f"datetime:{name}": [tells(HUGE, HUGE, HUGE)]
+        for name in ("date", "datetime", "timedelta", "timezone")
+    },
+    "uuid:SafeUUID": [tells(HUGE)],
+    "uuid:UUID": [tells(HUGE)],
+    # To make classes, and to turn a number into an int on the way.
+    "enum:Enum": [tells("X", "a b")],
+    "enum:IntEnum": [b"(" + text("X") + b"}" + text("a") + HUGE_DECIMAL + b"st"],
+}
+
+
+COUNTER: Final = text("collections:Counter") + b"Q)R"
+INT_ITSELF: Final = text("builtins:int") + b"Q"
+
+
+def placed(method: str) -> bytes:
+    """A counter in which int stands in the place of a method."""
+    return COUNTER + b"}" + text(method) + INT_ITSELF + b"sb"
+
+
+METHODS: Final = {
+    "append": placed("append") + HUGE_DECIMAL + b"a",
+    "appends": placed("append") + b"(" + HUGE_DECIMAL + b"e",
+    "add": placed("add") + b"(" + HUGE_DECIMAL + b"\x90",
+    "build": placed("__setstate__") + HUGE_DECIMAL + b"b",
+}
+
+
+def said_all() -> dict[str, bytes]:
+    return {
+        f"{name}, {number}, {way}": BEGIN + said + b"\x85."
+        for name, all_arguments in CALLS.items()
+        for number, arguments in enumerate(all_arguments)
+        for way, said in called(name, arguments).items()
+    } | {f"int as a method: {name}": BEGIN + said + b"\x85." for name, said in METHODS.items()}
+
+
 LOOP: Final[list[object]] = []
 LOOP.append(LOOP)
 LONG: Final = "x" * 50_000
@@ -102,6 +186,13 @@ def attack_all() -> None:
         attack(name, lambda data=data: CODEC.unpack(CODEC.loads(data)))  # type: ignore[misc]  # of a default's type
         if name in REFUSED and name not in SAID_OF_OBJECTS:
             attack(f"{name}, as objects", lambda data=data: CODEC.unpack(("p", data)))  # type: ignore[misc]  # as above
+
+
+def call_all() -> None:
+    """Called in a process of its own, as above."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    for name, data in said_all().items():
+        attack(name, lambda data=data: CODEC.unpack(("p", data)))  # type: ignore[misc]  # as above
 
 
 def attack(name: str, read: Callable[[], object]) -> None:
@@ -164,6 +255,17 @@ def test_bytes_written_to_do_harm_are_refused_at_once() -> None:
     objects = REFUSED.keys() - SAID_OF_OBJECTS
     names = [*REFUSED, *COLUMNS_REFUSED, *(f"{name}, as objects" for name in objects)]
     assert sorted(told) == sorted(f"{name}: refused" for name in names)
+
+
+def test_known_classes_that_are_called_with_what_makes_much_refuse() -> None:
+    # Where no constructor runs, these are empty, or without state.
+    empty = {"builtins:list", "builtins:set", "builtins:dict", "uuid:UUID"}
+    empty |= {f"collections:{name}" for name in ("Counter", "OrderedDict", "deque", "defaultdict")}
+    expected = [
+        f"{name}: {'read' if name.split(', ')[0] in empty and ', made' in name else 'refused'}"
+        for name in said_all()
+    ]
+    assert sorted(in_a_process("call_all")) == sorted(expected)
 
 
 def test_columns_that_were_damaged_are_refused_by_a_process_that_lives_on() -> None:

@@ -18,9 +18,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from enum import Enum
-from fractions import Fraction
 from itertools import chain, compress
-from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, ClassVar, Final, TypeAlias
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
@@ -34,6 +32,13 @@ from windrow_runtime.spark.classes import (
     registered_name,
 )
 from windrow_runtime.spark.columns import record_fields, splitter
+from windrow_runtime.spark.known_pickle import (
+    KnownPickler,
+    UnknownClassError,
+    is_standard,
+    load_known,
+    refused,
+)
 from windrow_runtime.spark.pickle_check import COLUMNS, OBJECTS
 
 __all__ = ["Packed", "StateCodec"]
@@ -61,17 +66,6 @@ _DAMAGES: Final = (
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _SCALARS: Final = frozenset({bool, int, float, str, bytes, type(None)})
-_STANDARD: Final = {
-    "collections": {"Counter", "OrderedDict", "deque", "defaultdict"},
-    "datetime": {"date", "datetime", "time", "timedelta", "timezone"},
-    "decimal": {"Decimal"},
-    "fractions": {"Fraction"},
-    "uuid": {"UUID", "SafeUUID"},
-    "zoneinfo": {"ZoneInfo", "ZoneInfo._unpickle"},
-    # As the factories of a defaultdict. What would make much of a small number, such as range, is not among them.
-    "builtins": {"set", "frozenset", "complex", "int", "float", "str", "list", "dict", "tuple"},
-}
-_CALLABLE: Final = (type, FunctionType, BuiltinFunctionType, MethodType)
 
 
 class StateCodec:
@@ -191,8 +185,8 @@ class StateCodec:
             return ("m", chosen, tuple(self.pack([v for v in values if type(v) is kind]) for kind in kinds))
         buffer = io.BytesIO()
         try:
-            _KnownPickler(buffer, self._check_known).dump(list(values))
-        except _UnknownClassError as error:
+            KnownPickler(buffer, self._check_known).dump(list(values))
+        except UnknownClassError as error:
             if self._allow_pickled:
                 return ("P", self._pickle_whole(kinds[0], values))
             raise UnsupportedOperationError(
@@ -218,7 +212,7 @@ class StateCodec:
         module = getattr(kind, "__module__", "")
         name = getattr(kind, "__qualname__", "")
         if not self._is_known(f"{module}:{name}"):
-            raise _UnknownClassError(f"{module}.{name}")
+            raise UnknownClassError(f"{module}.{name}")
 
     def _is_known(self, full_name: str) -> bool:
         known = self._answers.get(full_name)
@@ -228,7 +222,7 @@ class StateCodec:
 
     def _find_out(self, full_name: str) -> bool:
         module, _, name = full_name.partition(":")
-        if full_name in self._names or name in _STANDARD.get(module, ()):
+        if full_name in self._names or is_standard(module, name):
             return True
         kind = find_by_name(full_name)
         # A name may lead through one module into another, or to what a class inherited.
@@ -277,7 +271,7 @@ class StateCodec:
         if tag == "e":
             kind = self._class_of(packed[1])
             if not issubclass(kind, Enum):
-                raise _refused(f"{packed[1]} as an Enum")
+                raise refused(f"{packed[1]} as an Enum")
             return list(map(kind, self._read(packed[2], reader)))
         if tag == "R":
             return [range(*ends) for ends in self._read(packed[1])]
@@ -292,7 +286,7 @@ class StateCodec:
 
     def _class_of(self, name: str) -> type[Any]:
         if not self._is_known(name):
-            raise _refused(name)
+            raise refused(name)
         return find_registered(name)
 
     def _unpack_records(self, packed: Packed, reader: SegmentReader | None) -> list[Any]:
@@ -305,7 +299,7 @@ class StateCodec:
         if now == fields:
             return list(map(kind, *unpacked))
         if not now:
-            raise _refused(f"{name} as a record")
+            raise refused(f"{name} as a record")
         # The class has changed: by name, and a new field must have a default.
         kept = {field: column for field, column in zip(fields, unpacked, strict=True) if field in now}
         names = tuple(kept)
@@ -324,12 +318,12 @@ class StateCodec:
     def _unpack_objects(self, tag: str, data: bytes) -> list[Any]:
         if tag == "P":
             if not self._allow_pickled:
-                raise _refused("values that were pickled as a whole")
+                raise refused("values that were pickled as a whole")
             return list(pickle.loads(data))
         if tag != "p":
             raise _damaged(f"a column of kind {tag!r}")
         OBJECTS.check(data)
-        return list(_KnownUnpickler(io.BytesIO(data), self._is_known).load())
+        return list(load_known(data, self._is_known))
 
     # Whole values
 
@@ -352,51 +346,6 @@ class StateCodec:
             raise _damaged(type(column).__name__)
         _check_size(column, 2 * len(data))
         return column
-
-
-class _UnknownClassError(Exception):
-    """Names a class that the plan does not name."""
-
-
-class _KnownPickler(pickle.Pickler):
-    """Refuses instances of classes that are not known."""
-
-    def __init__(self, file: io.BytesIO, check: Callable[[Any], None]) -> None:
-        super().__init__(file, 5)
-        self._check = check
-
-    def reducer_override(self, obj: Any) -> Any:
-        """Called for everything but builtins."""
-        self._check(obj if isinstance(obj, _CALLABLE) else type(obj))
-        return NotImplemented
-
-    def persistent_id(self, obj: Any) -> Any:
-        """Gives classes of the plan by the name under which they are registered."""
-        return registered_name(obj) if isinstance(obj, type) else None
-
-
-class _KnownUnpickler(pickle.Unpickler):
-    """Refuses names that are not known."""
-
-    def __init__(self, file: io.BytesIO, is_known: Callable[[str], bool]) -> None:
-        super().__init__(file)
-        self._is_known = is_known
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Called for every name in the bytes."""
-        if not self._is_known(f"{module}:{name}"):
-            raise _refused(f"{module}.{name}")
-        if (module, name) == ("fractions", "Fraction"):
-            return _fraction
-        if name in _STANDARD.get(module, ()):
-            return super().find_class(module, name)
-        return find_registered(f"{module}:{name}")
-
-    def persistent_load(self, pid: Any) -> Any:
-        """Called for a class of the plan."""
-        if not isinstance(pid, str) or not self._is_known(pid):
-            raise _refused(str(pid))
-        return find_registered(pid)
 
 
 def _check_size(column: Packed, limit: int) -> None:
@@ -423,24 +372,8 @@ def _check_size(column: Packed, limit: int) -> None:
             raise _damaged(f"columns larger than {limit} bytes, which is twice what they came from")
 
 
-def _fraction(text: Any) -> Fraction:
-    """A fraction as pickle writes it; ``Fraction("1e999999999")`` would compute for years."""
-    if not isinstance(text, str) or not text.replace("/", "").replace("-", "").isdecimal():
-        raise _refused(f"a Fraction of {text!r:.40}")
-    return Fraction(text)
-
-
 def _damaged(given: str) -> IncompatibleStateError:
     return IncompatibleStateError("stored state is damaged", given=given)
-
-
-def _refused(name: str) -> IncompatibleStateError:
-    return IncompatibleStateError(
-        "stored state names a class that the plan does not know",
-        given=name,
-        expected="classes that the plan names",
-        hint="use the plan that wrote the checkpoint; if it did not write this, somebody else did",
-    )
 
 
 def _not_stored(kind: type[Any], error: Exception) -> UnsupportedOperationError:
