@@ -111,7 +111,8 @@ def _both(
         )
 
     more = (InputSize(1_000, 1_000_000, 4, left_out=(GENERAL, PYFLINK)),) if large else ()
-    few = workload("1k", InputSize(1_000, 250_000, 5), *more)
+    # Fresh Python workers take some batches to be as fast as they get.
+    few = workload("1k", InputSize(1_000, 250_000, 16), *more)
     return few, workload("100k", InputSize(100_000, 250_000, 4))
 
 
