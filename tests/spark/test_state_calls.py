@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkRuntimeError
 
 from windrow.errors import UnsupportedOperationError
-from windrow_runtime.spark.state_calls import Pages, StateCalls
+from windrow_runtime.spark.state_calls import StateCalls, StoredPages
 
 # Any in this module: Spark's client has no types.
 
@@ -95,9 +95,9 @@ class UnknownMap(Map):
         del self._mapStateClient
 
 
-def pages_of(kind: type[Map], client: Client) -> Pages:
+def pages_of(kind: type[Map], client: Client) -> StoredPages:
     state: Any = kind(client)
-    return Pages(state, StateCalls(state))
+    return StoredPages(state, StateCalls(state))
 
 
 @pytest.mark.parametrize("kind", [Map, UnknownMap])

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from windrow.errors import IncompatibleStateError
 from windrow_runtime.codecs.compression import compress as compressed
 from windrow_runtime.codecs.compression import decompress
+from windrow_runtime.operators.state_errors import part_missing
 
 __all__ = [
     "Chunk",
@@ -224,11 +225,10 @@ class Chunks:
     def _load(self, entry: Chunk) -> Any:
         data = self._store.get(entry.number)
         if data is None:
-            raise IncompatibleStateError(
-                "a chunk of the stored state is missing",
+            raise part_missing(
+                "a chunk of the stored state",
                 given=f"chunk {entry.number} of {len(self.entries)}",
                 expected=f"{entry.size} bytes",
-                hint="restore the checkpoint folder as a whole, or begin a new one",
             )
         return load_rows(data, self._schema)
 

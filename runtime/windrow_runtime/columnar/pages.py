@@ -13,10 +13,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from windrow.errors import IncompatibleStateError
 from windrow_runtime.columnar.chunks import ChunkStore, dump_rows, load_rows
 from windrow_runtime.columnar.grouping import encode_keys
 from windrow_runtime.columnar.hashing import hash_keys
+from windrow_runtime.operators.state_errors import part_missing
 
 __all__ = ["Pages"]
 
@@ -54,7 +54,6 @@ class Pages:
     store: ChunkStore
     due: Callable[[Any], int]
     _loaded: dict[int, bytes] = field(default_factory=dict)
-
     _keys: int = 0
     _has_due: bool = False
     _rows_loaded: int = 0
@@ -103,11 +102,10 @@ class Pages:
         found: list[bytes] = []
         for page, data in zip(filled, self.store.get_all(filled), strict=True):
             if data is None:
-                raise IncompatibleStateError(
-                    "a page of the stored state is missing",
+                raise part_missing(
+                    "a page of the stored state",
                     given=f"page {page} of {len(self.sizes)}",
                     expected=f"{self.sizes[page]} bytes",
-                    hint="restore the checkpoint folder as a whole, or begin a new one",
                 )
             self._loaded[page] = data
             found.append(data)

@@ -18,7 +18,7 @@ from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.level import Level
 from windrow_runtime.spark.payload import Phase, pack_elements, phase_of, unpack_elements
 from windrow_runtime.spark.rows import CLOCK, END, PackedRow
-from windrow_runtime.spark.state_calls import Pages, StateCalls
+from windrow_runtime.spark.state_calls import StateCalls, StoredPages
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -49,7 +49,7 @@ class LevelCalls:
         self._handle = handle
         self._state = state
         self._is_stored = False
-        self._pages = Pages(pages, StateCalls(pages))
+        self._pages = StoredPages(pages, StateCalls(pages))
         self._task: GroupTask | None = None
         self._previous = NO_TIME
         self._time: BatchTime | None = None

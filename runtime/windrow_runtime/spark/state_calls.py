@@ -16,7 +16,7 @@ from windrow.errors import UnsupportedOperationError
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState
 
-__all__ = ["Pages", "StateCalls"]
+__all__ = ["StateCalls", "StoredPages"]
 
 # Any in this module: the parts of Spark's client that are looked for have no types.
 
@@ -139,7 +139,7 @@ class _Requests:
         self.count += 1
 
 
-class Pages:
+class StoredPages:
     """The pages of the group that Spark is at, in Spark's state store. Writes are made when :meth:`settle` is called.
 
     Args:

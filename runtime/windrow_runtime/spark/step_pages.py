@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any, Final, Protocol
 
-from windrow.errors import IncompatibleStateError
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.partition import Layout, join_states, layout_of, split_state
 from windrow_runtime.operators.state import OperatorState
+from windrow_runtime.operators.state_errors import part_missing
 from windrow_runtime.operators.stored_list import StoredList
 from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.step_record import NO_TIMER, StepRecord, quads
@@ -283,11 +283,10 @@ class StepPages:
             return record.inline
         data = self._ahead.pop(page) if page in self._ahead else self._store.get(self._number(page))
         if data is None:
-            raise IncompatibleStateError(
-                "a page of the stored state is missing",
+            raise part_missing(
+                "a page of the stored state",
                 given=f"page {page} of {len(record.sizes)}",
                 expected=f"{record.sizes[page]} bytes",
-                hint="restore the checkpoint folder as a whole, or begin a new one",
             )
         return data
 
@@ -454,10 +453,9 @@ class StepPages:
         """The elements of a segment of a long list."""
         data = self._store.get(self._segment_number(number))
         if data is None:
-            raise IncompatibleStateError(
-                "a part of a stored list is missing",
+            raise part_missing(
+                "a part of a stored list",
                 given=f"segment {number}",
-                hint="restore the checkpoint folder as a whole, or begin a new one",
             )
         return self._codec.load_segment(data, self)
 
