@@ -60,8 +60,8 @@ class Declaration:
 class DeclaredAggregate(AggregateFunction[T, A, R], ABC, Generic[T, A, R]):
     """An aggregate function that says what it computes.
 
-    It runs everywhere as any other aggregate function. ``merge`` changes neither of its arguments, but for the sets of exact
-    distinct counts, which it makes one of.
+    It runs everywhere as any other aggregate function. ``merge`` changes neither of its arguments, but for
+    the sets of exact distinct counts, which it makes one of.
     """
 
     @property
