@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow.parquet as pq
 
@@ -22,10 +22,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["BatchFigures", "LiveQuery", "figures_of"]
+__all__ = ["BatchFigures", "LiveQuery", "Steps", "figures_of"]
 
 _MIB = 2**20
+
+# Any: results are of every type, and are only counted.
+Steps: TypeAlias = Callable[[DataStream[Event]], DataStream[Any]]
+"""What a query computes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +68,62 @@ def figures_of(progress: StreamingQueryProgress) -> BatchFigures:
     )
 
 
+class _Running(Protocol):
+    """A query that runs until it is stopped."""
+
+    @property
+    def streaming_query(self) -> StreamingQuery:
+        """Spark's."""
+        ...
+
+    def process_available(self) -> None:
+        """Wait until what there is has been read."""
+        ...
+
+    def stop(self) -> object:
+        """Stop it."""
+        ...
+
+
+class _Native:
+    """The query of native Spark SQL."""
+
+    def __init__(self, spark: SparkSession, source: Path, output: Path, checkpoint: Path) -> None:
+        from pyspark.sql import functions as f
+
+        events = spark.readStream.schema("user string, at bigint, amount double").parquet(str(source))
+        events = events.withColumn("time", f.timestamp_millis("at")).withWatermark("time", "10 seconds")
+        windows = events.groupBy(f.window("time", "1 hour"), "user")
+        totals = windows.agg(f.count("*").alias("events"), f.sum("amount").alias("amount"))
+        writer = totals.writeStream.format("parquet").outputMode("append")
+        self.streaming_query = writer.option("checkpointLocation", str(checkpoint)).start(str(output))
+
+    def process_available(self) -> None:
+        self.streaming_query.processAllAvailable()
+
+    def stop(self) -> None:
+        self.streaming_query.stop()
+
+
 class LiveQuery:
     """A streaming query over events, fed through a folder, with a folder of results.
 
     Args:
         spark: The session.
         folder: An empty folder for its input and its checkpoint.
-        steps: What it computes.
+        steps: What it computes; None: native Spark SQL computes sums over an hour.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        folder: Path,
-        # Any: results are of every type, and are only counted.
-        steps: Callable[[DataStream[Event]], DataStream[Any]],
-    ) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, steps: Steps | None) -> None:
         self._output = folder / "output"
         self._input = folder / "input"
         self._input.mkdir(parents=True)
         self._files = 0
         self._seen = -1
+        self._running: _Running
+        if steps is None:
+            self._running = _Native(spark, self._input, self._output, folder / "checkpoint")
+            return
         results = steps(from_source(ParquetFileSource(self._input, Event)))
         pipeline = Pipeline(folder.name, results.sink_to(ParquetFileSink(self._output)))
         self._running = SparkRunner(spark, checkpoint=folder / "checkpoint").start(pipeline)

@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.growth.live import BatchFigures, LiveQuery
+from benchmarks.growth.idle import measure_idle
+from benchmarks.growth.live import BatchFigures, LiveQuery, Steps
 from benchmarks.growth.pages import measure_pages
 from benchmarks.growth.records import (
-    Event,
     closing_events,
     column_sessions,
     columns,
@@ -33,14 +33,10 @@ from benchmarks.session import spark_session
 
 if TYPE_CHECKING:
     from benchmarks.growth.scale import Scale
-    from windrow import DataStream
 
 __all__ = ["MEASUREMENTS"]
 
-# Any: results are of every type, and are only counted.
-_Steps = Callable[["DataStream[Event]"], "DataStream[Any]"]
-
-_FORMS: Final[Mapping[str, _Steps]] = {
+_FORMS: Final[Mapping[str, Steps]] = {
     "columns": columns,
     "column sessions": column_sessions,
     "table": tumbling,
@@ -310,4 +306,5 @@ MEASUREMENTS: Final[Mapping[str, Callable[[Scale], Section]]] = {
     "memory": measure_memory,
     "shrinking": measure_shrinking,
     "lists": measure_lists,
+    "idle": measure_idle,
 }

@@ -19,7 +19,12 @@ from windrow.functions import (
     ProcessWindowFunction,
 )
 from windrow.state import ValueStateDescriptor
-from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows
+from windrow.windows import (
+    EventTimeSessionWindows,
+    TimeWindow,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
 
 __all__ = [
     "HOUR_MS",
@@ -30,6 +35,7 @@ __all__ = [
     "Total",
     "Totals",
     "WithUser",
+    "by_clock",
     "closing_events",
     "column_sessions",
     "columns",
@@ -137,6 +143,12 @@ def sessions(events: DataStream[Event]) -> DataStream[Total]:
 def totals(events: DataStream[Event]) -> DataStream[Grown]:
     """State of a process function for each user."""
     return _by_user(events).process(RunningTotal())
+
+
+def by_clock(events: DataStream[Event]) -> DataStream[Total]:
+    """One window of a day of the clock for each user."""
+    windows = _by_user(events).window(TumblingProcessingTimeWindows.of(timedelta(days=1)))
+    return windows.aggregate(Totals(), WithUser())
 
 
 def columns(events: DataStream[Event]) -> DataStream[Total]:
