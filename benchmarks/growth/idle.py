@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.growth.live import BatchFigures, LiveQuery, Steps
-from benchmarks.growth.records import HOUR_MS, START_MS, by_clock, columns, events_of, totals, tumbling
+from benchmarks.growth.live import FORMS, BatchFigures, LiveQuery, Steps
+from benchmarks.growth.records import HOUR_MS, START_MS, by_clock, events_of
 from benchmarks.section import Claim, Section
 from benchmarks.session import spark_session
 
@@ -29,9 +29,7 @@ _NATIVE: Final = "native Spark SQL"
 _BY_CLOCK: Final = "by the clock"
 _QUERIES: Final[dict[str, Steps | None]] = {
     _NATIVE: None,
-    "columns": columns,
-    "table": tumbling,
-    "process": totals,
+    **{form: FORMS[form] for form in ("columns", "table", "process")},
     _BY_CLOCK: by_clock,
 }
 _FED: Final = [name for name in _QUERIES if name != _BY_CLOCK]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import pyarrow.parquet as pq
 
 from benchmarks.errors import MeasurementError
-from benchmarks.growth.records import Event
+from benchmarks.growth.records import Event, column_sessions, columns, sessions, totals, tumbling
 from windrow import DataStream, Pipeline, from_source
 from windrow.sinks import ParquetFileSink
 from windrow.sources import ParquetFileSource
@@ -24,13 +24,22 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["BatchFigures", "LiveQuery", "Steps", "figures_of"]
+__all__ = ["FORMS", "BatchFigures", "LiveQuery", "Steps", "figures_of"]
 
 _MIB = 2**20
 
 # Any: results are of every type, and are only counted.
 Steps: TypeAlias = Callable[[DataStream[Event]], DataStream[Any]]
 """What a query computes."""
+
+FORMS: Final[Mapping[str, Steps]] = {
+    "columns": columns,
+    "column sessions": column_sessions,
+    "table": tumbling,
+    "session": sessions,
+    "process": totals,
+}
+"""The forms of state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +119,15 @@ class LiveQuery:
 
     Args:
         spark: The session.
-        folder: An empty folder for its input and its checkpoint.
+        folder: For its input and its checkpoint: an empty one, or that of a query that was stopped.
         steps: What it computes; None: native Spark SQL computes sums over an hour.
     """
 
     def __init__(self, spark: SparkSession, folder: Path, steps: Steps | None) -> None:
         self._output = folder / "output"
         self._input = folder / "input"
-        self._input.mkdir(parents=True)
-        self._files = 0
+        self._input.mkdir(parents=True, exist_ok=True)
+        self._files = len(list(self._input.iterdir()))
         self._seen = -1
         self._running: _Running
         if steps is None:
@@ -127,6 +136,12 @@ class LiveQuery:
         results = steps(from_source(ParquetFileSource(self._input, Event)))
         pipeline = Pipeline(folder.name, results.sink_to(ParquetFileSink(self._output)))
         self._running = SparkRunner(spark, checkpoint=folder / "checkpoint").start(pipeline)
+        if self._files:
+            # A query that is started again runs a batch for what was left due.
+            self._running.process_available()
+            self._seen = max(
+                (batch.batchId for batch in self._running.streaming_query.recentProgress), default=-1
+            )
 
     @property
     def results(self) -> int:

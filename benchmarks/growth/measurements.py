@@ -15,18 +15,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from benchmarks.growth.idle import measure_idle
-from benchmarks.growth.live import BatchFigures, LiveQuery, Steps
+from benchmarks.growth.live import FORMS, BatchFigures, LiveQuery
 from benchmarks.growth.pages import measure_pages
 from benchmarks.growth.records import (
     closing_events,
-    column_sessions,
-    columns,
     events_of,
-    sessions,
-    totals,
-    tumbling,
     windows_in_full,
 )
+from benchmarks.growth.workers import measure_workers
 from benchmarks.memory import Resident, ResidentPeak, processor_seconds
 from benchmarks.section import Claim, Section
 from benchmarks.session import spark_session
@@ -36,13 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MEASUREMENTS"]
 
-_FORMS: Final[Mapping[str, Steps]] = {
-    "columns": columns,
-    "column sessions": column_sessions,
-    "table": tumbling,
-    "session": sessions,
-    "process": totals,
-}
 _MOST = 1.3
 # What is left of a state whose windows are all closed: the record of the key group with the closing event.
 _ROWS_LEFT = 2
@@ -91,7 +80,7 @@ def measure_state(scale: Scale) -> Section:
         with spark_session() as spark, ExitStack() as opened:
             folder = Path(opened.enter_context(TemporaryDirectory(prefix="windrow-growth-")))
             queries = [
-                opened.enter_context(LiveQuery(spark, folder / f"{form}-{keys}", _FORMS[form]))
+                opened.enter_context(LiveQuery(spark, folder / f"{form}-{keys}", FORMS[form]))
                 for keys in sizes
             ]
             for query, keys in zip(queries, sizes, strict=True):
@@ -143,7 +132,7 @@ def measure_memory(scale: Scale) -> Section:
         with (
             spark_session({"spark.driver.memory": "4g"}) as spark,
             TemporaryDirectory(prefix="windrow-growth-") as folder,
-            LiveQuery(spark, Path(folder) / form, _FORMS[form]) as query,
+            LiveQuery(spark, Path(folder) / form, FORMS[form]) as query,
         ):
             phases: dict[str, Callable[[], list[BatchFigures]]] = {
                 "built up": partial(_build, query, scale.windows, scale.build),
@@ -202,7 +191,7 @@ def measure_shrinking(scale: Scale) -> Section:
         with (
             spark_session() as spark,
             TemporaryDirectory(prefix="windrow-growth-") as folder,
-            LiveQuery(spark, Path(folder) / form, _FORMS[form]) as query,
+            LiveQuery(spark, Path(folder) / form, FORMS[form]) as query,
         ):
             full = _build(query, scale.keys, 2)[-1]
             closed = query.feed(closing_events())[-1]
@@ -269,7 +258,7 @@ def run_on_cores(scale: Scale, cores: int) -> list[CoreRun]:
     runs: list[CoreRun] = []
     with spark_session(cores=cores) as spark, TemporaryDirectory(prefix="windrow-growth-") as folder:
         for form in scale.forms:
-            with LiveQuery(spark, Path(folder) / form, _FORMS[form]) as query:
+            with LiveQuery(spark, Path(folder) / form, FORMS[form]) as query:
                 random = np.random.default_rng(3)
                 times = [
                     query.feed(events_of(random.integers(0, scale.keys // 10, scale.core_rows), number))[
@@ -304,6 +293,7 @@ MEASUREMENTS: Final[Mapping[str, Callable[[Scale], Section]]] = {
     "pages": measure_pages,
     "state": measure_state,
     "memory": measure_memory,
+    "workers": measure_workers,
     "shrinking": measure_shrinking,
     "lists": measure_lists,
     "idle": measure_idle,

@@ -160,7 +160,7 @@ class Execution:
                 for batch in inbox.before:
                     operator.process_batch(*batch)
             if watermark is not None:
-                operator.advance_watermark(watermark if isinstance(watermark, int) else watermark[step.id])
+                _advance(operator, watermark if isinstance(watermark, int) else watermark[step.id])
             if processing_time is not None:
                 operator.advance_processing_time(processing_time)
             self._flush(step, before=True)
@@ -215,3 +215,9 @@ class Execution:
         for identifier, data in snapshot.items():
             operator = self.operators[identifier]
             operator.bind(OperatorState.load(data), self._buffers[identifier])
+
+
+def _advance(operator: KeyedOperator, watermark: int) -> None:
+    # One that stays is no news: timers that were set behind it wait for the next one.
+    if watermark > operator.current_watermark:
+        operator.advance_watermark(watermark)
