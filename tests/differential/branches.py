@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from tests.differential import functions as f
+from tests.differential.declared import DeclaredSteps
 from tests.spark.comparison import Event, Outputs, Seen, key_of, millis
 from windrow import DataStream, KeyedStream, OutputTag
 from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
@@ -67,11 +68,6 @@ Key: TypeAlias = Callable[[Any], Hashable]
 _LATE = OutputTag("late", Event)
 
 
-def _all(element: Any) -> str:
-    """The key where all elements have one order."""
-    return "all"
-
-
 class Branch:
     """Draws steps, and hands their outputs to ``outputs``.
 
@@ -80,26 +76,43 @@ class Branch:
         prefix: Begins the names of outputs and steps.
         outputs: Takes the outputs.
         clocked: Whether steps may use processing time.
+        declared: Draws steps with declared aggregates; None: there are none.
     """
 
-    def __init__(self, chance: random.Random, prefix: str, outputs: Outputs, *, clocked: bool) -> None:
+    def __init__(
+        self,
+        chance: random.Random,
+        prefix: str,
+        outputs: Outputs,
+        *,
+        clocked: bool,
+        declared: DeclaredSteps | None = None,
+    ) -> None:
         self._chance = chance
         self._clocked = clocked
+        self._declared = declared
         self._prefix = prefix
         self._outputs = outputs
         self._name = prefix
 
     def grow(self, stream: DataStream[Event]) -> None:
         """Put a chain of steps behind ``stream``."""
-        chance = self._chance
-        begin = self._head(stream)
-        current, mixed = begin, False
+        chance, declared = self._chance, self._declared
+        declares = declared is not None and declared.wanted(first=True)
+        begin = declared.head(stream) if declared is not None and declares else self._head(stream)
+        current, mixed, ordered = begin, False, True
         for level in range(chance.choice([1, 1, 2, 2, 3])):
             self._name = f"{self._prefix}.{level}"
             if level and chance.random() < 0.15:
                 current, mixed = current.union(begin), True
             elif level:
                 mixed = chance.random() < 0.15
+            mixed, ordered = mixed or not ordered, True
+            if level and declared is not None:
+                declares = declared.wanted(first=False)
+            if declared is not None and declares and not mixed:
+                current, ordered = declared.step(current, self._name, first=level == 0)
+                continue
             if self._clocked and not mixed and chance.random() < 0.1:
                 # What its timers emit by the clock has no timestamp, so no window in event time may follow.
                 self._process_by_clock(current)
@@ -125,7 +138,7 @@ class Branch:
         chance = self._chance
         if first and chance.random() < 0.1:
             assigner = self._assigner()
-            return self._windows(stream.window_all(assigner), assigner, _all)
+            return self._windows(stream.window_all(assigner), assigner, f.all_key)
         # Behind a keyed step there is an order within its keys alone.
         key: Key = chance.choice([f.event_key] * 4 + [f.pair_key, f.remainder_key, f.no_key] * first)
         keyed: KeyedStream[Event, Any] = stream.key_by(key)
@@ -349,7 +362,7 @@ class Branch:
                 found = stage.reduce(f.joined, own(function), name=name)
             case _:
                 found = stage.aggregate(f.Joined(), own(function), name=name)
-        order = _all if without_keys else key_of
+        order = f.all_key if without_keys else key_of
         if form in ("process", "fold, then process") and isinstance(function, f.Firings):
             self._outputs.add(f"{name} side", found.get_side_output(f.SIDE), order)
         main = self._emit(found, order)

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, TypeAlias, Union
 
 from tests.differential.branches import Branch
+from tests.differential.declared import DeclaredSteps
+from tests.differential.functions import Summary
 from tests.differential.inputs import random_input
 from tests.spark.comparison import Event, Outputs
 from windrow import Pipeline
@@ -56,7 +58,8 @@ class Prepared:
         seed: The seed of all cases.
         numbers: Their numbers, all of one group.
         one_batch: Whether all elements are in one batch, see :meth:`Input.in_one_batch`.
-        files: A folder for files that elements come from, which have columns; None: they come from collections.
+        files: A folder for files that elements come from, which have columns; None: they come from collections. With
+            columns some steps have declared aggregates.
     """
 
     def __init__(
@@ -77,7 +80,10 @@ class Prepared:
         clocked = self.input.clock_step is not None
         for number, outputs in self._outputs.items():
             chance = random.Random(f"{seed}, case {number}")
-            Branch(chance, f"{number}", outputs, clocked=clocked).grow(stream)
+            declared = None
+            if files is not None:
+                declared = DeclaredSteps(random.Random(f"{seed}, declared {number}"), outputs)
+            Branch(chance, f"{number}", outputs, clocked=clocked, declared=declared).grow(stream)
         ends = [end for outputs in self._outputs.values() for end in outputs.ends]
         if clocked:
             ends += [source.sink_to(FunctionSink(self._take_batch)) for source in sources]
@@ -137,6 +143,8 @@ def _plain(value: Any) -> Json:
         return value
     if isinstance(value, Event):
         return [value.key, value.at, value.value]
+    if isinstance(value, Summary):
+        return [_plain(part) for part in (value.key, value.found, value.start, value.end)]
     if isinstance(value, GlobalWindow):
         return "global"
     if isinstance(value, (tuple, list)):

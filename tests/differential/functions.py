@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -40,7 +42,10 @@ __all__ = [
     "Joined",
     "Now",
     "Punctuated",
+    "Summary",
     "Timers",
+    "all_key",
+    "alone",
     "as_datetime",
     "as_millis",
     "coarse",
@@ -53,6 +58,7 @@ __all__ = [
     "no_key",
     "pair_key",
     "remainder_key",
+    "rounded",
     "shifted",
     "spread",
     "total",
@@ -86,6 +92,11 @@ def no_key(event: Event) -> None:
 def coarse(event: Event) -> int:
     """A key that elements of several upstream keys share."""
     return event.value % 2
+
+
+def all_key(element: Any) -> str:
+    """The key where all elements have one order."""
+    return "all"
 
 
 # Times
@@ -143,8 +154,17 @@ def copies(most: int, event: Event) -> Iterator[Event]:
 
 def folded(element: Any) -> Event:
     """What a step emitted as an element for the next one, with the same key, or the key as text."""
+    return _numbered(str(key_of(element)), element)
+
+
+def alone(element: Any) -> Event:
+    """What a step emitted that does not begin with a key, as an element for the next one; all have one key."""
+    return _numbered("all", element)
+
+
+def _numbered(key: str, element: Any) -> Event:
     number = zlib.crc32(repr(element).encode()) % 1000
-    return Event(str(key_of(element)), number * 7 % 331, number)
+    return Event(key, number * 7 % 331, number)
 
 
 # Windows
@@ -174,6 +194,31 @@ class Joined(AggregateFunction[Event, tuple[str, str], tuple[str, str]]):
 
     def merge(self, a: tuple[str, str], b: tuple[str, str]) -> tuple[str, str]:
         return max(a[0], b[0]), f"{a[1]}+{b[1]}"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What declared aggregates found in a window.
+
+    Attributes:
+        key: The key.
+        found: The result.
+        start: The start of the window, where it is asked for.
+        end: Its end.
+    """
+
+    key: Any
+    found: Any
+    start: int = 0
+    end: int = 0
+
+
+def rounded(key: Any, spread: float | None, *found: Any) -> tuple[Any, ...]:
+    """Results with the first one rounded down.
+
+    What is added keeps fractions of small denominators, whose last bits may differ, away from the edge.
+    """
+    return key, None if spread is None else math.floor(spread * 1e6 + 0.123456789), *found
 
 
 class Everything(ProcessWindowFunction[Any, tuple[Any, Any, int, list[Any]], Any, Any]):

@@ -6,6 +6,7 @@ The other tests see to it that a wrong output is found and told.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,19 @@ from tests.differential.__main__ import INTERPRETER, main
 from tests.differential.cases import Engine, Found, Prepared
 from tests.differential.checking import check
 from windrow import Pipeline
+from windrow.aggregates import DeclaredAggregate
+from windrow.plan import AggregateSpec, WindowNode
+from windrow.sources import ParquetFileSource
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
+from windrow_runtime.columnar.forms import ColumnarForm, columnar_form
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.operators.topology import Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +45,7 @@ def test_random_pipelines_on_spark(spark: SparkSession, tmp_path: Path, columns:
     cases = Prepared(19, range(12), files=tmp_path if columns else None)
     told = "elements cross the exchange as columns"
     assert (told in cases.pipeline.explain(SparkRunner(spark))) == columns
+    assert bool(_on_columns(cases)) == columns
 
     def on_spark(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
         return SparkRunner(spark, clock=clock).run(pipeline)
@@ -40,6 +53,60 @@ def test_random_pipelines_on_spark(spark: SparkSession, tmp_path: Path, columns:
     checked = check(cases, {**INTERPRETER, "Spark": on_spark})
     assert [failure.report for failure in checked.failures] == []
     assert sum(found.size > 0 for found in checked.reference.values()) == len(cases.numbers)
+
+
+def _on_columns(cases: Prepared) -> list[ColumnarForm]:
+    """The forms of the steps that an engine with the columns of files runs on them, as Spark does."""
+    topology = Topology(cases.pipeline.steps)
+    forms = [
+        columnar_form(
+            topology, step, lambda source: None if isinstance(source, ParquetFileSource) else "no columns"
+        )
+        for step in topology.keyed
+    ]
+    return [form for form in forms if isinstance(form, ColumnarForm)]
+
+
+_ASSIGNERS = (TumblingEventTimeWindows, SlidingEventTimeWindows, EventTimeSessionWindows, GlobalWindows)
+
+
+def test_declared_aggregates_of_all_windows_run_on_columns(tmp_path: Path) -> None:
+    forms = [
+        form
+        for first in range(0, 100, 20)
+        for form in _on_columns(Prepared(19, range(first, first + 20), files=tmp_path))
+    ]
+    found = Counter(
+        (type(form.step.node.assigner), form.late_tag is not None, form.windows.lateness > 0)
+        for form in forms
+        if isinstance(form.step.node, WindowNode)
+    )
+    assert {kind for kind, _, _ in found} == set(_ASSIGNERS)
+    # Windows of all time have no late elements.
+    shapes = {
+        (kind, late, kept) for kind in _ASSIGNERS[:3] for late in (False, True) for kept in (False, True)
+    }
+    assert shapes <= found.keys()
+    assert len(forms) >= 30
+
+
+def test_declared_aggregates_come_with_columns_alone(tmp_path: Path) -> None:
+    declared = {}
+    for files in (None, tmp_path):
+        steps = Topology(Prepared(19, range(20), files=files).pipeline.steps).keyed
+        specs = [step.node.function for step in steps if isinstance(step.node, WindowNode)]
+        declared[files] = [
+            spec
+            for spec in specs
+            if isinstance(spec, AggregateSpec) and isinstance(spec.aggregate, DeclaredAggregate)
+        ]
+    assert not declared[None]
+    assert len(declared[tmp_path]) > 5
+
+
+def test_random_pipelines_with_declared_aggregates(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--local", "--columns", "--cases", "100", "--seed", "7"]) == 0
+    assert capsys.readouterr().out.endswith(": 100 equal, 0 different\n")
 
 
 def test_random_pipelines_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,6 +265,17 @@ def test_a_file_of_other_cases_is_refused(tmp_path: Path, capsys: pytest.Capture
     file.write_text("[]")
     assert main(["--local", "--against", str(file)]) == 2
     assert "no file of expected outputs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["--batch", "--columns"])
+@pytest.mark.parametrize("use", ["--against", "--write"])
+def test_files_of_outputs_are_of_cases_of_one_kind(
+    kind: str, use: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--local", kind, use, "never read"])
+    assert caught.value.code == 2
+    assert "files of expected outputs are of cases" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["--cases", "0"], ["--cases", "-1"], ["--case", "-1"]])

@@ -1,0 +1,207 @@
+"""Random window steps with declared aggregates, whose keys and selectors are fields: with columns, most run on them.
+
+What depends on the order of elements is drawn where they have one. Floats that depend on it in their last bits are
+rounded in the result.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Hashable
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+from tests.differential import functions as f
+from tests.spark.comparison import Event, Outputs, key_of, millis
+from windrow import DataStream, OutputTag
+from windrow import aggregates as agg
+from windrow.aggregates import DeclaredAggregate
+from windrow.functions import AggregateFunction
+from windrow.triggers import CountTrigger, EventTimeTrigger, MergingTrigger, PurgingTrigger
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WindowAssigner,
+)
+
+__all__ = ["DeclaredSteps"]
+
+# Any in this module: keys, windows, accumulators and results are of every type.
+Aggregate: TypeAlias = DeclaredAggregate[Event, Any, Any]
+
+_LATE = OutputTag("late", Event)
+
+# Plain fields, comparisons, and products of floats are columns. Arithmetic of ints is not.
+_FILTERS: tuple[Callable[[Event], bool], ...] = (
+    lambda event: event.value > 20,
+    lambda event: event.key != "b",
+    lambda event: event.value % 5 != 2,
+)
+_KEYS: tuple[Callable[[Event], Hashable], ...] = (
+    lambda event: event.value > 60,
+    lambda event: event.value,
+    f.remainder_key,
+)
+_NUMBERS: tuple[Callable[[Event], float], ...] = (
+    *(lambda event: event.value,) * 3,
+    *(lambda event: event.at,) * 3,
+    *(lambda event: event.value > 50,) * 2,  # it has equals
+    *(lambda event: event.value * 0.5,) * 2,  # halves add up without rounding
+    lambda event: event.value % 7,
+)
+_SELECTORS: tuple[Callable[[Event], Any], ...] = (*_NUMBERS, *(lambda event: event.key,) * 4)
+
+
+class DeclaredSteps:
+    """Draws steps.
+
+    Args:
+        chance: Draws, and nothing else draws from it: other steps stay what they are without these.
+        outputs: Takes the outputs.
+    """
+
+    def __init__(self, chance: random.Random, outputs: Outputs) -> None:
+        self._chance = chance
+        self._outputs = outputs
+
+    def wanted(self, *, first: bool) -> bool:
+        """Whether the next step of a chain is one of these. Behind another keyed step there are no columns."""
+        return self._chance.random() < (0.7 if first else 0.15)
+
+    def head(self, stream: DataStream[Event]) -> DataStream[Event]:
+        """What columns can pass in front of a step."""
+        if self._chance.random() < 0.7:
+            return stream
+        return stream.filter(self._chance.choice(_FILTERS))
+
+    def step(self, stream: DataStream[Event], name: str, *, first: bool) -> tuple[DataStream[Event], bool]:
+        """A step behind ``stream``, whose elements have an order within their key, with sinks for its outputs.
+
+        Args:
+            stream: The elements.
+            name: Names the step.
+            first: Whether no keyed step is in front, so that elements have an order within every key.
+
+        Returns:
+            Elements for a next step, and whether they have an order within their key.
+        """
+        chance = self._chance
+        assigner = self._assigner()
+        without_keys = first and chance.random() < 0.1
+        key: Callable[[Any], Hashable] = f.all_key
+        # Any: windows with keys and without, which merge or do not.
+        windows: Any
+        if without_keys:
+            windows = stream.window_all(assigner)
+        else:
+            key = chance.choice([f.event_key] * 6 + [*_KEYS] * first)
+            windows = stream.key_by(key).window(assigner)
+        windows = self._triggered(windows, assigner)
+        bounded = not isinstance(assigner, GlobalWindows)
+        late = bounded and chance.random() < 0.4
+        if late:
+            windows = windows.side_output_late_data(_LATE)
+        if bounded and chance.random() < 0.5:
+            lateness = timedelta.max if chance.random() < 0.1 else millis(chance.randrange(120))
+            windows = windows.allowed_lateness(lateness)
+        # Panes and sessions run on columns for aggregates alone that need no order.
+        ordered = isinstance(assigner, (TumblingEventTimeWindows, GlobalWindows)) or chance.random() < 0.1
+        function, keyed = self._result(ordered=ordered, bounded=bounded)
+        found: DataStream[Any] = windows.aggregate(function, name=name)
+        if late:
+            self._outputs.add(f"{name} late", found.get_side_output(_LATE), key)
+        if without_keys:
+            self._outputs.add(name, found, f.all_key)
+            return found.map(f.alone), True
+        self._outputs.add(name, found, key_of if keyed else None)
+        return found.map(f.folded if keyed else f.alone), keyed
+
+    def _assigner(self) -> WindowAssigner[Event, Any]:
+        chance = self._chance
+        match chance.randrange(10):
+            case 0 | 1 | 2:
+                size = chance.randrange(1, 200)
+                return TumblingEventTimeWindows.of(millis(size), self._offset(size))
+            case 3 | 4 | 5:
+                slide = chance.randrange(5, 60)
+                size = slide + chance.choice([0, slide, chance.randrange(4 * slide)])
+                return SlidingEventTimeWindows.of(millis(size), millis(slide), self._offset(slide))
+            case 6 | 7 | 8:
+                return EventTimeSessionWindows.with_gap(millis(chance.randrange(1, 90)))
+            case _:
+                return GlobalWindows.create_with_end_of_stream_trigger()
+
+    def _offset(self, below: int) -> timedelta:
+        return millis(self._chance.choice([0, self._chance.randrange(1 - below, below)]))
+
+    # Any: as in `step`.
+    def _triggered(self, windows: Any, assigner: WindowAssigner[Event, Any]) -> Any:
+        """Windows with a trigger, mostly that of the assigner; another one keeps them off columns."""
+        chance = self._chance
+        if isinstance(assigner, GlobalWindows) or chance.random() < 0.88:
+            return windows
+        triggers: list[MergingTrigger[Event, Any]] = [
+            EventTimeTrigger.create(),
+            CountTrigger.of(chance.randrange(1, 5)),
+            PurgingTrigger.of(EventTimeTrigger.create()),
+        ]
+        return windows.trigger(chance.choice(triggers))
+
+    def _result(self, *, ordered: bool, bounded: bool) -> tuple[AggregateFunction[Event, Any, Any], bool]:
+        """An aggregate, and whether its results tell the key.
+
+        Args:
+            ordered: Whether it may depend on the order of elements.
+            bounded: Whether windows have a start and an end.
+        """
+        chance = self._chance
+        members = [self._aggregate(ordered=ordered) for _ in range(chance.choice([1, 1, 2, 3]))]
+        facts: list[Aggregate] = [agg.window_start(), agg.window_end()] if bounded else []
+        key: Aggregate = agg.key()
+        match chance.randrange(8):
+            case 0:
+                return members[0], False
+            case 1:
+                return agg.combine(*members), False
+            case 2 | 3:
+                return agg.into(f.Summary, key=key, found=agg.combine(*members)), True
+            case 4:
+                named = dict(zip(("start", "end"), facts, strict=False))
+                return agg.into(f.Summary, key=key, found=members[0], **named), True
+            case 5:
+                # The last bits of a spread depend on the order.
+                return agg.into(f.rounded, key, self._spread(), *members), True
+            case _:
+                return agg.combine(key, *facts, *members), True
+
+    def _aggregate(self, *, ordered: bool) -> Aggregate:
+        chance = self._chance
+        number, selector = chance.choice(_NUMBERS), chance.choice(_SELECTORS)
+        drawn: list[Callable[[], Aggregate]] = [
+            lambda: agg.count(chance.choice([None, selector])),
+            lambda: agg.sum(number),
+            lambda: agg.mean(number),
+            lambda: agg.min(selector),
+            lambda: agg.max(selector),
+            lambda: agg.count_distinct(selector),
+            lambda: agg.approx_count_distinct(selector),
+        ]
+        if ordered and chance.random() < 0.6:
+            # Whole elements are no column.
+            whole = chance.random() < 0.1
+            k = chance.randrange(1, 5)
+            drawn = [
+                lambda: agg.first() if whole else agg.first(selector),
+                lambda: agg.last() if whole else agg.last(selector),
+                lambda: agg.collect_list() if whole else agg.collect_list(selector),
+                lambda: agg.min_by(number) if whole else agg.min_by(number, selector),
+                lambda: agg.max_by(number) if whole else agg.max_by(number, selector),
+                lambda: agg.top_k(k, number) if whole else agg.top_k(k, number, selector),
+            ]
+        return chance.choice(drawn)()
+
+    def _spread(self) -> Aggregate:
+        spread = self._chance.choice([agg.variance, agg.var_pop, agg.stddev, agg.stddev_pop])
+        return spread(lambda event: event.value)
