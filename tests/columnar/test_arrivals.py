@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -159,8 +160,8 @@ def test_elements_in_columns_give_what_the_general_operator_gives(
 ) -> None:
     if pages == "small pages":
         monkeypatch.setattr(step_pages, "_INLINE_BYTES", 300)
-        monkeypatch.setattr(step_pages, "_PAGE_BYTES", 100)
-        monkeypatch.setattr(step_pages, "_DENSE_PAGE_BYTES", 200)
+        sizes = replace(step_pages._SIZES, small=100, dense=200, least=25)
+        monkeypatch.setattr(step_pages, "_SIZES", sizes)
         monkeypatch.setattr(step_pages, "_SHARE_BYTES", 400)
     late = name.endswith("late")
     inputs = [*batches(random.Random(7)), []]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -133,8 +134,8 @@ MEMBERS: tuple[Any, ...] = (
 )
 def test_elements_in_any_order(lateness: timedelta, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "_INLINE_BYTES", 1500)
-    monkeypatch.setattr(pages, "_PAGE_BYTES", 1500)
-    monkeypatch.setattr(pages, "_SMALL_PAGE_BYTES", 400)
+    sizes = replace(pages._SIZES, small=400, dense=1500, split_where_due=1500)
+    monkeypatch.setattr(pages, "_SIZES", sizes)
     build = sessions(15, lateness, *MEMBERS, late=late)
     bridged = came_late = 0
     for seed in range(4):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -79,7 +80,7 @@ def test_pages_grow_split_and_shrink(per_batch: int) -> None:
     for start in range(0, len(numbers), per_batch):
         state.batch(names(*numbers[start : start + per_batch]))
     assert state.whole() == state.model
-    assert max(state.sizes) <= 4 * module._PAGE_BYTES
+    assert max(state.sizes) <= 4 * module._SIZES.dense
 
     # A few keys of many: pages become small, and such a batch reads its own and some that it splits.
     for _ in range(60):
@@ -109,8 +110,9 @@ def test_what_is_due_does_not_make_pages_small() -> None:
 
 
 def test_any_batches_give_what_a_dictionary_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("_INLINE_BYTES", 600), ("_PAGE_BYTES", 2_000), ("_SMALL_PAGE_BYTES", 500)):
-        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(module, "_INLINE_BYTES", 600)
+    sizes = replace(module._SIZES, small=500, dense=2_000, split_where_due=2_000)
+    monkeypatch.setattr(module, "_SIZES", sizes)
     chance = random.Random(11)
     state = State()
     for _ in range(150):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -148,8 +149,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "_FANOUT", 3)
     monkeypatch.setattr(panes, "_ROWS_AT_ONCE", 40)
     monkeypatch.setattr(pages, "_INLINE_BYTES", 2500)
-    monkeypatch.setattr(pages, "_PAGE_BYTES", 2500)
-    monkeypatch.setattr(pages, "_SMALL_PAGE_BYTES", 500)
+    sizes = replace(pages._SIZES, small=500, dense=2500, split_where_due=2500)
+    monkeypatch.setattr(pages, "_SIZES", sizes)
 
 
 @pytest.mark.usefixtures("tiny")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -302,8 +303,8 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             yield share
 
     monkeypatch.setattr(StepPages, "shares", counted)
-    monkeypatch.setattr(step_pages, "_PAGE_BYTES", 150)
-    monkeypatch.setattr(step_pages, "_DENSE_PAGE_BYTES", 150)
+    sizes = replace(step_pages._SIZES, small=150, dense=150, least=37)
+    monkeypatch.setattr(step_pages, "_SIZES", sizes)
     monkeypatch.setattr(step_pages, "_INLINE_BYTES", 250)
     monkeypatch.setattr(step_pages, "_SHARE_BYTES", 600)
     monkeypatch.setattr(step_pages, "_SPLITS_PER_BATCH", 3)

@@ -8,18 +8,18 @@ stays (O'Neil et al., The log-structured merge-tree, 1996).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from windrow.errors import IncompatibleStateError
 from windrow_runtime.codecs.compression import compress as compressed
 from windrow_runtime.codecs.compression import decompress
+from windrow_runtime.columnar.page_store import PageStore
 from windrow_runtime.operators.state_errors import part_missing
 
 __all__ = [
     "Chunk",
-    "ChunkStore",
     "Chunks",
     "Measure",
     "dump_entries",
@@ -36,26 +36,6 @@ _LARGEST: Final = 4 << 20
 _WORTH_COMPRESSING: Final = 1 << 10
 _STREAM: Final = b"\xff\xff\xff\xff"  # how a stream of Arrow's begins, and nothing that is compressed
 _ENTRY = struct.Struct("<qqq")
-
-
-class ChunkStore(Protocol):
-    """Where chunks are stored, by number."""
-
-    def get(self, number: int) -> bytes | None:
-        """A chunk; None: there is none."""
-        ...
-
-    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
-        """Several chunks, which takes less time than one by one."""
-        ...
-
-    def put(self, number: int, data: bytes) -> None:
-        """Store a chunk."""
-        ...
-
-    def remove(self, number: int) -> None:
-        """Forget a chunk."""
-        ...
 
 
 @dataclass(slots=True)
@@ -151,7 +131,7 @@ class Chunks:
         entries: Iterable[Chunk],
         tail: bytes,
         tail_due: int,
-        store: ChunkStore,
+        store: PageStore,
         measure: Callable[[Any], Measure],
         merge: Callable[[Any], Any],
     ) -> None:

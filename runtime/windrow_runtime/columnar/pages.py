@@ -13,9 +13,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from windrow_runtime.columnar.chunks import ChunkStore, dump_rows, load_rows
+from windrow_runtime.columnar.chunks import dump_rows, load_rows
 from windrow_runtime.columnar.grouping import encode_keys
 from windrow_runtime.columnar.hashing import hash_keys
+from windrow_runtime.columnar.page_sizes import PageSizes, half_of, pages_of
+from windrow_runtime.columnar.page_store import PageStore
 from windrow_runtime.operators.state_errors import part_missing
 
 __all__ = ["Pages"]
@@ -25,9 +27,8 @@ __all__ = ["Pages"]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 _INLINE_BYTES: Final = 32 << 10
-# To read and write a page takes 0.3 ms, and 0.001 ms for each row in it; a key that is touched costs its whole page.
-_PAGE_BYTES: Final = 64 << 10
-_SMALL_PAGE_BYTES: Final = 2 << 10
+# To read and write a page takes 0.3 ms, and 0.001 ms for each row in it.
+_SIZES: Final = PageSizes(small=2 << 10, dense=64 << 10, least=0, keys_for_all=1)
 _MOST_PAGES: Final = 1 << 16
 _AHEAD: Final = 16
 _BYTES_AT_ONCE: Final = 8 << 20
@@ -51,7 +52,7 @@ class Pages:
     sizes: list[int]
     dues: list[int]
     inline: bytes
-    store: ChunkStore
+    store: PageStore
     due: Callable[[Any], int]
     _loaded: dict[int, bytes] = field(default_factory=dict)
     _keys: int = 0
@@ -74,19 +75,8 @@ class Pages:
         return sorted(found)
 
     def _places(self, keys: Any) -> Ints:
-        """The page of each of some distinct keys, by linear hashing."""
-        count = len(self.sizes)
-        reach = 1 << (count - 1).bit_length()
-        hashes = hash_keys(keys) >> np.uint64(_GROUP_BITS)
-        pages: Ints = (hashes & np.uint64(reach - 1)).astype(np.int64)
-        return np.where(pages < count, pages, pages - reach // 2)
-
-    def _are_few(self, total: int) -> bool:
-        """Whether a batch would leave most pages untouched, were they as small as they may be."""
-        return 4 * self._keys < total // _SMALL_PAGE_BYTES
-
-    def _are_too_large_for_few(self, total: int, count: int) -> bool:
-        return total > 2 * _SMALL_PAGE_BYTES * count and self._are_few(total)
+        """The page of each of some distinct keys."""
+        return pages_of(hash_keys(keys) >> np.uint64(_GROUP_BITS), len(self.sizes))
 
     def load(self, pages: list[int]) -> list[Any]:
         """The rows of some pages."""
@@ -117,7 +107,7 @@ class Pages:
         if count == 1:
             data = dump_rows(rows) if rows.num_rows else b""
             if len(data) > _INLINE_BYTES:
-                self._lay_out(rows, len(data))
+                self._lay_out(rows, len(data), _SIZES.dense)
                 return
             self.inline = data
             self._note(0, data, rows)
@@ -125,12 +115,12 @@ class Pages:
         if len(pages) == count and rows.num_rows:
             # What was stored, and what has become of it since.
             total = sum(self.sizes) * rows.num_rows // max(1, self._rows_loaded)
-            if self._are_too_large_for_few(total, count) and not self._has_due:
-                self._lay_out(rows, total, _SMALL_PAGE_BYTES)
+            if _SIZES.are_too_large_for_few(self._keys, total, count) and not self._has_due:
+                self._lay_out(rows, total, _SIZES.small)
                 return
-            if 2 * total < _PAGE_BYTES * count and self._keys > count > 2 and not self._are_few(total):
+            if _SIZES.are_too_small(self._keys, total, count):
                 # Pages are small, and touched all the same.
-                self._lay_out(rows, total)
+                self._lay_out(rows, total, _SIZES.dense)
                 return
         for page, part in self._split(rows, pages):
             self._save_page(page, part)
@@ -141,15 +131,14 @@ class Pages:
 
     def _split_some(self) -> None:
         """One page more at a time while they are too large, or few keys of many are touched."""
-        # Work for batches to come, which may be of another kind: at most as much as this one had with pages.
-        left = _PAGE_BYTES if self._has_due else sum(map(len, self._loaded.values()))
+        left = _SIZES.split_where_due if self._has_due else sum(map(len, self._loaded.values()))
         total = sum(self.sizes)
         ahead: dict[int, bytes] = {}
         while (count := len(self.sizes)) < _MOST_PAGES:
-            source = count - (1 << (count.bit_length() - 1))
+            source = half_of(count)
             before = self.sizes[source]
-            if total <= 2 * _PAGE_BYTES * count:
-                if left <= 0 or not self._are_too_large_for_few(total, count):
+            if not _SIZES.are_too_large(total, count):
+                if left <= 0 or not _SIZES.are_too_large_for_few(self._keys, total, count):
                     return
                 left -= before
             if before and source not in ahead:
@@ -169,12 +158,12 @@ class Pages:
         self._save_page(source, rows.filter(pa.array(~moves)))
         self._save_page(last, rows.filter(pa.array(moves)))
 
-    def _lay_out(self, rows: Any, total: int, page_bytes: int = _PAGE_BYTES) -> None:
-        """Lay all rows out in as many pages as their size asks for."""
+    def _lay_out(self, rows: Any, total: int, page_bytes: int) -> None:
+        """Lay all rows out in pages of about so many bytes."""
         for page, size in enumerate(self.sizes):
             if size and len(self.sizes) > 1:
                 self.store.remove(page)
-        count = min(max(2, -(-total // page_bytes)), _MOST_PAGES)
+        count = min(_SIZES.count_of(total, page_bytes), _MOST_PAGES)
         self.inline = b""
         self._loaded.clear()
         self.sizes, self.dues = [0] * count, [0] * count

@@ -11,6 +11,7 @@ from windrow_runtime.columnar.forms import ColumnarForm
 from windrow_runtime.columnar.late import LateResult, fire_late, on_rows
 from windrow_runtime.columnar.late_sessions import fire_late_sessions
 from windrow_runtime.columnar.outcome import Fired
+from windrow_runtime.columnar.page_store import PageStore
 from windrow_runtime.columnar.panes import PaneOperator, concatenated, no_rows, panes_in
 from windrow_runtime.columnar.records import made_of, record_batch, values_of
 from windrow_runtime.columnar.sessions import SessionOperator
@@ -23,7 +24,6 @@ from windrow_runtime.spark.level import KeyedStep
 from windrow_runtime.spark.packer import Packer
 from windrow_runtime.spark.payload import ColumnElements, pack_columns
 from windrow_runtime.spark.rows import PackedRow
-from windrow_runtime.spark.step_pages import PageStore
 from windrow_runtime.spark.step_record import StepRecord
 
 __all__ = ["ColumnRunner"]

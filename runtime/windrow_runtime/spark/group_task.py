@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.time import MAX_TIMESTAMP
+from windrow_runtime.columnar.page_store import PageStore
 from windrow_runtime.operators.fast_loops import TableOperator
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.partials import Partials
@@ -41,7 +42,7 @@ from windrow_runtime.spark.payload import (
 )
 from windrow_runtime.spark.rows import COUNTERS, REPORTS, PackedRow
 from windrow_runtime.spark.state_codec import StateCodec
-from windrow_runtime.spark.step_pages import Chunk, PageStore, Share, StepPages
+from windrow_runtime.spark.step_pages import Chunk, Share, StepPages
 from windrow_runtime.spark.step_record import StepRecord
 
 if TYPE_CHECKING:

@@ -13,6 +13,8 @@ from itertools import accumulate, chain
 from typing import Any, Final, Protocol
 
 from windrow.time import MAX_TIMESTAMP
+from windrow_runtime.columnar.page_sizes import PageSizes, half_of, page_of
+from windrow_runtime.columnar.page_store import PageStore
 from windrow_runtime.operators.partition import Layout, join_states, layout_of, split_state
 from windrow_runtime.operators.state import OperatorState
 from windrow_runtime.operators.state_errors import part_missing
@@ -20,41 +22,16 @@ from windrow_runtime.operators.stored_list import StoredList
 from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.step_record import NO_TIMER, StepRecord, quads
 
-__all__ = ["Chunk", "PageStore", "Share", "StepPages"]
+__all__ = ["Chunk", "Share", "StepPages"]
 
 # Any in this module: state is of the user's types.
 
-# To read and write a page takes 0.2 ms, and 0.001 to 0.01 ms for each key in it; a key that is touched costs its whole
-# page. So pages are large where a batch touches all of them anyway, and small where it touches few keys of many.
-_PAGE_BYTES: Final = 512
-_DENSE_PAGE_BYTES: Final = 32 << 10
+# To read and write a page takes 0.2 ms, and 0.001 to 0.01 ms for each key in it.
+_SIZES: Final = PageSizes(small=512, dense=32 << 10, least=128, keys_for_all=3)
 _INLINE_BYTES: Final = 16 << 10
 _SHARE_BYTES: Final = 8 << 20
 _SPLITS_PER_BATCH: Final = 512
-_BYTES_SPLIT_WHERE_DUE: Final = 64 << 10
 _AHEAD: Final = 32
-_FEW: Final = 4  # so many times the keys of a batch are fewer than pages, and most pages are left alone
-_KEYS_FOR_ALL: Final = 3  # so many keys for each page leave hardly a page untouched
-
-
-class PageStore(Protocol):
-    """Where the pages of a group are stored, by number."""
-
-    def get(self, number: int) -> bytes | None:
-        """A page; None: there is none."""
-        ...
-
-    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
-        """Several pages, which takes less time than one by one."""
-        ...
-
-    def put(self, number: int, data: bytes) -> None:
-        """Store a page."""
-        ...
-
-    def remove(self, number: int) -> None:
-        """Forget a page."""
-        ...
 
 
 class Chunk(Protocol):
@@ -150,20 +127,15 @@ class StepPages:
         count = len(self.record.sizes)
         if count == 1:
             return 0
-        bits = self._hash_key(key) // self._groups
-        reach = 1 << (count - 1).bit_length()
-        page = bits & (reach - 1)
-        return page if page < count else page - (reach >> 1)
+        return page_of(self._hash_key(key) // self._groups, count)
 
     def _place_all(self, state: OperatorState) -> None:
         """What :meth:`_place` says of the keys of a state, for all at once."""
         count = len(self.record.sizes)
         groups = self._groups
-        reach = 1 << (count - 1).bit_length()
-        mask, half = reach - 1, reach >> 1
         keys = list(dict.fromkeys(chain(state.keys, *state.tables.values())))
-        found = [hashed // groups & mask for hashed in map(self._hash_key, keys)]
-        self._loaded.update(zip(keys, [page if page < count else page - half for page in found], strict=True))
+        pages = [page_of(hashed // groups, count) for hashed in map(self._hash_key, keys)]
+        self._loaded.update(zip(keys, pages, strict=True))
 
     def shares(
         self,
@@ -177,9 +149,8 @@ class StepPages:
         So many pages at a time that their state fits into memory, however large the whole is.
         """
         record = self.record
-        # As many as any of the questions below asks for.
-        many = max(_KEYS_FOR_ALL * len(record.sizes), sum(record.sizes) // (_FEW * _PAGE_BYTES) + 1)
-        self._keys = _keys_among(before, after, many)
+        total = sum(record.sizes)
+        self._keys = _keys_among(before, after, _SIZES.most_keys(total, len(record.sizes)))
         touched = record.due(watermark, now)
         if len(record.sizes) == 1:
             if before or after or touched:
@@ -188,11 +159,12 @@ class StepPages:
         # Keys whose timers are due count too; how many there are in a page, only the page knows.
         self._has_due = bool(touched)
         self._keys = max(self._keys, len(touched))
-        is_small = sum(record.sizes) <= _SHARE_BYTES
-        if not (is_small and self._is_dense):
+        is_small = total <= _SHARE_BYTES
+        touches_all = _SIZES.touch_all(self._keys, len(record.sizes))
+        if not (is_small and touches_all):
             for elements in (*before, *after):
                 touched.update(map(self._homes.__getitem__, elements.keys))
-        if is_small and (self._is_dense or 2 * len(touched) > len(record.sizes)):
+        if is_small and (touches_all or 2 * len(touched) > len(record.sizes)):
             # Whoever has all of it can lay it out anew.
             yield Share(list(range(len(record.sizes))), before, after)
             return
@@ -212,25 +184,6 @@ class StepPages:
         for part in (*parts, pages):
             inside = frozenset(part)
             yield Share(part, self._only(before, inside), self._only(after, inside))
-
-    @property
-    def _is_dense(self) -> bool:
-        """Whether a batch has so many keys that it leaves hardly a page untouched."""
-        return self._keys >= _KEYS_FOR_ALL * len(self.record.sizes)
-
-    def _are_few(self, total: int) -> bool:
-        """Whether a batch would leave most pages untouched, were they as small as they may be."""
-        return _FEW * self._keys < total // _PAGE_BYTES
-
-    def _are_too_large(self, total: int, count: int) -> bool:
-        return total > 2 * _DENSE_PAGE_BYTES * count
-
-    def _are_too_large_for_few(self, total: int, count: int) -> bool:
-        return total > 2 * _PAGE_BYTES * count and self._are_few(total)
-
-    def _are_too_small(self, total: int, count: int) -> bool:
-        touches_all = self._is_dense and not self._are_few(total)
-        return count > 2 and total < (_DENSE_PAGE_BYTES // 2 if touches_all else _PAGE_BYTES // 4) * count
 
     def _only(self, chunks: Sequence[Chunk], pages: frozenset[int]) -> list[Chunk]:
         found: list[Chunk] = []
@@ -314,7 +267,7 @@ class StepPages:
             if len(whole) <= _INLINE_BYTES:
                 self._put_inline(state, whole)
             else:
-                self._put_anew(state, len(whole))
+                self._put_anew(state, len(whole), _SIZES.dense)
         else:
             self._put_pages(state)
         self._forget_segments(old_segments - self._segments_of(state))
@@ -326,9 +279,9 @@ class StepPages:
         record.sizes[0] = len(data)
         record.events[0], record.clocks[0] = _timers_of(state)
 
-    def _put_anew(self, state: OperatorState, total: int, page_bytes: int = _DENSE_PAGE_BYTES) -> None:
-        """Lay the state out in as many pages as its size asks for."""
-        self._resize(max(2, -(-total // page_bytes)))
+    def _put_anew(self, state: OperatorState, total: int, page_bytes: int) -> None:
+        """Lay the state out in pages of about so many bytes."""
+        self._resize(_SIZES.count_of(total, page_bytes))
         self.record.inline = b""
         self._place_all(state)
         parts = split_state(state, self._loaded.__getitem__)
@@ -343,10 +296,10 @@ class StepPages:
         total = sum(map(len, dumped.values()))
         if total <= _INLINE_BYTES:
             self._put_inline(state, self._codec.dump(state, self._write_segment))
-        elif self._are_too_large(total, count) or self._are_too_small(total, count):
-            self._put_anew(state, total)
-        elif self._are_too_large_for_few(total, count) and not self._has_due:
-            self._put_anew(state, total, _PAGE_BYTES)
+        elif _SIZES.are_too_large(total, count) or _SIZES.are_too_small(self._keys, total, count):
+            self._put_anew(state, total, _SIZES.dense)
+        elif _SIZES.are_too_large_for_few(self._keys, total, count) and not self._has_due:
+            self._put_anew(state, total, _SIZES.small)
         else:
             for page in range(count):
                 self._save_page(page, parts.get(page), dumped.get(page))
@@ -396,17 +349,16 @@ class StepPages:
         record.shared = self._codec.dump_shared(self._shared)
         if len(record.sizes) == 1:
             return
-        # Work for batches to come, which may be of another kind: at most as much as this one had with pages.
-        left = min(self._bytes_read, _BYTES_SPLIT_WHERE_DUE) if self._has_due else self._bytes_read
+        left = _SIZES.split_ahead(self._bytes_read, self._has_due)
         total = sum(record.sizes)
         for _ in range(_SPLITS_PER_BATCH):
             count = len(record.sizes)
-            source = _half_of(count)
-            if self._are_too_large(total, count):
+            source = half_of(count)
+            if _SIZES.are_too_large(total, count):
                 total += self._split_one(source, count)
-            elif self._are_too_small(total, count):
+            elif _SIZES.are_too_small(self._keys, total, count):
                 total += self._join_one(count - 1)
-            elif left > 0 and self._are_too_large_for_few(total, count):
+            elif left > 0 and _SIZES.are_too_large_for_few(self._keys, total, count):
                 if record.sizes[source] and source not in self._ahead:
                     sizes = accumulate(record.sizes[source : source + _AHEAD])
                     self._read_ahead(
@@ -434,7 +386,7 @@ class StepPages:
     def _join_one(self, last: int) -> int:
         """One page less: its keys go to its other half. Gives by how many bytes all pages have grown."""
         record = self.record
-        target = _half_of(last)
+        target = half_of(last)
         before = record.sizes[target] + record.sizes[last]
         state = join_states([self._load_page(target), self._load_page(last)])
         if record.sizes[last]:
@@ -478,11 +430,6 @@ class StepPages:
 
     def _segment_number(self, number: int) -> int:
         return -(self.record.slot << 48 | number)
-
-
-def _half_of(page: int) -> int:
-    """The page that has the keys of another one, as long as that one is not there."""
-    return page - (1 << (page.bit_length() - 1))
 
 
 def _keys_among(before: Sequence[Chunk], after: Sequence[Chunk], many: int) -> int:
