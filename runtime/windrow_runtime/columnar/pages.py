@@ -116,7 +116,7 @@ class Pages:
             # What was stored, and what has become of it since.
             total = sum(self.sizes) * rows.num_rows // max(1, self._rows_loaded)
             if _SIZES.are_too_large_for_few(self._keys, total, count) and not self._has_due:
-                self._lay_out(rows, total, _SIZES.small)
+                self._lay_out(rows, total, _SIZES.small_at_once(total, count))
                 return
             if _SIZES.are_too_small(self._keys, total, count):
                 # Pages are small, and touched all the same.
@@ -131,7 +131,7 @@ class Pages:
 
     def _split_some(self) -> None:
         """One page more at a time while they are too large, or few keys of many are touched."""
-        left = _SIZES.split_where_due if self._has_due else sum(map(len, self._loaded.values()))
+        left = _SIZES.split_ahead(sum(map(len, self._loaded.values())), self._has_due)
         total = sum(self.sizes)
         ahead: dict[int, bytes] = {}
         while (count := len(self.sizes)) < _MOST_PAGES:

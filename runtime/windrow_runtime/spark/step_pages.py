@@ -299,7 +299,8 @@ class StepPages:
         elif _SIZES.are_too_large(total, count) or _SIZES.are_too_small(self._keys, total, count):
             self._put_anew(state, total, _SIZES.dense)
         elif _SIZES.are_too_large_for_few(self._keys, total, count) and not self._has_due:
-            self._put_anew(state, total, _SIZES.small)
+            self._put_anew(state, total, _SIZES.small_at_once(total, count))
+            self._bytes_read = 0  # this was the work for batches to come
         else:
             for page in range(count):
                 self._save_page(page, parts.get(page), dumped.get(page))
