@@ -280,7 +280,7 @@ class Branch:
         if in_time and chance.random() < 0.5:
             lateness = timedelta.max if chance.random() < 0.1 else millis(chance.randrange(120))
             windows = windows.allowed_lateness(lateness)
-        return self._computed(windows, key, merging=merging, late=late)
+        return self._computed(windows, key, merging=merging, late=late, evicts=evictor is not None)
 
     def _trigger(self, *, merging: bool, in_time: bool, global_window: bool) -> Trigger[Event, Any] | None:
         chance = self._chance
@@ -331,7 +331,7 @@ class Branch:
                 return None
 
     def _computed(
-        self, windows: Windows, key: Key, *, merging: bool, late: bool = False
+        self, windows: Windows, key: Key, *, merging: bool, late: bool = False, evicts: bool = False
     ) -> DataStream[Event]:
         """What a step computes from windows, with sinks for its outputs."""
         chance, name = self._chance, self._name
@@ -366,6 +366,9 @@ class Branch:
         if form in ("process", "fold, then process") and isinstance(function, f.Firings):
             self._outputs.add(f"{name} side", found.get_side_output(f.SIDE), order)
         main = self._emit(found, order)
+        if evicts and form == "aggregate":
+            # Nothing, joined, has no key, so the order of such results of several keys would not be fixed.
+            main = main.filter(f.has_key)
         if late:
             late_elements = found.get_side_output(_LATE)
             self._outputs.add(f"{name} late", late_elements, key)

@@ -54,6 +54,7 @@ __all__ = [
     "event_key",
     "folded",
     "gap_of",
+    "has_key",
     "joined",
     "no_key",
     "pair_key",
@@ -155,6 +156,11 @@ def copies(most: int, event: Event) -> Iterator[Event]:
 def folded(element: Any) -> Event:
     """What a step emitted as an element for the next one, with the same key, or the key as text."""
     return _numbered(str(key_of(element)), element)
+
+
+def has_key(event: Event) -> bool:
+    """Whether what :func:`folded` made of an element has a key."""
+    return event.key != ""
 
 
 def alone(element: Any) -> Event:
