@@ -111,6 +111,7 @@ def test_most_expressions_are_recognised() -> None:
     )
     assert recognise(lambda r: 3 - r.a) == Binary("-", Constant(3), Field(of, "a"))
     assert recognise(lambda r: r.a > r.b) == Binary(">", Field(of, "a"), Field(of, "b"))
+    assert recognise(remainder) == Binary("%", Field(of, "a"), Constant(2))
     assert recognise(operator.attrgetter("place.lat")) == Field(Field(of, "place"), "lat")
     assert recognise(operator.itemgetter(1)) == Item(of, 1)
 
@@ -130,6 +131,11 @@ class Key(KeySelector[Any, Any]):
 
 def named(record: Any) -> Any:
     return record.a
+
+
+def remainder(record: Any) -> Any:
+    """A docstring is no part of what is computed."""
+    return record.a % 2
 
 
 def by_steps(record: Any) -> Any:

@@ -126,14 +126,16 @@ def _refusal(selector: FunctionType) -> str | None:
     code = selector.__code__
     if code.co_argcount != 1 or code.co_kwonlyargcount or code.co_flags & _VARIADIC:
         return "takes other arguments than an element"
-    formats = False
+    formats = has_text = False
     for instruction in dis.get_instructions(code):
         name = instruction.opname
         if name not in _PLAIN:
             return _reason(name, instruction.argval)
         formats = formats or name == "BINARY_MODULO" or (name == "BINARY_OP" and instruction.argrepr == "%")
+        # A docstring is among the code's constants too, and nobody loads it.
+        has_text = has_text or ("CONST" in name and isinstance(instruction.argval, (str, bytes, tuple)))
     # A text does its own formatting, and never asks the proxy on its right.
-    if formats and any(isinstance(constant, (str, bytes)) for constant in code.co_consts):
+    if formats and has_text:
         return "may format a text"
     return None
 
