@@ -29,7 +29,10 @@ __all__ = ["Chunk", "Share", "StepPages"]
 # To read and write a page takes 0.2 ms, and 0.001 to 0.01 ms for each key in it.
 _SIZES: Final = PageSizes(small=512, dense=32 << 10, least=128, keys_for_all=3)
 _INLINE_BYTES: Final = 16 << 10
-_SHARE_BYTES: Final = 8 << 20
+# So many bytes of pages are in memory at a time, as objects, which take a hundred times as much.
+_SHARE_BYTES: Final = 1 << 20
+# So many where all pages are touched anyway: whoever has all of a state can lay it out anew.
+_WHOLE_BYTES: Final = 2 << 20
 _SPLITS_PER_BATCH: Final = 512
 _AHEAD: Final = 32
 
@@ -159,13 +162,12 @@ class StepPages:
         # Keys whose timers are due count too; how many there are in a page, only the page knows.
         self._has_due = bool(touched)
         self._keys = max(self._keys, len(touched))
-        is_small = total <= _SHARE_BYTES
+        is_small = total <= _WHOLE_BYTES
         touches_all = _SIZES.touch_all(self._keys, len(record.sizes))
         if not (is_small and touches_all):
             for elements in (*before, *after):
                 touched.update(map(self._homes.__getitem__, elements.keys))
         if is_small and (touches_all or 2 * len(touched) > len(record.sizes)):
-            # Whoever has all of it can lay it out anew.
             yield Share(list(range(len(record.sizes))), before, after)
             return
         pages: list[int] = []
@@ -181,17 +183,22 @@ class StepPages:
             if pages:
                 yield Share(pages, before, after)
             return
-        for part in (*parts, pages):
-            inside = frozenset(part)
-            yield Share(part, self._only(before, inside), self._only(after, inside))
+        parts.append(pages)
+        divided = zip(parts, self._divided(before, parts), self._divided(after, parts), strict=True)
+        for part, earlier, later in divided:
+            yield Share(part, earlier, later)
 
-    def _only(self, chunks: Sequence[Chunk], pages: frozenset[int]) -> list[Chunk]:
-        found: list[Chunk] = []
-        homes = self._homes
+    def _divided(self, chunks: Sequence[Chunk], parts: Sequence[Sequence[int]]) -> list[list[Chunk]]:
+        """Elements by the parts that have the pages of their keys."""
+        part_of = {page: number for number, part in enumerate(parts) for page in part}
+        found: list[list[Chunk]] = [[] for _ in parts]
         for chunk in chunks:
-            chosen = [place for place, key in enumerate(chunk.keys) if homes[key] in pages]
-            if chosen:
-                found.append(chunk.pick(chosen))
+            places: list[list[int]] = [[] for _ in parts]
+            for place, page in enumerate(map(self._homes.__getitem__, chunk.keys)):
+                places[part_of[page]].append(place)
+            for number, chosen in enumerate(places):
+                if chosen:
+                    found[number].append(chunk.pick(chosen))
         return found
 
     # Reading and writing
