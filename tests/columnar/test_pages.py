@@ -42,22 +42,31 @@ class State:
         self.store = Counted()
         self.sizes, self.dues, self.inline = [0], [0], b""
         self.model: dict[str, int] = {}
+        self.parts = 0
 
     def batch(self, changes: dict[str, int | None], due: int = NEVER, watermark: int = 0) -> None:
         """Sets numbers of keys; None removes one."""
         self.store.reads = self.store.writes = 0
         pages = Pages(SCHEMA, self.sizes, self.dues, self.inline, self.store, lambda rows: due)
-        touched = pages.touched(pa.array(list(changes), pa.string()), watermark)
-        held: dict[str, Any] = {}
-        for rows in pages.load(touched):
-            held.update(zip(rows.column(0).to_pylist(), rows.column(1).to_pylist(), strict=True))
-        for key, number in changes.items():
-            assert held.get(key) == self.model.get(key), key
-            for into in (held, self.model):
-                into.pop(key, None)
-                if number is not None:
-                    into[key] = number
-        pages.save(touched, pa.RecordBatch.from_arrays([list(held), list(held.values())], schema=SCHEMA))
+        keys = list(changes)
+        changed = 0
+        self.parts = 0
+        for part, mask in pages.parts(pa.array(keys, pa.string()), watermark):
+            self.parts += 1
+            held: dict[str, Any] = {}
+            for rows in pages.load(part):
+                held.update(zip(rows.column(0).to_pylist(), rows.column(1).to_pylist(), strict=True))
+            for key in keys if mask is None else pa.array(keys).filter(pa.array(mask)).to_pylist():
+                changed += 1
+                number = changes[key]
+                assert held.get(key) == self.model.get(key), key
+                for into in (held, self.model):
+                    into.pop(key, None)
+                    if number is not None:
+                        into[key] = number
+            pages.save(part, pa.RecordBatch.from_arrays([list(held), list(held.values())], schema=SCHEMA))
+        pages.end_batch()
+        assert changed == len(changes)
         self.sizes, self.dues, self.inline = pages.sizes, pages.dues, pages.inline
         stored = {page for page, size in enumerate(self.sizes) if size}
         assert set(self.store) == (set() if self.inline or not stored else stored)
@@ -143,8 +152,23 @@ def test_what_is_due_splits_no_more_than_was_read() -> None:
     assert count < len(state.sizes) <= count + 2
 
 
-def test_any_batches_give_what_a_dictionary_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_in_memory_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BYTES_AT_ONCE", 100_000)
+    state = State()
+    state.batch(names(*range(60_000)))
+    stored = sum(state.sizes)
+    assert stored > 300_000
+    state.batch(names(*range(0, 60_000, 100)))
+    assert stored // 200_000 <= state.parts <= stored // 100_000 + 1
+    assert state.whole() == state.model
+    state.batch(names(5))
+    assert state.parts == 1
+
+
+@pytest.mark.parametrize("at_once", [2 << 20, 3_000])
+def test_any_batches_give_what_a_dictionary_gives(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     monkeypatch.setattr(module, "_INLINE_BYTES", 600)
+    monkeypatch.setattr(module, "_BYTES_AT_ONCE", at_once)
     sizes = replace(module._SIZES, small=500, dense=2_000, split_where_due=2_000)
     monkeypatch.setattr(module, "_SIZES", sizes)
     chance = random.Random(11)

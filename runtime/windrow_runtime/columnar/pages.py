@@ -6,8 +6,9 @@ large where batches touch all of them, small where they touch few keys of many.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -25,13 +26,14 @@ __all__ = ["Pages"]
 # Any in this module: pyarrow has no types.
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _INLINE_BYTES: Final = 32 << 10
 # To read and write a page takes 0.3 ms, and 0.001 ms for each row in it.
 _SIZES: Final = PageSizes(small=2 << 10, dense=64 << 10, least=0, keys_for_all=1)
 _MOST_PAGES: Final = 1 << 16
 _AHEAD: Final = 16
-_BYTES_AT_ONCE: Final = 8 << 20
+_BYTES_AT_ONCE: Final = 2 << 20
 _GROUP_BITS: Final = 32  # the low bits of a hash say which key group a key is in
 
 
@@ -58,6 +60,7 @@ class Pages:
     _keys: int = 0
     _has_due: bool = False
     _rows_loaded: int = 0
+    _bytes_loaded: int = 0
 
     def touched(self, keys: Any, watermark: int) -> list[int]:
         """The pages of some keys, and those in which something is due; all of them, where they are most."""
@@ -73,6 +76,23 @@ class Pages:
             # Whoever has all of it can lay it out anew.
             return list(range(count))
         return sorted(found)
+
+    def parts(self, keys: Any, watermark: int) -> Iterator[tuple[list[int], Mask | None]]:
+        """Touched pages, as many at a time as fit into memory, and which of the keys lie in them; None: all of them.
+
+        A part is loaded and saved before the next one; :meth:`end_batch` follows the last.
+        """
+        touched = self.touched(keys, watermark)
+        ends = np.cumsum([self.sizes[page] for page in touched])
+        if not touched or ends[-1] <= _BYTES_AT_ONCE:
+            yield touched, None
+            return
+        part_of = np.zeros(len(self.sizes), np.int64)
+        part_of[touched] = ends // _BYTES_AT_ONCE
+        encoded = encode_keys(keys)
+        parts = part_of[self._places(encoded.distinct)][encoded.codes]
+        for number, pages in groupby(touched, lambda page: int(part_of[page])):
+            yield list(pages), parts == number
 
     def _places(self, keys: Any) -> Ints:
         """The page of each of some distinct keys."""
@@ -98,6 +118,7 @@ class Pages:
                     expected=f"{self.sizes[page]} bytes",
                 )
             self._loaded[page] = data
+            self._bytes_loaded += len(data)
             found.append(data)
         return found
 
@@ -124,14 +145,17 @@ class Pages:
                 return
         for page, part in self._split(rows, pages):
             self._save_page(page, part)
+
+    def end_batch(self) -> None:
+        """Split pages until they are of the right size again."""
         if not any(self.sizes):
             self.sizes, self.dues = [0], [0]
-            return
-        self._split_some()
+        elif len(self.sizes) > 1:
+            self._split_some()
 
     def _split_some(self) -> None:
         """One page more at a time while they are too large, or few keys of many are touched."""
-        left = _SIZES.split_ahead(sum(map(len, self._loaded.values())), self._has_due)
+        left = _SIZES.split_ahead(self._bytes_loaded, self._has_due)
         total = sum(self.sizes)
         ahead: dict[int, bytes] = {}
         while (count := len(self.sizes)) < _MOST_PAGES:
@@ -166,6 +190,7 @@ class Pages:
         count = min(_SIZES.count_of(total, page_bytes), _MOST_PAGES)
         self.inline = b""
         self._loaded.clear()
+        self._bytes_loaded = 0
         self.sizes, self.dues = [0] * count, [0] * count
         for page, part in self._split(rows, list(range(count))):
             self._save_page(page, part)
@@ -188,7 +213,7 @@ class Pages:
             self.sizes[page] = 0
             return
         data = dump_rows(rows)
-        if data != self._loaded.get(page):
+        if data != self._loaded.pop(page, None):
             self.store.put(page, data)
         self._note(page, data, rows)
 

@@ -115,26 +115,31 @@ class ColumnRunner:
         elements: Sequence[ColumnElements],
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
-        early, late = packers
         arrived = self._rows_of(elements)
         pages = load_pages(record, store, operator, watermark)
-        touched = pages.touched(arrived.column(0), watermark)
-        rows = operator.merged(pages.load(touched))
-        fired, rows = operator.advance(rows, record.watermark, watermark)
-        if fired is not None:
-            yield from self._emit(fired, early)
-        if arrived.num_rows:
-            inputs = arrived.columns[2 : 2 + len(self._form.inputs)]
-            placed = operator.place(rows, arrived.column(0), arrived.column(1).to_numpy(), watermark)
-            if placed.late.any():
-                self._take_late(arrived.filter(_mask(placed.late)))
-            if self._on_rows is not None:
-                for result in fire_late_sessions(operator, self._on_rows, rows, placed, inputs, watermark):
-                    self._emit_late(result)
-            rows = operator.add(rows, placed, inputs)
-            yield from self._drain(late)
-        pages.save(touched, rows)
+        for part, mask in pages.parts(arrived.column(0), watermark):
+            inside = arrived if mask is None else arrived.filter(_mask(mask))
+            rows = operator.merged(pages.load(part))
+            fired, rows = operator.advance(rows, record.watermark, watermark)
+            if fired is not None:
+                yield from self._emit(fired, packers[0])
+            if inside.num_rows:
+                rows = self._add_to_sessions(operator, rows, inside, watermark)
+                yield from self._drain(packers[1])
+            pages.save(part, rows)
+        pages.end_batch()
         store_pages(record, pages)
+
+    def _add_to_sessions(self, operator: SessionOperator, rows: Any, arrived: Any, watermark: int) -> Any:
+        """The sessions with elements of the same keys."""
+        inputs = arrived.columns[2 : 2 + len(self._form.inputs)]
+        placed = operator.place(rows, arrived.column(0), arrived.column(1).to_numpy(), watermark)
+        if placed.late.any():
+            self._take_late(arrived.filter(_mask(placed.late)))
+        if self._on_rows is not None:
+            for result in fire_late_sessions(operator, self._on_rows, rows, placed, inputs, watermark):
+                self._emit_late(result)
+        return operator.add(rows, placed, inputs)
 
     def _drain(self, packer: Packer) -> Iterator[PackedRow]:
         self._collector.drain(packer)
