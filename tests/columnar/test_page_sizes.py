@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from windrow_runtime.columnar.page_sizes import PageSizes, half_of, page_of, pages_of
@@ -77,14 +77,6 @@ def test_pages_that_are_laid_out_are_of_the_right_size(keys: int, total: int, co
         count = SIZES.count_of(total, SIZES.small)
         assert not SIZES.are_too_large_for_few(keys, total, count)
         assert not SIZES.are_too_small(keys, total, count)
-
-
-@given(st.integers(0, 1 << 10), TOTALS, st.integers(1, 1 << 10))
-def test_few_keys_make_more_pages_but_not_all_at_once(keys: int, total: int, count: int) -> None:
-    assume(SIZES.are_too_large_for_few(keys, total, count))
-    page_bytes = SIZES.small_at_once(total, count)
-    assert page_bytes >= SIZES.small
-    assert count < SIZES.count_of(total, page_bytes) <= 8 * count
 
 
 @given(st.integers(0, 1000), TOTALS, COUNTS)

@@ -118,27 +118,6 @@ def test_what_is_due_does_not_make_pages_small() -> None:
     assert len(state.sizes) <= 3 * count
 
 
-def test_few_keys_between_many_make_some_pages_small_at_a_time() -> None:
-    """A batch that touches few keys, but most pages, makes some small; one that touches all keys undoes it."""
-    state = State()
-    numbers = range(40_000)
-    state.batch(names(*numbers))
-    for few in range(3):
-        dense = len(state.sizes)
-        assert 2 < dense < 12
-        state.batch(names(*numbers[few::2_000]))
-        assert state.store.reads == dense
-        assert dense < len(state.sizes) <= 8 * dense
-        assert state.store.writes == len(state.sizes)
-        state.batch(names(*numbers))
-    # Where no large batch follows, all of them are small before long.
-    for few in range(30):
-        state.batch(names(*numbers[few::2_000]))
-    assert max(state.sizes) <= 8 << 10
-    assert state.store.writes <= 20
-    assert state.whole() == state.model
-
-
 def test_what_is_due_splits_no_more_than_was_read() -> None:
     state = State()
     state.batch(names(*range(60_000)))
@@ -154,6 +133,7 @@ def test_what_is_due_splits_no_more_than_was_read() -> None:
 
 def test_pages_are_in_memory_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BYTES_AT_ONCE", 100_000)
+    monkeypatch.setattr(module, "_WHOLE_BYTES", 100_000)
     state = State()
     state.batch(names(*range(60_000)))
     stored = sum(state.sizes)
@@ -169,6 +149,7 @@ def test_pages_are_in_memory_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
 def test_any_batches_give_what_a_dictionary_gives(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     monkeypatch.setattr(module, "_INLINE_BYTES", 600)
     monkeypatch.setattr(module, "_BYTES_AT_ONCE", at_once)
+    monkeypatch.setattr(module, "_WHOLE_BYTES", at_once)
     sizes = replace(module._SIZES, small=500, dense=2_000, split_where_due=2_000)
     monkeypatch.setattr(module, "_SIZES", sizes)
     chance = random.Random(11)

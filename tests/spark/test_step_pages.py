@@ -271,27 +271,6 @@ def test_keys_are_counted_alike_in_one_chunk_and_in_many() -> None:
         assert touched_keys(pages, list(range(5000)), chunks) >= (128 * 32 << 10) // 2048
 
 
-def test_batches_of_few_keys_between_those_of_all_cost_no_more_than_twice_their_pages() -> None:
-    """A batch that touches few keys, but most pages, makes some small; one that touches all keys undoes it."""
-    group = Group()
-    numbers = list(range(20_000))
-    group.batch(put_row, numbers)
-    for few in range(4):
-        dense = len(group.record.sizes)
-        assert dense < 60
-        group.batch(put_row, numbers[few::200])
-        assert len(group.store.read) == dense
-        assert dense < len(group.record.sizes) <= 8 * dense
-        assert len(group.store.written) == len(group.record.sizes)
-        group.batch(put_row, numbers)
-    # Where no large batch follows, all of them are small before long.
-    for few in range(30):
-        group.batch(put_row, numbers[few::200])
-    assert max(group.record.sizes) <= 4 << 10
-    assert len(group.store.written) <= 100
-    assert group.whole().tables[0].keys() == set(numbers)
-
-
 @pytest.mark.parametrize("keys", [100, 800, 2_000, 8_000])
 def test_pages_settle(keys: int) -> None:
     """Batches of one kind do not split and join the same pages for ever."""

@@ -59,7 +59,6 @@ class PageSizes:
         least: Pages that have fewer bytes on average are joined whatever a batch touches; 0: they are not.
         keys_for_all: More keys than so many for each page leave few pages untouched; one for each may be what is due.
         few: So many times the keys of a batch are fewer than small pages, and most of these are left alone.
-        at_once: So many times as many pages as before, at most, are laid out for batches that touch few keys.
         split_where_due: So many bytes are split for batches to come, at most, by a batch in which something is due.
     """
 
@@ -68,7 +67,6 @@ class PageSizes:
     least: int
     keys_for_all: int
     few: int = 4
-    at_once: int = 8
     split_where_due: int = 64 << 10
 
     def touch_all(self, keys: int, count: int) -> bool:
@@ -99,14 +97,6 @@ class PageSizes:
     def count_of(self, total: int, page_bytes: int) -> int:
         """In how many pages of some size a state is laid out; two at least, as one lies in the group's record."""
         return max(2, -(-total // page_bytes))
-
-    def small_at_once(self, total: int, count: int) -> int:
-        """Bytes of the pages in which a batch lays all of them out anew if it touches few keys, but most pages.
-
-        A larger batch may follow and undo it, which costs that one little: it reads and writes all pages anyway. So
-        this is to cost no more than about what the batch itself did with the pages; they become small within a few.
-        """
-        return max(self.small, -(-total // (self.at_once * count)))
 
     def split_ahead(self, read: int, has_due: bool) -> int:
         """How many bytes a batch may split for batches to come, which may be of another kind.

@@ -34,6 +34,7 @@ _SIZES: Final = PageSizes(small=2 << 10, dense=64 << 10, least=0, keys_for_all=1
 _MOST_PAGES: Final = 1 << 16
 _AHEAD: Final = 16
 _BYTES_AT_ONCE: Final = 2 << 20
+_WHOLE_BYTES: Final = 8 << 20  # so many where most pages are touched anyway
 _GROUP_BITS: Final = 32  # the low bits of a hash say which key group a key is in
 
 
@@ -72,7 +73,7 @@ class Pages:
         self._has_due = bool(due)
         self._keys = max(len(encoded.distinct), len(due))
         found = due.union(np.unique(self._places(encoded.distinct)).tolist())
-        if 2 * len(found) > count and sum(self.sizes) <= _BYTES_AT_ONCE:
+        if 2 * len(found) > count and sum(self.sizes) <= _WHOLE_BYTES:
             # Whoever has all of it can lay it out anew.
             return list(range(count))
         return sorted(found)
@@ -84,7 +85,8 @@ class Pages:
         """
         touched = self.touched(keys, watermark)
         ends = np.cumsum([self.sizes[page] for page in touched])
-        if not touched or ends[-1] <= _BYTES_AT_ONCE:
+        is_whole = len(touched) == len(self.sizes) and sum(self.sizes) <= _WHOLE_BYTES
+        if not touched or is_whole or ends[-1] <= _BYTES_AT_ONCE:
             yield touched, None
             return
         part_of = np.zeros(len(self.sizes), np.int64)
@@ -137,7 +139,7 @@ class Pages:
             # What was stored, and what has become of it since.
             total = sum(self.sizes) * rows.num_rows // max(1, self._rows_loaded)
             if _SIZES.are_too_large_for_few(self._keys, total, count) and not self._has_due:
-                self._lay_out(rows, total, _SIZES.small_at_once(total, count))
+                self._lay_out(rows, total, _SIZES.small)
                 return
             if _SIZES.are_too_small(self._keys, total, count):
                 # Pages are small, and touched all the same.

@@ -31,8 +31,9 @@ _SIZES: Final = PageSizes(small=512, dense=32 << 10, least=128, keys_for_all=3)
 _INLINE_BYTES: Final = 16 << 10
 # So many bytes of pages are in memory at a time, as objects, which take a hundred times as much.
 _SHARE_BYTES: Final = 1 << 20
-# So many where all pages are touched anyway: whoever has all of a state can lay it out anew.
-_WHOLE_BYTES: Final = 2 << 20
+# So many where most pages are touched anyway: whoever has all of a state can lay it out anew, and small pages come by
+# splitting alone only after many batches.
+_WHOLE_BYTES: Final = 8 << 20
 _SPLITS_PER_BATCH: Final = 512
 _AHEAD: Final = 32
 
@@ -306,8 +307,7 @@ class StepPages:
         elif _SIZES.are_too_large(total, count) or _SIZES.are_too_small(self._keys, total, count):
             self._put_anew(state, total, _SIZES.dense)
         elif _SIZES.are_too_large_for_few(self._keys, total, count) and not self._has_due:
-            self._put_anew(state, total, _SIZES.small_at_once(total, count))
-            self._bytes_read = 0  # this was the work for batches to come
+            self._put_anew(state, total, _SIZES.small)
         else:
             for page in range(count):
                 self._save_page(page, parts.get(page), dumped.get(page))
