@@ -30,7 +30,7 @@ __all__ = ["Chunk", "Share", "StepPages"]
 _SIZES: Final = PageSizes(small=512, dense=32 << 10, least=128, keys_for_all=3)
 _INLINE_BYTES: Final = 16 << 10
 # So many bytes of pages are in memory at a time, as objects, which take a hundred times as much.
-_SHARE_BYTES: Final = 1 << 20
+_SHARE_BYTES: Final = 512 << 10
 # So many where most pages are touched anyway: whoever has all of a state can lay it out anew, and small pages come by
 # splitting alone only after many batches.
 _WHOLE_BYTES: Final = 8 << 20
