@@ -132,10 +132,10 @@ class LiveQuery:
         self._running: _Running
         if steps is None:
             self._running = _Native(spark, self._input, self._output, folder / "checkpoint")
-            return
-        results = steps(from_source(ParquetFileSource(self._input, Event)))
-        pipeline = Pipeline(folder.name, results.sink_to(ParquetFileSink(self._output)))
-        self._running = SparkRunner(spark, checkpoint=folder / "checkpoint").start(pipeline)
+        else:
+            results = steps(from_source(ParquetFileSource(self._input, Event)))
+            pipeline = Pipeline(folder.name, results.sink_to(ParquetFileSink(self._output)))
+            self._running = SparkRunner(spark, checkpoint=folder / "checkpoint").start(pipeline)
         if self._files:
             # A query that is started again runs a batch for what was left due.
             self._running.process_available()

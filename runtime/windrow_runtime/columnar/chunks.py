@@ -15,7 +15,7 @@ from typing import Any, Final
 from windrow.errors import IncompatibleStateError
 from windrow_runtime.codecs.compression import compress as compressed
 from windrow_runtime.codecs.compression import decompress
-from windrow_runtime.columnar.page_store import PageStore
+from windrow_runtime.operators.page_store import PageStore
 from windrow_runtime.operators.state_errors import part_missing
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Hashes of keys in columns that are the same in every process: they say in which key group a key lies."""
+"""Hashes of keys in columns that are the same in every process: they say where a key lies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from windrow_runtime.codecs import stable_hash
 
-__all__ = ["hash_keys", "stable_hashes"]
+__all__ = ["hash_keys", "pages_of", "stable_hashes"]
 
 _NONE = -(2**63) + 11  # None may share a hash with a number
 _NONE_SUM = crc32(b"0")
@@ -34,6 +34,13 @@ def hash_keys(keys: Any) -> npt.NDArray[np.uint64]:
         return _mixed(np.array(sums, np.uint64))
     numbers: npt.NDArray[np.int64] = keys.cast(pa.int64()).fill_null(_NONE).to_numpy(zero_copy_only=False)
     return _mixed(numbers.view(np.uint64))
+
+
+def pages_of(bits: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.int64]:
+    """What :func:`~windrow_runtime.operators.page_sizes.page_of` says of each of some keys."""
+    reach = 1 << (count - 1).bit_length()
+    pages: npt.NDArray[np.int64] = (bits & (reach - 1)).astype("int64")
+    return pages - (pages >= count) * (reach >> 1)
 
 
 def stable_hashes(keys: Any) -> npt.NDArray[np.uint64]:

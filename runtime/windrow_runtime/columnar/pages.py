@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from windrow_runtime.columnar.chunks import dump_rows, load_rows
 from windrow_runtime.columnar.grouping import encode_keys
-from windrow_runtime.columnar.hashing import hash_keys
-from windrow_runtime.columnar.page_sizes import PageSizes, half_of, pages_of
-from windrow_runtime.columnar.page_store import PageStore
+from windrow_runtime.columnar.hashing import hash_keys, pages_of
+from windrow_runtime.operators.page_sizes import PageSizes, half_of
+from windrow_runtime.operators.page_store import PageStore
 from windrow_runtime.operators.state_errors import part_missing
 
 __all__ = ["Pages"]

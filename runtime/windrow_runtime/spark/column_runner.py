@@ -11,11 +11,11 @@ from windrow_runtime.columnar.forms import ColumnarForm
 from windrow_runtime.columnar.late import LateResult, fire_late, on_rows
 from windrow_runtime.columnar.late_sessions import fire_late_sessions
 from windrow_runtime.columnar.outcome import Fired
-from windrow_runtime.columnar.page_store import PageStore
 from windrow_runtime.columnar.panes import PaneOperator, concatenated, no_rows, panes_in
 from windrow_runtime.columnar.records import made_of, record_batch, values_of
 from windrow_runtime.columnar.sessions import SessionOperator
 from windrow_runtime.operators.metrics import Metrics
+from windrow_runtime.operators.page_store import PageStore
 from windrow_runtime.operators.step_errors import function_failed, told_by
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
 from windrow_runtime.spark.collector import Collector

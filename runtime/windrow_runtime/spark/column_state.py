@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from windrow_runtime.columnar.chunks import Chunks, Measure, dump_entries, load_entries
-from windrow_runtime.columnar.page_store import PageStore
 from windrow_runtime.columnar.pages import Pages
 from windrow_runtime.columnar.sessions import SessionOperator
+from windrow_runtime.operators.page_store import PageStore
 from windrow_runtime.spark.step_record import NO_TIMER, StepRecord
 
 __all__ = ["load_chunks", "load_pages", "store_chunks", "store_pages"]

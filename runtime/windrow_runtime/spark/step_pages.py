@@ -13,8 +13,8 @@ from itertools import accumulate, chain
 from typing import Any, Final, Protocol
 
 from windrow.time import MAX_TIMESTAMP
-from windrow_runtime.columnar.page_sizes import PageSizes, half_of, page_of
-from windrow_runtime.columnar.page_store import PageStore
+from windrow_runtime.operators.page_sizes import PageSizes, half_of, page_of
+from windrow_runtime.operators.page_store import PageStore
 from windrow_runtime.operators.partition import Layout, join_states, layout_of, split_state
 from windrow_runtime.operators.state import OperatorState
 from windrow_runtime.operators.state_errors import part_missing

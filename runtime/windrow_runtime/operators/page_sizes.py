@@ -2,21 +2,15 @@
 
 Keys lie in pages by linear hashing. Pages are added and taken away one at a time, at the end. A page that is added
 takes over some keys of one other page, its half, and gives them back to it when it is taken away; all other keys stay
-where they are. Where keys lie is part of what is stored: :func:`page_of`, :func:`pages_of` and :func:`half_of` must
-give for ever what they give now.
+where they are. Where keys lie is part of what is stored: :func:`page_of` and :func:`half_of` must give for ever what
+they give now.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    # Not when a task runs: one without columns starts faster without numpy.
-    import numpy as np
-    import numpy.typing as npt
-
-__all__ = ["PageSizes", "half_of", "page_of", "pages_of"]
+__all__ = ["PageSizes", "half_of", "page_of"]
 
 
 def page_of(bits: int, count: int) -> int:
@@ -29,13 +23,6 @@ def page_of(bits: int, count: int) -> int:
     reach = 1 << (count - 1).bit_length()
     page = bits & (reach - 1)
     return page if page < count else page - (reach >> 1)
-
-
-def pages_of(bits: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.int64]:
-    """What :func:`page_of` says of each of some keys."""
-    reach = 1 << (count - 1).bit_length()
-    pages: npt.NDArray[np.int64] = (bits & (reach - 1)).astype("int64")
-    return pages - (pages >= count) * (reach >> 1)
 
 
 def half_of(page: int) -> int:
