@@ -4,102 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import pytest
 
+from tests.spark.page_groups import CODEC, NEVER, Group, put_list, put_row, remove_row
 from windrow.errors import IncompatibleStateError
-from windrow.windows import TimeWindow
 from windrow_runtime.codecs import stable_hash
-from windrow_runtime.operators.state import KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.stored_list import GrowingList, StoredList
-from windrow_runtime.spark.page_codec import PageCodec
+from windrow_runtime.operators.state import KeyState, OperatorState
+from windrow_runtime.operators.stored_list import StoredList
 from windrow_runtime.spark.payload import KeyedElements
-from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.step_pages import StepPages
-from windrow_runtime.spark.step_record import NO_TIMER, StepRecord, quads
-
-CODEC = PageCodec(StateCodec())
-NEVER = -(2**63)
-
-
-class Store:
-    """Pages in memory, with what was asked of it."""
-
-    def __init__(self) -> None:
-        self.pages: dict[int, bytes] = {}
-        self.read: list[int] = []
-        self.written: list[int] = []
-
-    def get(self, number: int) -> bytes | None:
-        self.read.append(number)
-        return self.pages.get(number)
-
-    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
-        return list(map(self.get, numbers))
-
-    def put(self, number: int, data: bytes) -> None:
-        self.written.append(number)
-        self.pages[number] = data
-
-    def remove(self, number: int) -> None:
-        del self.pages[number]  # what is not there is not removed
-
-    def start(self) -> None:
-        self.read, self.written = [], []
-
-
-class Group:
-    """One step's state, batch after batch."""
-
-    def __init__(self) -> None:
-        self.store = Store()
-        self.record = StepRecord(3)
-
-    def batch(self, change: Any, keys: Sequence[Hashable], watermark: int = NEVER) -> set[Hashable]:
-        """Runs ``change(state, key)`` for each key; gives the keys whose state was at hand."""
-        self.store.start()
-        pages = StepPages(self.record, CODEC, self.store, stable_hash, 4)
-        elements = [KeyedElements(0, keys, keys, [None] * len(keys))] if keys else []
-        seen: set[Hashable] = set()
-        for share in pages.shares([], elements, watermark, NEVER):
-            state = pages.load(share.pages)
-            for chunk in share.after:
-                for key in chunk.keys:
-                    change(state, key)
-            while (due := state.event_timers.pop_due(watermark)) is not None:
-                change(state, due[1])
-            seen.update(state.keys)
-            for table in state.tables.values():
-                seen.update(table)
-            pages.save(share.pages, state)
-        pages.end_batch()
-        return seen
-
-    def whole(self) -> OperatorState:
-        pages = StepPages(self.record, CODEC, self.store, stable_hash, 4)
-        return pages.load(range(len(self.record.sizes)))
-
-
-def put_row(state: OperatorState, key: Hashable) -> None:
-    state.table_size = 10
-    state.tables.setdefault(0, {})[key] = f"row {key} {random.Random(str(key)).random()}"
-
-
-def remove_row(state: OperatorState, key: Hashable) -> None:
-    del state.tables[0][key]
-    if not state.tables[0]:
-        del state.tables[0]
-
-
-def put_list(state: OperatorState, key: Hashable) -> None:
-    """Adds 20 elements to the only window of a key."""
-    window = TimeWindow(0, 10)
-    held = state.keys.setdefault(key, KeyState())
-    entry = held.windows.setdefault(window, WindowEntry(GrowingList()))
-    texts = random.Random(f"{key}{held.arrivals}")
-    entry.contents.extend((held.arrivals + n, None, str(texts.random()) * 5) for n in range(20))
-    held.arrivals += 20
+from windrow_runtime.spark.step_record import NO_TIMER, quads
 
 
 def test_a_small_state_needs_no_pages() -> None:
@@ -131,8 +46,8 @@ def test_a_state_grows_and_shrinks_in_pages(per_batch: int) -> None:
     before = max(group.record.sizes)
     group.batch(put_row, [7, 8, "new"])
     assert len(group.store.written) <= 2 * len(group.store.read)
-    for _ in range(100):
-        group.batch(put_row, [7, 8, "new"])
+    for start in range(0, 300, 3):
+        group.batch(put_row, numbers[start : start + 3])
     assert len(group.record.sizes) > 200
     assert sorted(group.store.pages) == [3 << 32 | page for page in range(len(group.record.sizes))]
     assert max(group.record.sizes) <= min(before, 2 << 10)
@@ -174,8 +89,8 @@ def test_pages_whose_timers_are_due_are_found() -> None:
 
     keys: list[Hashable] = list(range(-1000, 6000))
     group.batch(set_timer, keys)
-    for _ in range(60):
-        group.batch(set_timer, [5999])
+    for key in range(5999, 5900, -1):
+        group.batch(set_timer, [key])
     assert len(group.record.sizes) > 20
     assert group.record.earliest_event_timer == -1000
     assert group.record.earliest_processing_timer is None

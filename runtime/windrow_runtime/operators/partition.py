@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import filterfalse
+from itertools import chain, filterfalse
 from typing import Any, TypeAlias
 
 from windrow_runtime.operators.state import OperatorState, TimerQueue
 
-__all__ = ["Layout", "join_states", "layout_of", "split_state"]
+__all__ = ["Layout", "join_states", "keys_in", "layout_of", "split_state", "take_keys"]
 
 # Any in this module: state of every type.
 
@@ -115,3 +115,33 @@ def _split_dict(
             piece = pieces[number] = {}
         piece[key] = whole[key]
     return pieces
+
+
+def keys_in(state: OperatorState) -> dict[Hashable, None]:
+    """The keys of a state, each once, in their order."""
+    timers = (key for timers in (state.event_timers, state.processing_timers) for key, _, _ in timers)
+    return dict.fromkeys(chain(state.keys, *state.tables.values(), timers))
+
+
+def take_keys(state: OperatorState, keys: Mapping[Hashable, object]) -> OperatorState:
+    """Take some keys out of a state, in their order; those that are not in it are left out."""
+    taken = OperatorState()
+    taken.table_size = state.table_size
+    taken.keys = _taken(state.keys, keys)
+    for start, table in list(state.tables.items()):
+        found = _taken(table, keys)
+        if found:
+            taken.tables[start] = found
+        if not table:
+            del state.tables[start]
+    for name in ("event_timers", "processing_timers"):
+        timers = list(getattr(state, name))
+        chosen = [timer for timer in timers if timer[0] in keys]
+        if chosen:
+            setattr(taken, name, TimerQueue(chosen))
+            setattr(state, name, TimerQueue([timer for timer in timers if timer[0] not in keys]))
+    return taken
+
+
+def _taken(whole: dict[Hashable, Any], keys: Iterable[Hashable]) -> dict[Hashable, Any]:
+    return {key: whole.pop(key) for key in keys if key in whole}

@@ -11,8 +11,10 @@ The layout is fixed and holds nothing that has to be unpickled to be understood.
     steps        the rest, compressed
 
 For each step: length of its id (u16), slot (u16), watermark, clock and number of segments (i64 each), lengths of what
-it shares and of its inline page (u32 each), number of pages (u32); then the id, what it shares, the inline page, and
-for each page its size and its earliest timers in event time and in processing time (i64 each).
+it shares and of its inline page (u32 each), number of pages (u32); since version 4, lengths of its working set and of
+what is remembered of touched keys (u32 each), and the earliest timers of its working set in event time and in
+processing time (i64 each); then the id, what it shares, the inline page, for each page its size and its earliest timers
+in event time and in processing time (i64 each), the working set, and what is remembered (u32 for each key).
 """
 
 from __future__ import annotations
@@ -25,16 +27,18 @@ from typing import Final
 from windrow.errors import IncompatibleStateError
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.compression import compress, decompress
-from windrow_runtime.spark.step_record import StepRecord
+from windrow_runtime.spark.step_record import NO_TIMER, StepRecord
 
 __all__ = ["FINGERPRINT_BYTES", "FORMAT_VERSION", "GroupState"]
 
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
 FINGERPRINT_BYTES: Final = 16
 
 _MAGIC = b"WDRW"
 _HEADER = struct.Struct("<4sH16sqqq")
 _STEP = struct.Struct("<HHqqqIII")
+_WORKING = struct.Struct("<IIqq")
+_BEFORE_WORKING_SETS: Final = 3
 
 
 @dataclass(slots=True)
@@ -61,7 +65,10 @@ class GroupState:
             lengths = len(step.shared), len(step.inline), len(step.sizes)
             header = (len(name), step.slot, step.watermark, step.now, step.segments, *lengths)
             arrays = (entries.tobytes() for entries in (step.sizes, step.events, step.clocks))
-            parts += (_STEP.pack(*header), name, step.shared, step.inline, *arrays)
+            times = step.working_event, step.working_clock
+            working = _WORKING.pack(len(step.working), len(step.seen), *times)
+            parts += (_STEP.pack(*header), working, name, step.shared, step.inline, *arrays)
+            parts += (step.working, step.seen)
         header_bytes = _HEADER.pack(_MAGIC, FORMAT_VERSION, fingerprint, self.watermark, self.now, self.timer)
         return header_bytes + compress(b"".join(parts))
 
@@ -79,11 +86,11 @@ class GroupState:
                 expected=f"bytes that begin {_MAGIC!r}",
             )
         _, version, stored, watermark, now, timer = _HEADER.unpack_from(data)
-        if version != FORMAT_VERSION:
+        if version not in (_BEFORE_WORKING_SETS, FORMAT_VERSION):
             raise IncompatibleStateError(
                 "stored state has an unknown format version",
                 given=version,
-                expected=f"version {FORMAT_VERSION}",
+                expected=f"version {_BEFORE_WORKING_SETS} or {FORMAT_VERSION}",
                 hint="run with the version of windrow that wrote the checkpoint, or use a new checkpoint",
             )
         if stored != fingerprint:
@@ -93,10 +100,11 @@ class GroupState:
                 expected=fingerprint.hex(),
                 hint="use a new checkpoint for a changed plan",
             )
-        return GroupState(watermark, now, timer, _load_steps(decompress(data[_HEADER.size :])))
+        has_working = version > _BEFORE_WORKING_SETS
+        return GroupState(watermark, now, timer, _load_steps(decompress(data[_HEADER.size :]), has_working))
 
 
-def _load_steps(body: bytes) -> dict[str, StepRecord]:
+def _load_steps(body: bytes, has_working: bool) -> dict[str, StepRecord]:
     steps: dict[str, StepRecord] = {}
     position = 0
 
@@ -113,11 +121,15 @@ def _load_steps(body: bytes) -> dict[str, StepRecord]:
         while position < len(body):
             header = _STEP.unpack(take(_STEP.size))
             name_length, slot, watermark, now, segments, shared, inline, pages = header
+            extra = _WORKING.unpack(take(_WORKING.size)) if has_working else (0, 0, NO_TIMER, NO_TIMER)
+            working, seen, working_event, working_clock = extra
             name = take(name_length).decode()
-            if not pages:
-                raise IncompatibleStateError("stored state is damaged", given="a step without pages")
+            if not pages or (working and pages == 1) or seen % 4:
+                raise IncompatibleStateError("stored state is damaged", given=f"a step with {pages} pages")
             record = StepRecord(slot, watermark, now, segments, take(shared), take(inline))
             record.sizes, record.events, record.clocks = (array("q", take(8 * pages)) for _ in range(3))
+            record.working, record.seen = take(working), take(seen)
+            record.working_event, record.working_clock = working_event, working_clock
             steps[name] = record
     except UnicodeDecodeError as error:
         raise IncompatibleStateError("stored state is damaged", given=str(error)) from error

@@ -9,11 +9,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, count, islice
+from itertools import count, islice
 from typing import Any, Final
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError, WindrowError
 from windrow_runtime.codecs.compression import compress, decompress
+from windrow_runtime.operators.partition import keys_in
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, TimerQueue, WindowEntry
 from windrow_runtime.operators.stored_list import GrowingList, SegmentReader, StoredList
 from windrow_runtime.spark.state_codec import Packed, StateCodec
@@ -55,8 +56,7 @@ class PageCodec:
             ) from error
 
     def _dump(self, state: OperatorState, write_segment: Callable[[bytes], int]) -> bytes:
-        waiting = (key for timers in (state.event_timers, state.processing_timers) for key, _, _ in timers)
-        names = list(dict.fromkeys(chain(state.keys, *state.tables.values(), waiting)))
+        names = list(keys_in(state))
         columns = (
             "page",
             self._codec.pack(names),

@@ -2,7 +2,8 @@
 
 Keys lie in pages by linear hashing: there are as many pages as the state's size asks for; one at a time is split when
 they grow, or joined to its other half when they shrink. A state that fits into one page lies in the group's own
-record instead, so that a small group costs one read and one write.
+record instead, so that a small group costs one read and one write. Beside pages there is the working set, the keys that
+batches touch again and again.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any, Final, Protocol
 
-from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.page_sizes import PageSizes, half_of, page_of
 from windrow_runtime.operators.page_store import PageStore
 from windrow_runtime.operators.partition import Layout, join_states, layout_of, split_state
 from windrow_runtime.operators.state import OperatorState
 from windrow_runtime.operators.state_errors import part_missing
-from windrow_runtime.operators.stored_list import StoredList
+from windrow_runtime.operators.working_set import WORKING_SET, most_worth
 from windrow_runtime.spark.page_codec import PageCodec
+from windrow_runtime.spark.page_contents import holds_nothing, segments_in, timers_of
 from windrow_runtime.spark.step_record import NO_TIMER, StepRecord, quads
+from windrow_runtime.spark.step_working_set import StepWorkingSet
 
 __all__ = ["Chunk", "Share", "StepPages"]
 
@@ -66,7 +68,7 @@ class Share:
     """Pages that are worked on together, and what comes for their keys.
 
     Attributes:
-        pages: Their numbers.
+        pages: Their numbers; that of the working set may be among them.
         before: Elements that precede the watermark.
         after: Elements that follow it.
     """
@@ -114,24 +116,34 @@ class StepPages:
         self._hash_key = hash_key
         self._groups = groups
         # Those of the elements' keys, and those of the keys that were loaded last.
-        self._homes = _Homes(self._place)
+        self._homes = _Homes(self._home)
         self._loaded = _Homes(self._homes.__getitem__)
         self._layouts: dict[int, Layout] = {}
         self._read: dict[int, bytes] = {}
         self._ahead: dict[int, bytes | None] = {}
         self._segments: dict[int, set[int]] = {}
+        self._working_segments: set[int] = set()
         self._shared = codec.load_shared(record.shared)
         self._keys = 0
+        self._touches_working_set = False
         self._has_due = False
         self._bytes_read = 0
+        self._working_set = StepWorkingSet(record, self._load_working, self._dump_working, self._bits_of)
 
     # Which page a key is in
+
+    def _home(self, key: Hashable) -> int:
+        """Where a key is when the batch begins."""
+        return WORKING_SET if key in self._working_set.keys else self._place(key)
 
     def _place(self, key: Hashable) -> int:
         count = len(self.record.sizes)
         if count == 1:
             return 0
         return page_of(self._hash_key(key) // self._groups, count)
+
+    def _bits_of(self, key: Hashable) -> int:
+        return self._hash_key(key) // self._groups & 0xFFFF_FFFF
 
     def _place_all(self, state: OperatorState) -> None:
         """What :meth:`_place` says of the keys of a state, for all at once."""
@@ -153,33 +165,38 @@ class StepPages:
         So many pages at a time that their state fits into memory, however large the whole is.
         """
         record = self.record
-        total = sum(record.sizes)
-        self._keys = _keys_among(before, after, _SIZES.most_keys(total, len(record.sizes)))
         touched = record.due(watermark, now)
-        if len(record.sizes) == 1:
+        count = len(record.sizes)
+        if count == 1:
             if before or after or touched:
                 yield Share([0], before, after)
             return
-        # Keys whose timers are due count too; how many there are in a page, only the page knows.
+        total = sum(record.sizes)
         self._has_due = bool(touched)
-        self._keys = max(self._keys, len(touched))
+        if before or after:
+            self._begin(before, after, total)
+        # Keys whose timers are due count too; how many there are in a page, only the page knows.
+        self._keys = max(self._keys, len(touched - {WORKING_SET}))
+        if self._touches_working_set:
+            touched.add(WORKING_SET)
         is_small = total <= _WHOLE_BYTES
-        touches_all = _SIZES.touch_all(self._keys, len(record.sizes))
+        touches_all = _SIZES.touch_all(self._keys, count)
         if not (is_small and touches_all):
             for elements in (*before, *after):
                 touched.update(map(self._homes.__getitem__, elements.keys))
-        if is_small and (touches_all or 2 * len(touched) > len(record.sizes)):
-            yield Share(list(range(len(record.sizes))), before, after)
+        if is_small and (touches_all or 2 * len(touched - {WORKING_SET}) > count):
+            yield Share([*sorted(touched & {WORKING_SET}), *range(count)], before, after)
             return
         pages: list[int] = []
         size = 0
         parts: list[list[int]] = []
         for page in sorted(touched):
-            if pages and size + record.sizes[page] > _SHARE_BYTES:
+            page_size = len(record.working) if page == WORKING_SET else record.sizes[page]
+            if pages and size + page_size > _SHARE_BYTES:
                 parts.append(pages)
                 pages, size = [], 0
             pages.append(page)
-            size += record.sizes[page]
+            size += page_size
         if not parts:
             if pages:
                 yield Share(pages, before, after)
@@ -188,6 +205,18 @@ class StepPages:
         divided = zip(parts, self._divided(before, parts), self._divided(after, parts), strict=True)
         for part, earlier, later in divided:
             yield Share(part, earlier, later)
+
+    def _begin(self, before: Sequence[Chunk], after: Sequence[Chunk], total: int) -> None:
+        """Look at the keys of the elements."""
+        known = self._working_set.keys
+        worth = most_worth(total + len(self.record.working))
+        most = max(_SIZES.most_keys(total, len(self.record.sizes)), worth) + len(known)
+        keys = _keys_among(before, after, most)
+        are_all = len(keys) < most
+        self._touches_working_set = bool(known) and not (are_all and known.isdisjoint(keys))
+        self._keys = len(keys - known) if known else len(keys)
+        if are_all:
+            self._working_set.begin(keys, total)
 
     def _divided(self, chunks: Sequence[Chunk], parts: Sequence[Sequence[int]]) -> list[list[Chunk]]:
         """Elements by the parts that have the pages of their keys."""
@@ -211,7 +240,7 @@ class StepPages:
         self._read_ahead(pages)
         states: list[OperatorState] = []
         for page in pages:
-            state = self._load_page(page)
+            state = self._working_set.take() if page == WORKING_SET else self._load_page(page)
             if len(pages) > 1:
                 for keys in (state.keys, *state.tables.values()):
                     self._loaded.update(dict.fromkeys(keys, page))
@@ -233,7 +262,7 @@ class StepPages:
         """Reads at once what is asked for page by page."""
         record = self.record
         if len(record.sizes) > 1:
-            stored = [page for page in pages if record.sizes[page]]
+            stored = [page for page in pages if page != WORKING_SET and record.sizes[page]]
             self._ahead = dict(zip(stored, self._store.get_all(list(map(self._number, stored))), strict=True))
 
     def _bytes_of(self, page: int) -> bytes:
@@ -253,9 +282,10 @@ class StepPages:
 
     def save(self, pages: Sequence[int], state: OperatorState) -> None:
         """Store what is left of pages that were loaded."""
-        record = self.record
         self._shared = state.shared
-        if len(record.sizes) == len(pages):
+        if len(self.record.sizes) > 1:
+            pages = self._save_working_set(pages, state)
+        if len(self.record.sizes) == len(pages):
             # All of it is at hand, so it can be laid out anew when it has grown or shrunk.
             self._save_all(state)
             return
@@ -265,10 +295,21 @@ class StepPages:
             # Other pages follow, and nobody asks for this one again.
             self._read.pop(page, None)
 
+    def _save_working_set(self, pages: Sequence[int], state: OperatorState) -> Sequence[int]:
+        """Take what belongs to it out of a state; gives the pages that the rest belongs to."""
+        is_among = WORKING_SET in pages
+        kept = self._segments_of(self._working_set.keep(state, is_whole=is_among))
+        rest = [page for page in pages if page != WORKING_SET]
+        for page in rest:
+            self._segments[page] -= kept
+        if is_among:
+            self._forget_segments(self._working_segments - kept)
+        return rest
+
     def _save_all(self, state: OperatorState) -> None:
         old_segments = set().union(*self._segments.values())
         self._segments = {page: set() for page in self._segments}
-        if _holds_nothing(state):
+        if holds_nothing(state):
             self._put_inline(state, b"")
         elif len(self.record.sizes) == 1:
             whole = self._codec.dump(state, self._write_segment)
@@ -285,7 +326,7 @@ class StepPages:
         self._resize(1)
         record.inline = data
         record.sizes[0] = len(data)
-        record.events[0], record.clocks[0] = _timers_of(state)
+        record.events[0], record.clocks[0] = timers_of(state)
 
     def _put_anew(self, state: OperatorState, total: int, page_bytes: int) -> None:
         """Lay the state out in pages of about so many bytes."""
@@ -336,7 +377,7 @@ class StepPages:
 
     def _save_page(self, page: int, state: OperatorState | None, data: bytes | None = None) -> None:
         record = self.record
-        if state is None or _holds_nothing(state):
+        if state is None or holds_nothing(state):
             if record.sizes[page]:
                 self._store.remove(self._number(page))
             record.sizes[page] = 0
@@ -348,16 +389,21 @@ class StepPages:
         if data != self._read.get(page):
             self._store.put(self._number(page), data)
         record.sizes[page] = len(data)
-        record.events[page], record.clocks[page] = _timers_of(state)
+        record.events[page], record.clocks[page] = timers_of(state)
         self._forget_segments(self._segments.get(page, set()) - self._segments_of(state))
 
     def end_batch(self) -> None:
         """Split or join pages until they are of the right size again, and fill in the record."""
         record = self.record
         record.shared = self._codec.dump_shared(self._shared)
+        if len(record.sizes) == 1 and (kept := self._working_set.take_all()) is not None:
+            self._save_all(join_states([self._load_page(0), kept]))
         if len(record.sizes) == 1:
+            record.seen = b""
             return
         left = _SIZES.split_ahead(self._bytes_read, self._has_due)
+        if (leaving := self._working_set.end(len(record.sizes))) is not None:
+            self._put_back(leaving)
         total = sum(record.sizes)
         for _ in range(_SPLITS_PER_BATCH):
             count = len(record.sizes)
@@ -376,6 +422,17 @@ class StepPages:
                 total += self._split_one(source, count)
             else:
                 return
+
+    def _put_back(self, state: OperatorState) -> None:
+        """Keys that leave the working set go to their pages."""
+        parts = split_state(state, self._place)
+        pages = sorted(parts)
+        for start in range(0, len(pages), _AHEAD):
+            some = pages[start : start + _AHEAD]
+            self._read_ahead(some)
+            for page in some:
+                self._save_page(page, join_states([self._load_page(page), parts.pop(page)]))
+                self._read.pop(page, None)
 
     def _split_one(self, source: int, count: int) -> int:
         """One page more: its keys are in one that is there. Gives by how many bytes all pages have grown."""
@@ -407,6 +464,16 @@ class StepPages:
         self._save_page(target, state)
         return record.sizes[target] - before
 
+    # The working set
+
+    def _load_working(self, data: bytes) -> OperatorState:
+        state = self._codec.load(data, self)
+        self._working_segments = self._segments_of(state)
+        return state
+
+    def _dump_working(self, state: OperatorState) -> tuple[bytes, int, int]:
+        return self._codec.dump(state, self._write_segment), *timers_of(state)
+
     # Segments of long lists
 
     def read_segment(self, number: int) -> list[Any]:
@@ -431,7 +498,7 @@ class StepPages:
 
     def _segments_of(self, state: OperatorState) -> set[int]:
         # Most steps never have any, and need not be searched.
-        return set(_segments_in(state)) if self.record.segments else set()
+        return set(segments_in(state)) if self.record.segments else set()
 
     def _number(self, page: int) -> int:
         return self.record.slot << 32 | page
@@ -440,37 +507,11 @@ class StepPages:
         return -(self.record.slot << 48 | number)
 
 
-def _keys_among(before: Sequence[Chunk], after: Sequence[Chunk], many: int) -> int:
-    """How many keys elements have; counts little further than ``many``."""
+def _keys_among(before: Sequence[Chunk], after: Sequence[Chunk], most: int) -> set[Hashable]:
+    """The keys of elements; all of them, where they are fewer than ``most``."""
     seen: set[Hashable] = set()
     for elements in (*before, *after):
         seen.update(elements.keys)
-        if len(seen) >= many:
+        if len(seen) >= most:
             break
-    return len(seen)
-
-
-def _holds_nothing(state: OperatorState) -> bool:
-    return not (state.keys or state.tables or state.event_timers or state.processing_timers)
-
-
-def _timers_of(state: OperatorState) -> tuple[int, int]:
-    event, clock = state.earliest_event_timer(), state.earliest_processing_timer()
-    return _stored(event), _stored(clock)
-
-
-def _stored(timer: int | None) -> int:
-    # The lowest number says that there is none; a timer there is due just as well one millisecond later. One beyond
-    # the end of time is never due, and does no harm when its page is looked at then.
-    return NO_TIMER if timer is None else min(max(timer, NO_TIMER + 1), MAX_TIMESTAMP)
-
-
-def _segments_in(state: OperatorState) -> Iterator[int]:
-    """The segments of long lists that a state refers to."""
-    for key_state in state.keys.values():
-        for entry in key_state.windows.values():
-            if type(entry.contents) is StoredList:
-                yield from entry.contents.segments
-        for value in key_state.state.values():
-            if type(value) is StoredList:
-                yield from value.segments
+    return seen

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.operators.working_set import WORKING_SET
 
 __all__ = ["NO_TIMER", "StepRecord", "quads"]
 
@@ -33,6 +34,10 @@ class StepRecord:
         sizes: The size of each page in bytes; 0: it is empty, and not stored.
         events: The earliest timer of each page in event time; the lowest number: none.
         clocks: The same in processing time.
+        working: The working set, apart from pages; there is none where there is one page.
+        working_event: Its earliest timer in event time; the lowest number: none.
+        working_clock: The same in processing time.
+        seen: What is remembered of the keys that batches have touched.
     """
 
     slot: int
@@ -44,24 +49,30 @@ class StepRecord:
     sizes: array[int] = field(default_factory=lambda: quads(0))
     events: array[int] = field(default_factory=lambda: quads(NO_TIMER))
     clocks: array[int] = field(default_factory=lambda: quads(NO_TIMER))
+    working: bytes = b""
+    working_event: int = NO_TIMER
+    working_clock: int = NO_TIMER
+    seen: bytes = b""
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing would be lost without it."""
-        return not any(self.sizes) and not self.shared
+        return not (any(self.sizes) or self.shared or self.working)
 
     @property
     def earliest_event_timer(self) -> int | None:
         """The time of the earliest timer in event time; None: there is none."""
-        return min((time for time in self.events if time != NO_TIMER), default=None)
+        return min((time for time in (*self.events, self.working_event) if time != NO_TIMER), default=None)
 
     @property
     def earliest_processing_timer(self) -> int | None:
         """The same in processing time."""
-        return min((time for time in self.clocks if time != NO_TIMER), default=None)
+        return min((time for time in (*self.clocks, self.working_clock) if time != NO_TIMER), default=None)
 
     def due(self, watermark: int, now: int) -> set[int]:
-        """The pages that have a timer at or before these times."""
+        """The pages that have a timer at or before these times, the working set among them."""
         found = {page for page, time in enumerate(self.events) if NO_TIMER != time <= watermark}
         found.update(page for page, time in enumerate(self.clocks) if NO_TIMER != time <= now)
+        if NO_TIMER != self.working_event <= watermark or NO_TIMER != self.working_clock <= now:
+            found.add(WORKING_SET)
         return found

@@ -1,0 +1,231 @@
+"""The working set: keys that batches touch again and again cost no pages, and none of them is lost on its way."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable
+from dataclasses import replace
+
+import pytest
+
+from tests.spark.page_groups import Group, put_list, put_row, remove_row
+from windrow_runtime.operators import working_set as rules
+from windrow_runtime.operators.state import KeyState, OperatorState
+from windrow_runtime.spark import step_pages
+from windrow_runtime.spark.group_state import GroupState
+
+KEYS: list[Hashable] = [f"key {number}" for number in range(20_000)]
+HOT = KEYS[100:400]
+
+
+def hot_group() -> Group:
+    group = Group()
+    group.batch(put_row, KEYS)
+    for _ in range(3):
+        group.batch(put_row, HOT)
+    return group
+
+
+def set_timer(state: OperatorState, key: Hashable) -> None:
+    state.keys.setdefault(key, KeyState(state={"text": str(random.Random(str(key)).random()) * 5}))
+    state.event_timers.register(key, None, int(str(key).split()[1]))
+
+
+def drop(state: OperatorState, key: Hashable) -> None:
+    del state.keys[key]
+
+
+def test_keys_that_are_touched_again_and_again_need_no_page() -> None:
+    group = hot_group()
+    assert len(group.record.sizes) > 4
+    group.batch(put_row, HOT)
+    assert group.store.read == group.store.written == []
+    group.batch(put_row, [*HOT, KEYS[0]])
+    assert len(group.store.read) <= 2  # its page, and perhaps one that is split
+    assert group.whole().tables[0].keys() == set(KEYS)
+
+
+def test_what_is_changed_there_is_kept() -> None:
+    group = hot_group()
+
+    def mark(state: OperatorState, key: Hashable) -> None:
+        state.tables[0][key] = f"marked {key}"
+
+    group.batch(mark, HOT)
+    assert group.store.written == []
+    rows = group.whole().tables[0]
+    assert {key for key, row in rows.items() if str(row).startswith("marked")} == set(HOT)
+
+
+def test_keys_that_come_once_stay_in_their_pages() -> None:
+    group = Group()
+    group.batch(put_row, KEYS)
+    for start in range(0, 20_000, 500):
+        group.batch(put_row, KEYS[start : start + 500])
+    assert group.record.working == b""
+    # Four batches of keys are remembered.
+    assert len(group.record.seen) == 4 * 4 * 500
+
+
+def test_a_batch_that_touches_most_keys_says_nothing_of_a_working_set() -> None:
+    group = Group()
+    for _ in range(4):
+        group.batch(put_row, KEYS)
+    assert (group.record.working, group.record.seen) == (b"", b"")
+
+
+def test_keys_leave_when_others_are_touched() -> None:
+    """Three working sets, one after the other: the first is gone while the last is in use."""
+    group = hot_group()
+    # The set holds the first keys as long as there are at most 16 times as many as a batch touches.
+    other: list[list[Hashable]] = [KEYS[start : start + 40] for start in range(1_000, 3_000, 40)]
+    for batch in other:
+        for _ in range(3):
+            group.batch(put_row, batch)
+    working = group.keys_of_working_set()
+    assert set(other[-1]) <= working
+    assert working.isdisjoint(HOT)
+    assert len(working) <= 16 * 40
+    assert group.whole().tables[0].keys() == set(KEYS)
+
+
+def test_a_batch_of_few_keys_sends_not_all_others_away_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_pages, "_SIZES", replace(step_pages._SIZES, dense=1_000))
+    group = Group()
+    group.batch(put_row, KEYS)
+    for _ in range(3):
+        group.batch(put_row, KEYS[:600])
+    assert len(group.keys_of_working_set()) == 600
+    for left in (536, 472, 408, 344, 280, 256, 256):
+        group.batch(put_row, KEYS[:1])
+        assert len(group.keys_of_working_set()) == left
+        assert len(set(group.store.written)) < len(group.record.sizes) // 3
+    assert group.whole().tables[0].keys() == set(KEYS)
+
+
+def test_timers_of_the_working_set_fire() -> None:
+    group = Group()
+    group.batch(set_timer, KEYS)
+    for _ in range(3):
+        group.batch(set_timer, HOT)
+    assert group.record.working_event == 100
+    group.batch(set_timer, HOT[5:])
+    assert group.record.earliest_event_timer == 0
+    # Keys 0 to 150: those up to 99 are in pages.
+    group.batch(drop, [], watermark=150)
+    assert group.record.earliest_event_timer == group.record.working_event == 151
+    group.batch(drop, [], watermark=170)
+    assert group.store.read == []
+    assert set(group.whole().keys) == set(KEYS[171:])
+    group.batch(drop, [], watermark=30_000)
+    assert group.record.is_empty
+    assert group.store.pages == {}
+
+
+def test_lists_move_with_their_keys_into_the_working_set_and_out_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    group = Group()
+    monkeypatch.setattr(rules, "_FEW", 20)
+    keys = KEYS[:300]
+    for _ in range(5):
+        group.batch(put_list, keys)
+    for _ in range(8):
+        group.batch(put_list, keys[:8])
+    assert group.keys_of_working_set() == set(keys[:8])
+    for start in range(8, 300, 4):
+        for _ in range(2):
+            group.batch(put_list, keys[start : start + 4])
+    assert group.keys_of_working_set().isdisjoint(keys[:8])
+    whole = group.whole()
+    for place, key in enumerate(keys):
+        (entry,) = whole.keys[key].windows.values()
+        assert [arrival for arrival, _, _ in entry.contents] == list(range(260 if place < 8 else 140))
+    for _ in range(3):
+        group.batch(put_list, keys[:8])
+    group.batch(drop, keys[:8])
+    group.batch(drop, keys[8:])
+    assert group.store.pages == {}
+
+
+def test_a_working_set_ends_when_its_state_fits_into_one_page() -> None:
+    group = hot_group()
+    group.batch(remove_row, [key for key in KEYS if key not in set(HOT)])
+    assert group.record.working == group.record.seen == b""
+    assert list(group.record.sizes) == [len(group.record.inline)]
+    assert group.whole().tables[0].keys() == set(HOT)
+    assert group.store.pages == {}
+
+
+def test_a_working_set_may_hold_all_that_is_left() -> None:
+    group = hot_group()
+    rest = [key for key in KEYS if key not in set(HOT)]
+    for start in range(0, len(rest), 900):
+        group.batch(remove_row, rest[start : start + 900])
+    assert group.whole().tables[0].keys() == set(HOT)
+    group.batch(remove_row, HOT)
+    assert group.record.is_empty
+    assert group.store.pages == {}
+
+
+def test_the_record_holds_the_working_set() -> None:
+    group = hot_group()
+    assert group.record.working
+    stored = GroupState(steps={"step": group.record}).dump(bytes(16))
+    assert GroupState.load(stored, bytes(16)).steps["step"] == group.record
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_any_batches_give_what_a_dictionary_gives(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Keys come and go all the time, as the working set is a few keys large."""
+    for name, value in {
+        "_FEW": 6,
+        "_TIMES_KEPT": 2,
+        "_LEAVE_AT_ONCE": 4,
+        "_MOST_BYTES": 4_000,
+        "_BYTES_OF_A_KEY": 2,
+    }.items():
+        monkeypatch.setattr(rules, name, value)
+    monkeypatch.setattr(step_pages, "_INLINE_BYTES", 1_500)
+    monkeypatch.setattr(step_pages, "_SHARE_BYTES", 3_000)
+    monkeypatch.setattr(step_pages, "_WHOLE_BYTES", 20_000)
+    monkeypatch.setattr(step_pages, "_SIZES", replace(step_pages._SIZES, small=100, dense=2_000))
+    chance = random.Random(seed)
+    group = Group()
+    model: dict[Hashable, int] = {}
+    watermark = 0
+    moved = 0
+
+    def count(state: OperatorState, key: Hashable) -> None:
+        held = state.keys.setdefault(key, KeyState(state={"count": 0}))
+        assert held.state["count"] == model.get(key, 0), key
+        held.state["count"] += 1
+        model[key] = held.state["count"]
+        if len(str(key)) == 5:  # a tenth of them
+            put_list(state, key)
+        if held.state["count"] == 1:
+            state.event_timers.register(key, None, watermark + chance.randrange(1, 600))
+
+    def fire(state: OperatorState, key: Hashable) -> None:
+        assert state.keys.pop(key).state["count"] == model.pop(key)
+
+    for _ in range(30):
+        favourites = chance.sample(KEYS[:300], 40)
+        for _ in range(chance.randrange(1, 4)):
+            touched = chance.sample(favourites, chance.choice([1, 5, 30])) + chance.sample(KEYS[:300], 3)
+            group.batch(count, list(dict.fromkeys(touched)))
+            moved += bool(group.keys_of_working_set())
+        watermark += chance.choice([0, 40])
+        group.batch(fire, [], watermark=watermark)
+        whole = group.whole().keys
+        assert {key: held.state["count"] for key, held in whole.items()} == model
+        for key, held in whole.items():
+            for entry in held.windows.values():
+                assert [arrival for arrival, _, _ in entry.contents] == list(range(20 * model[key]))
+        stored = {page for page, size in enumerate(group.record.sizes) if size}
+        expected = set() if len(group.record.sizes) == 1 else {3 << 32 | page for page in stored}
+        assert {number for number in group.store.pages if number > 0} == expected
+    assert moved > 20
+    group.batch(fire, [], watermark=1 << 40)
+    assert group.record.is_empty
+    assert group.store.pages == {}
