@@ -13,7 +13,10 @@ import pytest
 from tests.spark.fake_steps import Store
 from windrow.errors import IncompatibleStateError
 from windrow_runtime.columnar import pages as module
+from windrow_runtime.columnar.chunks import load_rows
 from windrow_runtime.columnar.pages import Pages
+from windrow_runtime.columnar.row_working_set import RowWorkingSet
+from windrow_runtime.operators.working_set import WORKING_SET
 
 # Any in this module: pyarrow has no types.
 
@@ -41,13 +44,14 @@ class State:
     def __init__(self) -> None:
         self.store = Counted()
         self.sizes, self.dues, self.inline = [0], [0], b""
+        self.working_set = RowWorkingSet(SCHEMA)
         self.model: dict[str, int] = {}
         self.parts = 0
 
     def batch(self, changes: dict[str, int | None], due: int = NEVER, watermark: int = 0) -> None:
         """Sets numbers of keys; None removes one."""
         self.store.reads = self.store.writes = 0
-        pages = Pages(SCHEMA, self.sizes, self.dues, self.inline, self.store, lambda rows: due)
+        pages = self._pages(due)
         keys = list(changes)
         changed = 0
         self.parts = 0
@@ -68,12 +72,22 @@ class State:
         pages.end_batch()
         assert changed == len(changes)
         self.sizes, self.dues, self.inline = pages.sizes, pages.dues, pages.inline
+        self.working_set = pages.working_set
         stored = {page for page, size in enumerate(self.sizes) if size}
         assert set(self.store) == (set() if self.inline or not stored else stored)
 
+    def _pages(self, due: int) -> Pages:
+        kept = self.working_set
+        working_set = RowWorkingSet(SCHEMA, kept.data, kept.due, kept.seen)
+        return Pages(SCHEMA, self.sizes, self.dues, self.inline, self.store, lambda rows: due, working_set)
+
+    def keys_of_working_set(self) -> set[str]:
+        data = self.working_set.data
+        return set(load_rows(data, SCHEMA).column(0).to_pylist()) if data else set()
+
     def whole(self) -> dict[str, int]:
-        pages = Pages(SCHEMA, self.sizes, self.dues, self.inline, self.store, lambda rows: NEVER)
-        found = pages.load(list(range(len(self.sizes))))
+        working_set = [WORKING_SET] if self.working_set.data else []
+        found = self._pages(NEVER).load([*working_set, *range(len(self.sizes))])
         return {row["key"]: row["number"] for rows in found for row in rows.to_pylist()}
 
 
@@ -92,8 +106,8 @@ def test_pages_grow_split_and_shrink(per_batch: int) -> None:
     assert max(state.sizes) <= 4 * module._SIZES.dense
 
     # A few keys of many: pages become small, and such a batch reads its own and some that it splits.
-    for _ in range(60):
-        state.batch(names(1, 2, 3))
+    for start in range(0, 600, 3):
+        state.batch(names(*range(start, start + 3)))
     assert len(state.sizes) > 50
     assert state.store.reads <= 8
     assert state.store.writes <= 2 * state.store.reads
@@ -121,8 +135,8 @@ def test_what_is_due_does_not_make_pages_small() -> None:
 def test_what_is_due_splits_no_more_than_was_read() -> None:
     state = State()
     state.batch(names(*range(60_000)))
-    for _ in range(40):
-        state.batch(names(1))
+    for number in range(100):
+        state.batch(names(number))
     count = len(state.sizes)
     assert sum(state.sizes) > 8 * max(state.sizes[3], 64 << 10)
     # One page has something due: no more than its bytes are split.

@@ -37,7 +37,8 @@ from windrow_runtime.codecs import stable_hash
 from windrow_runtime.local.execution import Chunk, Execution
 from windrow_runtime.operators.lowering import operator_for
 from windrow_runtime.operators.topology import Port, Topology
-from windrow_runtime.spark import page_codec, step_pages
+from windrow_runtime.operators.working_set import WORKING_SET
+from windrow_runtime.spark import page_codec, page_contents, step_pages
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
 from windrow_runtime.spark.event_clock import encode_timer
 from windrow_runtime.spark.group_state import GroupState
@@ -270,8 +271,9 @@ class Engine:
             return
         record = GroupState.load(data, FINGERPRINT).steps[self.step]
         pages = StepPages(record, self.codec, store, stable_hash, GROUPS.count)
-        state = pages.load(range(len(record.sizes)))
-        segments = [-(record.slot << 48 | number) for number in step_pages._segments_in(state)]
+        working_set = [WORKING_SET] if record.working else []
+        state = pages.load([*working_set, *range(len(record.sizes))])
+        segments = [-(record.slot << 48 | number) for number in page_contents.segments_in(state)]
         stored = [page for page, size in enumerate(record.sizes) if size] if len(record.sizes) > 1 else []
         assert sorted(store) == sorted([*segments, *(record.slot << 32 | page for page in stored)])
 

@@ -17,15 +17,19 @@ import numpy.typing as npt
 from windrow_runtime.columnar.chunks import dump_rows, load_rows
 from windrow_runtime.columnar.grouping import encode_keys
 from windrow_runtime.columnar.hashing import hash_keys, pages_of
+from windrow_runtime.columnar.panes import concatenated
+from windrow_runtime.columnar.row_working_set import RowWorkingSet
 from windrow_runtime.operators.page_sizes import PageSizes, half_of
 from windrow_runtime.operators.page_store import PageStore
 from windrow_runtime.operators.state_errors import part_missing
+from windrow_runtime.operators.working_set import WORKING_SET
 
 __all__ = ["Pages"]
 
 # Any in this module: pyarrow has no types.
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+Hashes: TypeAlias = npt.NDArray[np.uint64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _INLINE_BYTES: Final = 32 << 10
@@ -35,7 +39,7 @@ _MOST_PAGES: Final = 1 << 16
 _AHEAD: Final = 16
 _BYTES_AT_ONCE: Final = 2 << 20
 _WHOLE_BYTES: Final = 8 << 20  # so many where most pages are touched anyway
-_GROUP_BITS: Final = 32  # the low bits of a hash say which key group a key is in
+_GROUP_BITS: Final = np.uint64(32)  # the low bits of a hash say which key group a key is in
 
 
 @dataclass
@@ -49,6 +53,7 @@ class Pages:
         inline: The one page, where there is no other.
         store: Where pages are.
         due: When something in some rows, which are not empty, is due next under the watermark of this batch.
+        working_set: The rows of keys that batches touch again and again, apart from pages.
     """
 
     schema: Any
@@ -57,54 +62,69 @@ class Pages:
     inline: bytes
     store: PageStore
     due: Callable[[Any], int]
+    working_set: RowWorkingSet
     _loaded: dict[int, bytes] = field(default_factory=dict)
     _keys: int = 0
     _has_due: bool = False
     _rows_loaded: int = 0
     _bytes_loaded: int = 0
 
-    def touched(self, keys: Any, watermark: int) -> list[int]:
-        """The pages of some keys, and those in which something is due; all of them, where they are most."""
-        count = len(self.sizes)
-        if count == 1:
-            return [0]
-        due = {page for page, size in enumerate(self.sizes) if size and self.dues[page] <= watermark}
-        encoded = encode_keys(keys)
-        self._has_due = bool(due)
-        self._keys = max(len(encoded.distinct), len(due))
-        found = due.union(np.unique(self._places(encoded.distinct)).tolist())
-        if 2 * len(found) > count and sum(self.sizes) <= _WHOLE_BYTES:
-            # Whoever has all of it can lay it out anew.
-            return list(range(count))
-        return sorted(found)
-
     def parts(self, keys: Any, watermark: int) -> Iterator[tuple[list[int], Mask | None]]:
         """Touched pages, as many at a time as fit into memory, and which of the keys lie in them; None: all of them.
 
-        A part is loaded and saved before the next one; :meth:`end_batch` follows the last.
+        The working set may be among them. A part is loaded and saved before the next one; :meth:`end_batch` follows
+        the last.
         """
-        touched = self.touched(keys, watermark)
-        ends = np.cumsum([self.sizes[page] for page in touched])
-        is_whole = len(touched) == len(self.sizes) and sum(self.sizes) <= _WHOLE_BYTES
+        count = len(self.sizes)
+        if count == 1:
+            yield [0], None
+            return
+        encoded = encode_keys(keys)
+        homes = self._homes(hash_keys(encoded.distinct))
+        touched = self._touched(homes, watermark)
+        sizes = [self.sizes[page] if page != WORKING_SET else len(self.working_set.data) for page in touched]
+        ends = np.cumsum(sizes)
+        is_whole = len(touched) >= count and sum(self.sizes) <= _WHOLE_BYTES
         if not touched or is_whole or ends[-1] <= _BYTES_AT_ONCE:
             yield touched, None
             return
-        part_of = np.zeros(len(self.sizes), np.int64)
+        part_of = np.zeros(count + 1, np.int64)  # the last one is that of the working set
         part_of[touched] = ends // _BYTES_AT_ONCE
-        encoded = encode_keys(keys)
-        parts = part_of[self._places(encoded.distinct)][encoded.codes]
+        parts = part_of[homes][encoded.codes]
         for number, pages in groupby(touched, lambda page: int(part_of[page])):
             yield list(pages), parts == number
 
-    def _places(self, keys: Any) -> Ints:
-        """The page of each of some distinct keys."""
-        return pages_of(hash_keys(keys) >> np.uint64(_GROUP_BITS), len(self.sizes))
+    def _homes(self, hashes: Hashes) -> Ints:
+        """Where each of the keys of the batch lies."""
+        if not len(hashes):
+            return np.empty(0, np.int64)
+        self.working_set.begin(hashes, sum(self.sizes))
+        return np.where(self.working_set.has(hashes), WORKING_SET, self._places(hashes))
+
+    def _touched(self, homes: Ints, watermark: int) -> list[int]:
+        """The pages of some keys, and those in which something is due; all of them, where they are most."""
+        count = len(self.sizes)
+        found = {page for page, size in enumerate(self.sizes) if size and self.dues[page] <= watermark}
+        self._keys = max(int(np.count_nonzero(homes != WORKING_SET)), len(found))
+        is_due = bool(self.working_set.data) and self.working_set.due <= watermark
+        self._has_due = is_due or bool(found)
+        found.update(np.unique(homes).tolist())
+        working_set = [WORKING_SET] if is_due or WORKING_SET in found else []
+        found.discard(WORKING_SET)
+        # Whoever has all of it can lay it out anew.
+        is_whole = 2 * len(found) > count and sum(self.sizes) <= _WHOLE_BYTES
+        return working_set + (list(range(count)) if is_whole else sorted(found))
+
+    def _places(self, hashes: Hashes) -> Ints:
+        """The page of each of some keys, those of the working set as if they were in one."""
+        return pages_of(hashes >> _GROUP_BITS, len(self.sizes))
 
     def load(self, pages: list[int]) -> list[Any]:
         """The rows of some pages."""
-        found = [load_rows(data, self.schema) for data in self._bytes_of(pages)]
+        stored = [page for page in pages if page != WORKING_SET]
+        found = [load_rows(data, self.schema) for data in self._bytes_of(stored)]
         self._rows_loaded += sum(rows.num_rows for rows in found)
-        return found
+        return [self.working_set.take(), *found] if WORKING_SET in pages else found
 
     def _bytes_of(self, pages: list[int]) -> list[bytes]:
         """Those of the pages that are not empty."""
@@ -135,6 +155,8 @@ class Pages:
             self.inline = data
             self._note(0, data, rows)
             return
+        rows = self.working_set.keep(rows, is_whole=WORKING_SET in pages)
+        pages = [page for page in pages if page != WORKING_SET]
         if len(pages) == count and rows.num_rows:
             # What was stored, and what has become of it since.
             total = sum(self.sizes) * rows.num_rows // max(1, self._rows_loaded)
@@ -149,15 +171,41 @@ class Pages:
             self._save_page(page, part)
 
     def end_batch(self) -> None:
-        """Split pages until they are of the right size again."""
+        """Let keys leave the working set, and split pages until they are of the right size again."""
+        if len(self.sizes) > 1:
+            left = _SIZES.split_ahead(self._bytes_loaded, self._has_due)
+            leaving = self.working_set.end(len(self.sizes))
+            if leaving is not None:
+                self._put_back(leaving)
+            if any(self.sizes):
+                self.working_set.store(self.due)
+                self._split_some(left)
         if not any(self.sizes):
             self.sizes, self.dues = [0], [0]
-        elif len(self.sizes) > 1:
-            self._split_some()
+            rows = self.working_set.take_all()
+            self.working_set.seen = b""
+            if rows is not None:
+                self.save([0], rows)
 
-    def _split_some(self) -> None:
-        """One page more at a time while they are too large, or few keys of many are touched."""
-        left = _SIZES.split_ahead(self._bytes_loaded, self._has_due)
+    def _put_back(self, rows: Any) -> None:
+        """Rows that leave the working set go to their pages."""
+        import pyarrow as pa
+
+        encoded = encode_keys(rows.column(0))
+        places = self._places(hash_keys(encoded.distinct))[encoded.codes]
+        pages = np.unique(places).tolist()
+        for start in range(0, len(pages), _AHEAD):
+            some = pages[start : start + _AHEAD]
+            inside = rows.filter(pa.array(np.isin(places, some)))
+            for page, part in self._split(concatenated([inside, *self.load(some)]), some):
+                self._save_page(page, part)
+
+    def _split_some(self, left: int) -> None:
+        """One page more at a time while they are too large, or few keys of many are touched.
+
+        Args:
+            left: So many bytes are split for batches to come, at most.
+        """
         total = sum(self.sizes)
         ahead: dict[int, bytes] = {}
         while (count := len(self.sizes)) < _MOST_PAGES:
@@ -180,7 +228,7 @@ class Pages:
         import pyarrow as pa
 
         encoded = encode_keys(rows.column(0))
-        moves = (self._places(encoded.distinct) == last)[encoded.codes]
+        moves = (self._places(hash_keys(encoded.distinct)) == last)[encoded.codes]
         self._save_page(source, rows.filter(pa.array(~moves)))
         self._save_page(last, rows.filter(pa.array(moves)))
 
@@ -201,7 +249,7 @@ class Pages:
         import pyarrow as pa
 
         encoded = encode_keys(rows.column(0))
-        places = self._places(encoded.distinct)[encoded.codes]
+        places = self._places(hash_keys(encoded.distinct))[encoded.codes]
         order = np.argsort(places, kind="stable")
         sorted_rows = rows.take(pa.array(order))
         counts = np.bincount(places, minlength=len(self.sizes))

@@ -8,6 +8,7 @@ from typing import Any
 
 from windrow_runtime.columnar.chunks import Chunks, Measure, dump_entries, load_entries
 from windrow_runtime.columnar.pages import Pages
+from windrow_runtime.columnar.row_working_set import RowWorkingSet
 from windrow_runtime.columnar.sessions import SessionOperator
 from windrow_runtime.operators.page_store import PageStore
 from windrow_runtime.spark.step_record import NO_TIMER, StepRecord
@@ -67,7 +68,8 @@ def load_pages(record: StepRecord, store: PageStore, operator: SessionOperator, 
     """The pages of a step with sessions, in a batch under a watermark."""
     slot = _Slot(store, record.slot)
     sizes, dues = list(record.sizes), list(record.events)
-    return Pages(operator.schema, sizes, dues, record.inline, slot, operator.measure(watermark))
+    working_set = RowWorkingSet(operator.schema, record.working, record.working_event, record.seen)
+    return Pages(operator.schema, sizes, dues, record.inline, slot, operator.measure(watermark), working_set)
 
 
 def store_pages(record: StepRecord, pages: Pages) -> None:
@@ -77,3 +79,6 @@ def store_pages(record: StepRecord, pages: Pages) -> None:
     dues = [due if size else NO_TIMER for size, due in zip(pages.sizes, pages.dues, strict=True)]
     record.events = array("q", dues)
     record.clocks = array("q", [NO_TIMER]) * len(dues)
+    kept = pages.working_set
+    record.working, record.seen = kept.data, kept.seen
+    record.working_event = kept.due if kept.data else NO_TIMER
