@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.columnar.engine import LATE, Element, Keyed, at, by_key, millis, run
+from tests.working_sets import make_working_sets_small
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.errors import AggregateOverflowError
@@ -136,6 +137,7 @@ def test_elements_in_any_order(lateness: timedelta, late: bool, monkeypatch: pyt
     monkeypatch.setattr(pages, "_INLINE_BYTES", 1500)
     sizes = replace(pages._SIZES, small=400, dense=1500, split_where_due=1500)
     monkeypatch.setattr(pages, "_SIZES", sizes)
+    make_working_sets_small(monkeypatch, 2_000)
     build = sessions(15, lateness, *MEMBERS, late=late)
     bridged = came_late = 0
     for seed in range(4):

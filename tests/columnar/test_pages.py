@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.spark.fake_steps import Store
+from tests.working_sets import make_working_sets_small
 from windrow.errors import IncompatibleStateError
 from windrow_runtime.columnar import pages as module
 from windrow_runtime.columnar.chunks import load_rows
@@ -95,7 +96,7 @@ def names(*numbers: int) -> dict[str, int | None]:
     return {f"key {number}": number * 7919 % 100_003 for number in numbers}
 
 
-@pytest.mark.parametrize("per_batch", [20, 700, 30_000])
+@pytest.mark.parametrize("per_batch", [60, 700, 30_000])
 def test_pages_grow_split_and_shrink(per_batch: int) -> None:
     state = State()
     numbers = list(range(30_000))
@@ -183,3 +184,105 @@ def test_a_missing_page_is_told() -> None:
     state.store.clear()
     with pytest.raises(IncompatibleStateError, match="a page of the stored state is missing"):
         state.batch(names(1))
+
+
+HOT: Final = range(500, 900)
+
+
+def hot_state() -> State:
+    state = State()
+    state.batch(names(*range(30_000)))
+    for _ in range(3):
+        state.batch(names(*HOT))
+    return state
+
+
+def test_keys_that_are_touched_again_and_again_need_no_page() -> None:
+    state = hot_state()
+    state.batch(names(*HOT))
+    assert (state.store.reads, state.store.writes) == (0, 0)
+    assert state.keys_of_working_set() == set(names(*HOT))
+    assert state.whole() == state.model
+    state.batch(dict.fromkeys(names(*HOT[:50])))
+    assert state.keys_of_working_set() == set(names(*HOT[50:]))
+    assert state.whole() == state.model
+
+
+def test_keys_that_come_once_stay_in_their_pages() -> None:
+    state = State()
+    state.batch(names(*range(30_000)))
+    for start in range(0, 30_000, 500):
+        state.batch(names(*range(start, start + 500)))
+    assert state.keys_of_working_set() == set()
+    assert len(state.working_set.seen) == 4 * 4 * 500
+
+
+def test_a_batch_that_touches_most_keys_says_nothing_of_a_working_set() -> None:
+    state = State()
+    for _ in range(4):
+        state.batch(names(*range(30_000)))
+    assert (state.working_set.data, state.working_set.seen) == (b"", b"")
+
+
+def test_keys_leave_when_others_are_touched() -> None:
+    state = hot_state()
+    for start in range(1_000, 3_000, 40):
+        for _ in range(3):
+            state.batch(names(*range(start, start + 40)))
+    working = state.keys_of_working_set()
+    assert set(names(*range(2_960, 3_000))) <= working
+    assert working.isdisjoint(names(*HOT))
+    assert len(working) <= 16 * 40
+    assert state.whole() == state.model
+
+
+def test_what_is_due_in_the_working_set_is_found() -> None:
+    state = hot_state()
+    state.batch(names(*HOT), due=5)
+    state.batch({}, watermark=4)
+    assert state.working_set.due == 5
+    state.batch({}, watermark=5)
+    assert state.store.reads == 0
+    # It was looked at, and says now when it is due next.
+    assert state.working_set.due == NEVER
+    assert state.whole() == state.model
+
+
+def test_a_working_set_ends_when_no_page_is_left() -> None:
+    state = hot_state()
+    state.batch(dict.fromkeys(set(state.model) - set(names(*HOT))))
+    assert state.keys_of_working_set() == set()
+    assert state.sizes == [len(state.inline)]
+    assert state.whole() == state.model
+    state.batch(dict.fromkeys(state.model))
+    assert state.sizes == [0]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("at_once", [2 << 20, 3_000])
+def test_keys_come_and_go_and_none_is_lost(monkeypatch: pytest.MonkeyPatch, at_once: int, seed: int) -> None:
+    make_working_sets_small(monkeypatch, 2_000)
+    monkeypatch.setattr(module, "_INLINE_BYTES", 600)
+    monkeypatch.setattr(module, "_BYTES_AT_ONCE", at_once)
+    monkeypatch.setattr(module, "_WHOLE_BYTES", at_once)
+    sizes = replace(module._SIZES, small=500, dense=2_000, split_where_due=2_000)
+    monkeypatch.setattr(module, "_SIZES", sizes)
+    chance = random.Random(seed)
+    state = State()
+    moved = 0
+    before: set[str] = set()
+    for _ in range(80):
+        favourites = chance.sample(range(1_500), 40)
+        for _ in range(chance.randrange(1, 4)):
+            some = chance.sample(favourites, chance.choice([1, 5, 30])) + chance.sample(range(1_500), 5)
+            gone = chance.sample(sorted(state.model), min(len(state.model), chance.choice([0, 2, 20])))
+            changes = {**names(*some), **dict.fromkeys(gone)}
+            state.batch(changes, due=chance.choice([3, NEVER]), watermark=chance.choice([0, 3]))
+            working = state.keys_of_working_set()
+            moved += len(working ^ before)
+            before = working
+        assert state.whole() == state.model
+    assert moved > 500
+    state.batch(dict.fromkeys(state.model))
+    assert state.sizes == [0]
+    assert state.store == {}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, run
+from tests.working_sets import make_working_sets_small
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.errors import AggregateOverflowError, UnsupportedOperationError
@@ -151,6 +152,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "_INLINE_BYTES", 2500)
     sizes = replace(pages._SIZES, small=500, dense=2500, split_where_due=2500)
     monkeypatch.setattr(pages, "_SIZES", sizes)
+    make_working_sets_small(monkeypatch, 2_000)
 
 
 @pytest.mark.usefixtures("tiny")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.spark.fake_steps import Forward, Store
+from tests.working_sets import make_working_sets_small
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
 from windrow.evictors import CountEvictor
 from windrow.functions import AggregateFunction, KeyedProcessContext, KeyedProcessFunction, OnTimerContext
@@ -222,6 +223,7 @@ class Engine:
         self.codec = PageCodec(StateCodec(self.level.classes))
         self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
         self.stores = {label: Store() for label in GROUPS.labels}
+        self.working_sets = 0
         self.timers = dict.fromkeys(GROUPS.labels, 0)
         self.found: defaultdict[Hashable, list[Any]] = defaultdict(list)
 
@@ -272,6 +274,7 @@ class Engine:
         record = GroupState.load(data, FINGERPRINT).steps[self.step]
         pages = StepPages(record, self.codec, store, stable_hash, GROUPS.count)
         working_set = [WORKING_SET] if record.working else []
+        self.working_sets += len(working_set)
         state = pages.load([*working_set, *range(len(record.sizes))])
         segments = [-(record.slot << 48 | number) for number in page_contents.segments_in(state)]
         stored = [page for page, size in enumerate(record.sizes) if size] if len(record.sizes) > 1 else []
@@ -310,6 +313,7 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(step_pages, "_INLINE_BYTES", 250)
     monkeypatch.setattr(step_pages, "_SHARE_BYTES", 600)
     monkeypatch.setattr(step_pages, "_SPLITS_PER_BATCH", 3)
+    make_working_sets_small(monkeypatch, 400)
     monkeypatch.setattr(page_codec, "_TAIL_ELEMENTS", 3)
     monkeypatch.setattr(page_codec, "_SEGMENT_BYTES", 40)
     return counts
@@ -360,6 +364,7 @@ def test_pages_give_what_one_piece_gives(name: str, seed: int, shares: list[int]
     assert engine.found == expected
     assert max(sizes) > 4
     assert max(shares) > 1
+    assert engine.working_sets > 0
     if name in {"tables", "sliding_tables", "sessions_of_lists", "sessions_with_a_list_of_the_users"}:
         assert set(engine.records.values()) == {None}
 

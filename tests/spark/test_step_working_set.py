@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.spark.page_groups import Group, put_list, put_row, remove_row
+from tests.working_sets import make_working_sets_small
 from windrow_runtime.operators import working_set as rules
 from windrow_runtime.operators.state import KeyState, OperatorState
 from windrow_runtime.spark import step_pages
@@ -178,14 +179,7 @@ def test_the_record_holds_the_working_set() -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_any_batches_give_what_a_dictionary_gives(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Keys come and go all the time, as the working set is a few keys large."""
-    for name, value in {
-        "_FEW": 6,
-        "_TIMES_KEPT": 2,
-        "_LEAVE_AT_ONCE": 4,
-        "_MOST_BYTES": 4_000,
-        "_BYTES_OF_A_KEY": 2,
-    }.items():
-        monkeypatch.setattr(rules, name, value)
+    make_working_sets_small(monkeypatch, 4_000)
     monkeypatch.setattr(step_pages, "_INLINE_BYTES", 1_500)
     monkeypatch.setattr(step_pages, "_SHARE_BYTES", 3_000)
     monkeypatch.setattr(step_pages, "_WHOLE_BYTES", 20_000)
