@@ -121,22 +121,26 @@ class LiveQuery:
         spark: The session.
         folder: For its input and its checkpoint: an empty one, or that of a query that was stopped.
         steps: What it computes; None: native Spark SQL computes sums over an hour.
+        files: In how many files the events of a batch come: Spark gives each to one core.
     """
 
-    def __init__(self, spark: SparkSession, folder: Path, steps: Steps | None) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, steps: Steps | None, files: int = 1) -> None:
         self._output = folder / "output"
         self._input = folder / "input"
         self._input.mkdir(parents=True, exist_ok=True)
-        self._files = len(list(self._input.iterdir()))
+        self._folder = folder
+        self._files = files
+        self._fed = len(list(self._input.iterdir()))
         self._seen = -1
+        source = self._input / "*"
         self._running: _Running
         if steps is None:
-            self._running = _Native(spark, self._input, self._output, folder / "checkpoint")
+            self._running = _Native(spark, source, self._output, folder / "checkpoint")
         else:
-            results = steps(from_source(ParquetFileSource(self._input, Event)))
+            results = steps(from_source(ParquetFileSource(source, Event)))
             pipeline = Pipeline(folder.name, results.sink_to(ParquetFileSink(self._output)))
             self._running = SparkRunner(spark, checkpoint=folder / "checkpoint").start(pipeline)
-        if self._files:
+        if self._fed:
             # A query that is started again runs a batch for what was left due.
             self._running.process_available()
             self._seen = max(
@@ -154,15 +158,19 @@ class LiveQuery:
         Raises:
             MeasurementError: If Spark split the events into several batches.
         """
-        self._files += 1
-        hidden = self._input / f".{self._files:04d}.parquet"
-        pq.write_table(events, hidden)
-        os.replace(hidden, self._input / f"{self._files:04d}.parquet")
+        self._fed += 1
+        hidden = self._folder / "hidden"
+        hidden.mkdir()
+        rows = -(-events.num_rows // self._files)
+        for number in range(self._files):
+            pq.write_table(events.slice(number * rows, rows), hidden / f"{number}.parquet")
+        # A folder, so that all files appear at once.
+        os.replace(hidden, self._input / f"{self._fed:04d}")
         self._running.process_available()
         reports = (figures_of(progress) for progress in self._running.streaming_query.recentProgress)
         batches = [batch for batch in reports if batch.number > self._seen]
         if sum(batch.input_rows > 0 for batch in batches) != 1:
-            raise MeasurementError(f"a file was not read as one batch: {batches}")
+            raise MeasurementError(f"the events were not read as one batch: {batches}")
         self._seen = batches[-1].number
         return batches
 

@@ -29,6 +29,8 @@ from benchmarks.section import Claim, Section
 from benchmarks.session import spark_session
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from benchmarks.growth.scale import Scale
 
 __all__ = ["MEASUREMENTS"]
@@ -271,16 +273,19 @@ def run_on_cores(scale: Scale, cores: int) -> list[CoreRun]:
     runs: list[CoreRun] = []
     with spark_session(cores=cores) as spark, TemporaryDirectory(prefix="windrow-growth-") as folder:
         for form in scale.forms:
-            with LiveQuery(spark, Path(folder) / form, FORMS[form]) as query:
-                random = np.random.default_rng(3)
+            with LiveQuery(spark, Path(folder) / form, FORMS[form], files=4) as query:
+                # Meanwhile the JVM compiles what Spark does in each batch, and takes the other core.
+                sizes = [min(8_000, scale.core_rows)] * scale.core_warmup + [scale.core_rows] * 4
                 times = [
-                    query.feed(events_of(random.integers(0, scale.keys // 10, scale.core_rows), number))[
-                        0
-                    ].seconds
-                    for number in range(4)
+                    query.feed(_random_events(scale.keys // 10, rows, number))[0].seconds
+                    for number, rows in enumerate(sizes)
                 ]
-                runs.append(CoreRun(cores, form, median(times[1:]), os.getloadavg()[0]))
+                runs.append(CoreRun(cores, form, median(times[-3:]), os.getloadavg()[0]))
     return runs
+
+
+def _random_events(keys: int, count: int, seed: int) -> pa.Table:
+    return events_of(np.random.default_rng(seed).integers(0, keys, count), seed)
 
 
 def cores_section(scale: Scale, runs: list[CoreRun]) -> Section:

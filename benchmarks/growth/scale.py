@@ -23,6 +23,7 @@ class Scale:
         lists: How many such batches there are.
         core_rows: Rows of a batch where cores are compared.
         core_rounds: How often each number of cores runs.
+        core_warmup: Small batches of each form before, which do not count.
     """
 
     keys: int
@@ -36,6 +37,7 @@ class Scale:
     lists: int
     core_rows: int
     core_rounds: int
+    core_warmup: int
 
 
 FULL = Scale(
@@ -50,6 +52,7 @@ FULL = Scale(
     lists=20,
     core_rows=1_000_000,
     core_rounds=2,
+    core_warmup=40,
 )
 
 QUICK = Scale(
@@ -64,4 +67,5 @@ QUICK = Scale(
     lists=8,
     core_rows=2_000,
     core_rounds=1,
+    core_warmup=1,
 )

@@ -79,7 +79,7 @@ def test_keys_leave_when_others_are_touched() -> None:
     """Three working sets, one after the other: the first is gone while the last is in use."""
     group = hot_group()
     # The set holds the first keys as long as there are at most 16 times as many as a batch touches.
-    other: list[list[Hashable]] = [KEYS[start : start + 40] for start in range(1_000, 3_000, 40)]
+    other: list[list[Hashable]] = [KEYS[start : start + 40] for start in range(1_000, 2_000, 40)]
     for batch in other:
         for _ in range(3):
             group.batch(put_row, batch)

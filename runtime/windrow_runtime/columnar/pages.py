@@ -84,7 +84,7 @@ class Pages:
         touched = self._touched(homes, watermark)
         sizes = [self.sizes[page] if page != WORKING_SET else len(self.working_set.data) for page in touched]
         ends = np.cumsum(sizes)
-        is_whole = len(touched) >= count and sum(self.sizes) <= _WHOLE_BYTES
+        is_whole = len(touched) - (WORKING_SET in touched) == count and sum(self.sizes) <= _WHOLE_BYTES
         if not touched or is_whole or ends[-1] <= _BYTES_AT_ONCE:
             yield touched, None
             return
