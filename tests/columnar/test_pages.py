@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from windrow_runtime.columnar import pages as module
 from windrow_runtime.columnar.chunks import load_rows
 from windrow_runtime.columnar.pages import Pages
 from windrow_runtime.columnar.row_working_set import RowWorkingSet
+from windrow_runtime.operators import working_set as rules
 from windrow_runtime.operators.working_set import WORKING_SET
 
 # Any in this module: pyarrow has no types.
@@ -233,6 +235,39 @@ def test_keys_leave_when_others_are_touched() -> None:
     assert set(names(*range(1_960, 2_000))) <= working
     assert working.isdisjoint(names(*HOT))
     assert len(working) <= 16 * 40
+    assert state.whole() == state.model
+
+
+def test_a_working_set_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "_MOST_BYTES", 8_000)
+    chance = random.Random(2)
+    long_names = {f"{chance.randbytes(100).hex()} {number}": number for number in range(3_000)}
+    state = State()
+    state.batch({**names(*range(1_000)), **long_names})
+    for _ in range(4):
+        state.batch(dict(islice(long_names.items(), 200)))
+        assert len(state.working_set.data) < 12_000
+    assert 20 < len(state.keys_of_working_set()) < 120
+    # Sixteen bytes for each of these keys are more than it takes: they say nothing.
+    seen = state.working_set.seen
+    state.batch(names(*range(1_000)))
+    assert state.working_set.seen == seen
+    assert state.whole() == state.model
+
+
+def test_a_working_set_that_nobody_touches_any_more_leaves() -> None:
+    state = State()
+    state.batch(names(*range(30_000)))
+    for _ in range(3):
+        state.batch(names(*range(3_000)))
+    assert len(state.keys_of_working_set()) == 3_000
+    for start in range(3_000, 6_000, 50):
+        state.batch(names(*range(start, start + 50)))
+    assert len(state.keys_of_working_set()) == 16 * 50
+    state.batch(names(1))
+    state.batch(names(*range(5_950, 6_000)))
+    # The batch of one key has not made it forget those of the one before.
+    assert set(names(*range(5_950, 6_000))) <= state.keys_of_working_set()
     assert state.whole() == state.model
 
 

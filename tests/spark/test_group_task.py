@@ -50,8 +50,9 @@ from windrow_runtime.spark.packer import ToSink
 from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.payload import pack_keyed, unpack_elements
 from windrow_runtime.spark.rows import FIRST_SINK
+from windrow_runtime.spark.shares import Share
 from windrow_runtime.spark.state_codec import StateCodec
-from windrow_runtime.spark.step_pages import Share, StepPages
+from windrow_runtime.spark.step_pages import StepPages
 
 # Any in this module: keys of several types, and what steps make of elements.
 Element = tuple[Any, int, int]

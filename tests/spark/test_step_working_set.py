@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Hashable
 from dataclasses import replace
 
@@ -10,10 +11,12 @@ import pytest
 
 from tests.spark.page_groups import Group, put_list, put_row, remove_row
 from tests.working_sets import make_working_sets_small
+from windrow_runtime.codecs.compression import compress
 from windrow_runtime.operators import working_set as rules
 from windrow_runtime.operators.state import KeyState, OperatorState
 from windrow_runtime.spark import step_pages
 from windrow_runtime.spark.group_state import GroupState
+from windrow_runtime.spark.step_record import NO_TIMER, StepRecord, quads
 
 KEYS: list[Hashable] = [f"key {number}" for number in range(20_000)]
 HOT = KEYS[100:400]
@@ -223,3 +226,104 @@ def test_any_batches_give_what_a_dictionary_gives(monkeypatch: pytest.MonkeyPatc
     group.batch(fire, [], watermark=1 << 40)
     assert group.record.is_empty
     assert group.store.pages == {}
+
+
+def test_keys_with_nothing_but_timers_are_kept_when_their_state_moves() -> None:
+    """From many pages to one and back within a batch, as what is left does not fit into one."""
+
+    def set_timer_alone(state: OperatorState, key: Hashable) -> None:
+        state.event_timers.register(key, f"a namespace of {key}", int(str(key).split()[1]))
+
+    def delete_timer(state: OperatorState, key: Hashable) -> None:
+        state.event_timers.delete(key, f"a namespace of {key}", int(str(key).split()[1]))
+
+    group = Group()
+    group.batch(set_timer_alone, KEYS)
+    for _ in range(3):
+        group.batch(set_timer_alone, KEYS[:3_000])
+    assert len(group.record.working) > step_pages._INLINE_BYTES
+    group.batch(delete_timer, KEYS[3_000:])
+    assert [key for key, _, _ in sorted(group.whole().event_timers, key=lambda timer: timer[2])] == KEYS[
+        :3_000
+    ]
+
+
+def put_long_row(state: OperatorState, key: Hashable) -> None:
+    state.table_size = 10
+    state.tables.setdefault(0, {})[key] = random.Random(str(key)).randbytes(300)
+
+
+@pytest.mark.parametrize("touched", [400, 3_000])
+def test_a_working_set_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch, touched: int) -> None:
+    monkeypatch.setattr(rules, "_MOST_BYTES", 40_000)
+    group = Group()
+    group.batch(put_long_row, KEYS[:3_000])
+    for _ in range(4):
+        group.batch(put_long_row, KEYS[:touched])
+        assert len(group.record.working) < 60_000
+    assert bool(group.record.working) == (touched < 3_000)
+    assert group.whole().tables[0].keys() == set(KEYS[:3_000])
+
+
+def test_keys_leave_a_working_set_that_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "_MOST_BYTES", 40_000)
+    group = hot_group()
+    for _ in range(4):
+        group.batch(put_long_row, HOT)
+    # 300 keys with 300 bytes each are 90,000: a part of them has left, though all are touched.
+    assert len(group.record.working) < 60_000
+    assert 60 < len(group.keys_of_working_set()) < 200
+    assert group.whole().tables[0].keys() == set(KEYS)
+
+
+def test_a_small_batch_does_not_forget_what_was_touched() -> None:
+    group = Group()
+    group.batch(put_row, KEYS)
+    group.batch(put_row, HOT)
+    group.batch(put_row, [KEYS[0]])
+    group.batch(put_row, HOT)
+    assert group.keys_of_working_set() == set(HOT)
+
+
+def test_a_working_set_that_nobody_touches_any_more_leaves() -> None:
+    group = Group()
+    group.batch(put_row, KEYS)
+    for _ in range(3):
+        group.batch(put_row, KEYS[:3_000])
+    assert len(group.keys_of_working_set()) == 3_000
+    for start in range(3_000, 8_000, 50):
+        group.batch(put_row, KEYS[start : start + 50])
+    assert len(group.keys_of_working_set()) == 16 * 50
+    assert group.whole().tables[0].keys() == set(KEYS)
+
+
+def test_a_key_stays_the_one_that_came_first() -> None:
+    """1, 1.0 and True are one key. What is stored under it says which one came first, wherever it lies."""
+    numbers: list[Hashable] = list(range(20_000))
+    group = Group()
+    group.batch(put_row, numbers)
+    for _ in range(4):
+        group.batch(put_row, [float(number) for number in range(300)])
+    assert group.keys_of_working_set() == set(range(300))
+    assert {type(key) for key in group.whole().tables[0]} == {int}
+
+
+def test_records_of_older_checkpoints_have_no_working_set() -> None:
+    """A record of version 3, as it is written down beside the format: one step with two pages."""
+    name, shared, inline = b"step", b"shared", b""
+    step = struct.pack("<HHqqqIII", len(name), 7, 100, 200, 3, len(shared), len(inline), 2)
+    pages = struct.pack("<qqqqqq", 500, 600, 1_000, 2_000, NO_TIMER, 3_000)
+    header = struct.pack("<4sH16sqqq", b"WDRW", 3, bytes(16), 100, 200, 5)
+    record = GroupState.load(header + compress(step + name + shared + inline + pages), bytes(16)).steps[
+        "step"
+    ]
+    assert record == StepRecord(
+        slot=7,
+        watermark=100,
+        now=200,
+        segments=3,
+        shared=shared,
+        sizes=quads(500, 600),
+        events=quads(1_000, 2_000),
+        clocks=quads(NO_TIMER, 3_000),
+    )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from windrow_runtime.codecs import stable_hash
 
-__all__ = ["hash_keys", "pages_of", "stable_hashes"]
+__all__ = ["bits_in_group", "hash_keys", "pages_of", "stable_hashes"]
 
 _NONE = -(2**63) + 11  # None may share a hash with a number
 _NONE_SUM = crc32(b"0")
@@ -34,6 +34,12 @@ def hash_keys(keys: Any) -> npt.NDArray[np.uint64]:
         return _mixed(np.array(sums, np.uint64))
     numbers: npt.NDArray[np.int64] = keys.cast(pa.int64()).fill_null(_NONE).to_numpy(zero_copy_only=False)
     return _mixed(numbers.view(np.uint64))
+
+
+def bits_in_group(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """What of hashes tells keys of one group apart; the low bits say which group that is. 32 bits."""
+    bits: npt.NDArray[np.uint64] = hashes >> np.uint64(32)
+    return bits
 
 
 def pages_of(bits: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.int64]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from windrow_runtime.columnar.chunks import dump_rows, load_rows
 from windrow_runtime.columnar.grouping import encode_keys
-from windrow_runtime.columnar.hashing import hash_keys, pages_of
+from windrow_runtime.columnar.hashing import bits_in_group, hash_keys, pages_of
 from windrow_runtime.columnar.panes import concatenated
 from windrow_runtime.columnar.row_working_set import RowWorkingSet
 from windrow_runtime.operators.page_sizes import PageSizes, half_of
@@ -39,7 +39,6 @@ _MOST_PAGES: Final = 1 << 16
 _AHEAD: Final = 16
 _BYTES_AT_ONCE: Final = 2 << 20
 _WHOLE_BYTES: Final = 8 << 20  # so many where most pages are touched anyway
-_GROUP_BITS: Final = np.uint64(32)  # the low bits of a hash say which key group a key is in
 
 
 @dataclass
@@ -117,7 +116,7 @@ class Pages:
 
     def _places(self, hashes: Hashes) -> Ints:
         """The page of each of some keys, those of the working set as if they were in one."""
-        return pages_of(hashes >> _GROUP_BITS, len(self.sizes))
+        return pages_of(bits_in_group(hashes), len(self.sizes))
 
     def load(self, pages: list[int]) -> list[Any]:
         """The rows of some pages."""
@@ -155,8 +154,9 @@ class Pages:
             self.inline = data
             self._note(0, data, rows)
             return
-        rows = self.working_set.keep(rows, is_whole=WORKING_SET in pages)
+        is_among = WORKING_SET in pages
         pages = [page for page in pages if page != WORKING_SET]
+        rows = self.working_set.keep(rows, sum(self.sizes[page] for page in pages), is_whole=is_among)
         if len(pages) == count and rows.num_rows:
             # What was stored, and what has become of it since.
             total = sum(self.sizes) * rows.num_rows // max(1, self._rows_loaded)

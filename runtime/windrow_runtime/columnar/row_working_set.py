@@ -15,18 +15,17 @@ import numpy.typing as npt
 
 from windrow_runtime.columnar.chunks import dump_rows, load_rows
 from windrow_runtime.columnar.grouping import encode_keys
-from windrow_runtime.columnar.hashing import hash_keys
+from windrow_runtime.columnar.hashing import bits_in_group, hash_keys
 from windrow_runtime.columnar.panes import concatenated
-from windrow_runtime.operators.working_set import how_many_leave, most_worth, seen_after, takes_more
+from windrow_runtime.operators.working_set import how_many_come, how_many_leave, most_worth, seen_after
 
-__all__ = ["RowWorkingSet", "rows_with"]
+__all__ = ["RowWorkingSet"]
 
 # Any in this module: pyarrow has no types.
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-_GROUP_BITS = np.uint64(32)  # the low bits of a hash say which key group a key is in
 _NONE: Hashes = np.empty(0, np.uint64)
 
 
@@ -46,6 +45,7 @@ class RowWorkingSet:
     due: int = 0
     seen: bytes = b""
     _coming: Hashes = field(default_factory=lambda: _NONE)
+    _came: float = 0.0  # the bytes of those that came in, as far as that can be told
     _fresh: bytes = b""
     _touched: Hashes | None = None
     _kept: list[Any] = field(default_factory=list)
@@ -75,8 +75,8 @@ class RowWorkingSet:
         if len(touched) >= most_worth(total + len(self.data)):
             return
         others = touched[~self.has(touched)]
-        bits = (others >> _GROUP_BITS).astype("<u4")
-        comes = np.isin(bits, np.frombuffer(self.seen, "<u4")) & takes_more(len(self.data))
+        bits = bits_in_group(others).astype("<u4")
+        comes = np.isin(bits, np.frombuffer(self.seen, "<u4"))
         self._coming = others[comes]
         self._fresh = bits[~comes].tobytes()
 
@@ -85,22 +85,34 @@ class RowWorkingSet:
         self._is_taken = True
         return self._rows
 
-    def keep(self, rows: Any, *, is_whole: bool) -> Any:
+    def keep(self, rows: Any, size: int, *, is_whole: bool) -> Any:
         """Take the rows of its keys out of some; gives the others.
 
         Args:
             rows: Those of some pages, behind the batch.
+            size: What these pages took before, in bytes.
             is_whole: Whether what :meth:`take` gave is among them.
         """
         import pyarrow as pa
 
-        hashes = np.concatenate([self._hashes, self._coming]) if is_whole else self._coming
-        if not len(hashes) or not rows.num_rows:
+        own = self._hashes if is_whole else _NONE
+        if not rows.num_rows or not (len(own) or len(self._coming)):
             return rows
-        belongs = rows_with(rows, hashes)
-        if belongs.any():
-            self._kept.append(rows.filter(pa.array(belongs)))
-        return rows.filter(pa.array(~belongs))
+        encoded = encode_keys(rows.column(0))
+        hashes = hash_keys(encoded.distinct)
+        belongs = np.isin(hashes, own)
+        if len(self._coming):
+            bytes_of_a_key = size / max(1, int(np.count_nonzero(~belongs)))
+            most = how_many_come(len(self.data) + int(self._came), bytes_of_a_key)
+            # By their hashes: keys that share one come together.
+            coming = hashes[np.isin(hashes, self._coming)][:most]
+            self._came += len(coming) * bytes_of_a_key
+            belongs |= np.isin(hashes, coming)
+        if not belongs.any():
+            return rows
+        mask = belongs[encoded.codes]
+        self._kept.append(rows.filter(pa.array(mask)))
+        return rows.filter(pa.array(~mask))
 
     def take_all(self) -> Any:
         """All rows that are in it now, of which none is left here; None: there are none."""
@@ -116,19 +128,19 @@ class RowWorkingSet:
         """
         import pyarrow as pa
 
-        touched, size = self._touched, len(self.data)
+        touched = self._touched
         if touched is None:
             return None
         self.seen = seen_after(self.seen, self._fresh, len(touched))
-        if not (self._is_taken or self._kept):
+        size = len(self.data) + int(self._came)
+        if not (self._is_taken or self._kept) and not len(_leaving(self._hashes, touched, size, pages)):
             return None
         rows = self.take_all()
         if rows is None:
             return None
         encoded = encode_keys(rows.column(0))
         hashes = hash_keys(encoded.distinct)
-        count = how_many_leave(len(hashes), len(touched), size, pages)
-        leaving = hashes[~np.isin(hashes, touched)][:count]
+        leaving = _leaving(hashes, touched, size, pages)
         leaves = np.isin(hashes, leaving)[encoded.codes]
         self._kept = [rows.filter(pa.array(~leaves))]
         return rows.filter(pa.array(leaves)) if len(leaving) else None
@@ -146,8 +158,9 @@ class RowWorkingSet:
             self.data, self.due = dump_rows(rows), due(rows)
 
 
-def rows_with(rows: Any, hashes: Hashes) -> Mask:
-    """Which rows have keys with one of some hashes."""
-    encoded = encode_keys(rows.column(0))
-    found: Mask = np.isin(hash_keys(encoded.distinct), hashes)[encoded.codes]
-    return found
+def _leaving(hashes: Hashes, touched: Hashes, size: int, pages: int) -> Hashes:
+    """The keys that leave a working set of so many bytes."""
+    untouched, any_of_them = how_many_leave(len(hashes), len(touched), size, pages)
+    is_touched = np.isin(hashes, touched)
+    leaving = hashes[~is_touched][:untouched]
+    return np.concatenate([leaving, hashes[is_touched][: max(0, any_of_them - len(leaving))]])

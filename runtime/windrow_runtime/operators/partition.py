@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from itertools import chain, filterfalse
 from typing import Any, TypeAlias
 
@@ -123,8 +123,8 @@ def keys_in(state: OperatorState) -> dict[Hashable, None]:
     return dict.fromkeys(chain(state.keys, *state.tables.values(), timers))
 
 
-def take_keys(state: OperatorState, keys: Mapping[Hashable, object]) -> OperatorState:
-    """Take some keys out of a state, in their order; those that are not in it are left out."""
+def take_keys(state: OperatorState, keys: Container[Hashable]) -> OperatorState:
+    """Take those of some keys that are in a state out of it, in its order."""
     taken = OperatorState()
     taken.table_size = state.table_size
     taken.keys = _taken(state.keys, keys)
@@ -143,5 +143,6 @@ def take_keys(state: OperatorState, keys: Mapping[Hashable, object]) -> Operator
     return taken
 
 
-def _taken(whole: dict[Hashable, Any], keys: Iterable[Hashable]) -> dict[Hashable, Any]:
-    return {key: whole.pop(key) for key in keys if key in whole}
+def _taken(whole: dict[Hashable, Any], keys: Container[Hashable]) -> dict[Hashable, Any]:
+    # By the keys of the state: 1 and 1.0 are one key, and the first one that came stays.
+    return {key: whole.pop(key) for key in list(filter(keys.__contains__, whole))}

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["WORKING_SET", "how_many_leave", "most_worth", "seen_after", "takes_more"]
+__all__ = ["WORKING_SET", "how_many_come", "how_many_leave", "most_worth", "seen_after"]
 
 WORKING_SET: Final = -1
 """Its number among those of pages."""
 
 _MOST_BYTES: Final = 256 << 10
-_BYTES_OF_A_KEY: Final = 16
+_LEAST_BYTES_OF_A_KEY: Final = 16
 _TIMES_KEPT: Final = 16
 _TIMES_REMEMBERED: Final = 4
 _FEW: Final = 256
@@ -28,37 +28,50 @@ _BYTES_SEEN: Final = 4
 
 
 def most_worth(total: int) -> int:
-    """A batch that touches fewer keys touches few of a state of ``total`` bytes, and those are worth remembering."""
-    return total // _BYTES_OF_A_KEY
+    """A batch that touches so many keys, of a state of ``total`` bytes, says nothing of a working set.
 
-
-def takes_more(size: int) -> bool:
-    """Whether keys still come into a working set of so many bytes."""
-    return size < _MOST_BYTES
+    They are most of the state, where keys are small, or more than a working set takes.
+    """
+    return min(total, _MOST_BYTES) // _LEAST_BYTES_OF_A_KEY
 
 
 def seen_after(seen: bytes, fresh: bytes, keys: int) -> bytes:
-    """What is remembered of touches after a batch: 32 bits of each key's hash, the oldest first.
+    """What is remembered of touches after a batch: up to 32 bits of each key's hash, the oldest first.
 
     Args:
         seen: What was remembered.
         fresh: The keys that this batch has touched, and that are not in the working set.
         keys: How many keys it has touched in all.
     """
-    return (seen + fresh)[-_BYTES_SEEN * _TIMES_REMEMBERED * keys :] if keys else seen
+    return (seen + fresh)[-_BYTES_SEEN * _TIMES_REMEMBERED * max(keys, _FEW) :]
 
 
-def how_many_leave(held: int, keys: int, size: int, pages: int) -> int:
-    """How many keys are to leave a working set, the oldest first, none of those that this batch has touched.
+def how_many_come(size: int, bytes_of_a_key: float) -> int:
+    """How many keys may come into a working set.
+
+    Args:
+        size: Its size in bytes.
+        bytes_of_a_key: What each of them takes, on average.
+    """
+    return max(0, int((_MOST_BYTES - size) / max(bytes_of_a_key, _LEAST_BYTES_OF_A_KEY)))
+
+
+def how_many_leave(held: int, keys: int, size: int, pages: int) -> tuple[int, int]:
+    """How many keys are to leave a working set.
+
+    Those that the batch has not touched go first, and of these the ones that came first. Others go only if the set is
+    too large, since what it holds has grown.
 
     Args:
         held: How many keys are in it.
         keys: How many keys the batch has touched in all.
         size: Its size in bytes.
         pages: How many pages there are: each key that leaves may touch another one.
+
+    Returns:
+        How many go if the batch has not touched them, and how many go in any case.
     """
-    too_many = held - max(_TIMES_KEPT * keys, _FEW)
-    if size > _MOST_BYTES:
-        too_many = max(too_many, held - held * _MOST_BYTES // size)
+    too_large = held - held * _MOST_BYTES // size if size > _MOST_BYTES else 0
+    too_many = max(0, held - max(_TIMES_KEPT * keys, _FEW))
     at_once = max(_LEAVE_AT_ONCE, keys, held // _LEAVE_AT_ONCE)
-    return max(0, too_many if pages <= at_once else min(too_many, at_once))
+    return max(too_large, too_many if pages <= at_once else min(too_many, at_once)), too_large

@@ -124,7 +124,8 @@ def _load_steps(body: bytes, has_working: bool) -> dict[str, StepRecord]:
             extra = _WORKING.unpack(take(_WORKING.size)) if has_working else (0, 0, NO_TIMER, NO_TIMER)
             working, seen, working_event, working_clock = extra
             name = take(name_length).decode()
-            if not pages or (working and pages == 1) or seen % 4:
+            has_times = (working_event, working_clock) != (NO_TIMER, NO_TIMER)
+            if not pages or (working and pages == 1) or (has_times and not working) or seen % 4:
                 raise IncompatibleStateError("stored state is damaged", given=f"a step with {pages} pages")
             record = StepRecord(slot, watermark, now, segments, take(shared), take(inline))
             record.sizes, record.events, record.clocks = (array("q", take(8 * pages)) for _ in range(3))

@@ -12,6 +12,7 @@ What is emitted before the last line reaches the next level before its watermark
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -41,8 +42,9 @@ from windrow_runtime.spark.payload import (
     unpack_partials,
 )
 from windrow_runtime.spark.rows import COUNTERS, REPORTS, PackedRow
+from windrow_runtime.spark.shares import Chunk, Share
 from windrow_runtime.spark.state_codec import StateCodec
-from windrow_runtime.spark.step_pages import Chunk, Share, StepPages
+from windrow_runtime.spark.step_pages import StepPages
 from windrow_runtime.spark.step_record import StepRecord
 
 if TYPE_CHECKING:
@@ -118,7 +120,8 @@ class _StepRunner:
         for share in pages.shares(*elements, *current):
             yield from self._run_share(share, pages, times, packers)
         pages.record.watermark, pages.record.now = current
-        pages.end_batch()
+        with self._told():
+            pages.end_batch()
 
     def _run_share(
         self, share: Share, pages: StepPages, times: BatchTimes, packers: tuple[Packer, Packer]
@@ -148,8 +151,14 @@ class _StepRunner:
                 where=self.step.where,
                 hint="Spark has to run batches for the clock; set the attribute on the trigger or the process function",
             )
-        try:
+        with self._told():
             pages.save(share.pages, state)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Says of state that cannot be stored whose it is."""
+        try:
+            yield
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
 

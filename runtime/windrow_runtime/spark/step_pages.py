@@ -9,22 +9,22 @@ batches touch again and again.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, chain
-from typing import Any, Final, Protocol
+from itertools import accumulate
+from typing import Any, Final
 
 from windrow_runtime.operators.page_sizes import PageSizes, half_of, page_of
 from windrow_runtime.operators.page_store import PageStore
-from windrow_runtime.operators.partition import Layout, join_states, layout_of, split_state
+from windrow_runtime.operators.partition import Layout, join_states, keys_in, layout_of, split_state
 from windrow_runtime.operators.state import OperatorState
 from windrow_runtime.operators.state_errors import part_missing
 from windrow_runtime.operators.working_set import WORKING_SET, most_worth
 from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.page_contents import holds_nothing, segments_in, timers_of
+from windrow_runtime.spark.shares import Chunk, Share, divide, keys_among
 from windrow_runtime.spark.step_record import NO_TIMER, StepRecord, quads
 from windrow_runtime.spark.step_working_set import StepWorkingSet
 
-__all__ = ["Chunk", "Share", "StepPages"]
+__all__ = ["StepPages"]
 
 # Any in this module: state is of the user's types.
 
@@ -38,44 +38,6 @@ _SHARE_BYTES: Final = 512 << 10
 _WHOLE_BYTES: Final = 8 << 20
 _SPLITS_PER_BATCH: Final = 512
 _AHEAD: Final = 32
-
-
-class Chunk(Protocol):
-    """Some elements with their keys and timestamps: three lists side by side."""
-
-    @property
-    def keys(self) -> Sequence[Any]:
-        """The keys."""
-        ...
-
-    @property
-    def values(self) -> Sequence[Any]:
-        """The elements; they may be made when they are asked for."""
-        ...
-
-    @property
-    def timestamps(self) -> Sequence[int | None]:
-        """Milliseconds; None: an element has no timestamp."""
-        ...
-
-    def pick(self, places: Sequence[int]) -> Chunk:
-        """Those at some places."""
-        ...
-
-
-@dataclass(slots=True)
-class Share:
-    """Pages that are worked on together, and what comes for their keys.
-
-    Attributes:
-        pages: Their numbers; that of the working set may be among them.
-        before: Elements that precede the watermark.
-        after: Elements that follow it.
-    """
-
-    pages: list[int]
-    before: Sequence[Chunk]
-    after: Sequence[Chunk]
 
 
 class _Homes(dict[Hashable, int]):
@@ -134,7 +96,9 @@ class StepPages:
 
     def _home(self, key: Hashable) -> int:
         """Where a key is when the batch begins."""
-        return WORKING_SET if key in self._working_set.keys else self._place(key)
+        if len(self.record.sizes) > 1 and key in self._working_set.keys:
+            return WORKING_SET
+        return self._place(key)
 
     def _place(self, key: Hashable) -> int:
         count = len(self.record.sizes)
@@ -149,7 +113,7 @@ class StepPages:
         """What :meth:`_place` says of the keys of a state, for all at once."""
         count = len(self.record.sizes)
         groups = self._groups
-        keys = list(dict.fromkeys(chain(state.keys, *state.tables.values())))
+        keys = list(keys_in(state))
         pages = [page_of(hashed // groups, count) for hashed in map(self._hash_key, keys)]
         self._loaded.update(zip(keys, pages, strict=True))
 
@@ -202,7 +166,8 @@ class StepPages:
                 yield Share(pages, before, after)
             return
         parts.append(pages)
-        divided = zip(parts, self._divided(before, parts), self._divided(after, parts), strict=True)
+        home = self._homes.__getitem__
+        divided = zip(parts, divide(before, parts, home), divide(after, parts, home), strict=True)
         for part, earlier, later in divided:
             yield Share(part, earlier, later)
 
@@ -211,25 +176,12 @@ class StepPages:
         known = self._working_set.keys
         worth = most_worth(total + len(self.record.working))
         most = max(_SIZES.most_keys(total, len(self.record.sizes)), worth) + len(known)
-        keys = _keys_among(before, after, most)
+        keys = keys_among(before, after, most)
         are_all = len(keys) < most
         self._touches_working_set = bool(known) and not (are_all and known.isdisjoint(keys))
-        self._keys = len(keys - known) if known else len(keys)
+        self._keys = len(keys.keys() - known) if known else len(keys)
         if are_all:
             self._working_set.begin(keys, total)
-
-    def _divided(self, chunks: Sequence[Chunk], parts: Sequence[Sequence[int]]) -> list[list[Chunk]]:
-        """Elements by the parts that have the pages of their keys."""
-        part_of = {page: number for number, part in enumerate(parts) for page in part}
-        found: list[list[Chunk]] = [[] for _ in parts]
-        for chunk in chunks:
-            places: list[list[int]] = [[] for _ in parts]
-            for place, page in enumerate(map(self._homes.__getitem__, chunk.keys)):
-                places[part_of[page]].append(place)
-            for number, chosen in enumerate(places):
-                if chosen:
-                    found[number].append(chunk.pick(chosen))
-        return found
 
     # Reading and writing
 
@@ -298,8 +250,9 @@ class StepPages:
     def _save_working_set(self, pages: Sequence[int], state: OperatorState) -> Sequence[int]:
         """Take what belongs to it out of a state; gives the pages that the rest belongs to."""
         is_among = WORKING_SET in pages
-        kept = self._segments_of(self._working_set.keep(state, is_whole=is_among))
         rest = [page for page in pages if page != WORKING_SET]
+        size = sum(map(self.record.sizes.__getitem__, rest))
+        kept = self._segments_of(self._working_set.keep(state, size, is_whole=is_among))
         for page in rest:
             self._segments[page] -= kept
         if is_among:
@@ -505,13 +458,3 @@ class StepPages:
 
     def _segment_number(self, number: int) -> int:
         return -(self.record.slot << 48 | number)
-
-
-def _keys_among(before: Sequence[Chunk], after: Sequence[Chunk], most: int) -> set[Hashable]:
-    """The keys of elements; all of them, where they are fewer than ``most``."""
-    seen: set[Hashable] = set()
-    for elements in (*before, *after):
-        seen.update(elements.keys)
-        if len(seen) >= most:
-            break
-    return seen

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, KeysView
+from collections.abc import Callable, Collection, Hashable, KeysView, Mapping
 from functools import cached_property
 from itertools import filterfalse, islice
 
 from windrow_runtime.operators.partition import join_states, keys_in, take_keys
 from windrow_runtime.operators.state import OperatorState
-from windrow_runtime.operators.working_set import how_many_leave, most_worth, seen_after, takes_more
+from windrow_runtime.operators.working_set import how_many_come, how_many_leave, most_worth, seen_after
+from windrow_runtime.spark.page_contents import holds_nothing
 from windrow_runtime.spark.step_record import NO_TIMER, StepRecord
 
 __all__ = ["StepWorkingSet"]
@@ -22,7 +23,7 @@ class StepWorkingSet:
         record: What the group's record tells of the step; it is changed.
         load: Decodes what the record holds of it.
         dump: The other way round, with the earliest timers in event time and in processing time.
-        bits_of: What of a key's hash is remembered when it is touched; 32 bits.
+        bits_of: What of a key's hash is remembered when it is touched; up to 32 bits.
     """
 
     def __init__(
@@ -36,9 +37,10 @@ class StepWorkingSet:
         self._load = load
         self._dump = dump
         self._bits_of = bits_of
-        self._coming: dict[Hashable, None] = {}
+        self._coming: set[Hashable] = set()
+        self._came = 0.0  # their bytes, as far as that can be told
         self._fresh = b""
-        self._touched: set[Hashable] | None = None
+        self._touched: Collection[Hashable] | None = None
         self._kept: list[OperatorState] = []
 
     @cached_property
@@ -54,11 +56,11 @@ class StepWorkingSet:
         """Those that were in it when the batch began."""
         return self._keys.keys()
 
-    def begin(self, touched: set[Hashable], total: int) -> None:
+    def begin(self, touched: Collection[Hashable], total: int) -> None:
         """Choose the keys that come in.
 
         Args:
-            touched: All keys that the batch touches.
+            touched: All keys that the batch touches, in their order.
             total: The size of all pages in bytes.
         """
         record = self._record
@@ -67,11 +69,10 @@ class StepWorkingSet:
             return
         seen = frozenset(array("I", record.seen))
         fresh = array("I")
-        takes_in = takes_more(len(record.working))
-        for key in touched - self.keys:
+        for key in filterfalse(self.keys.__contains__, touched):
             bits = self._bits_of(key)
-            if takes_in and bits in seen:
-                self._coming[key] = None
+            if bits in seen:
+                self._coming.add(key)
             else:
                 fresh.append(bits)
         self._fresh = fresh.tobytes()
@@ -82,27 +83,34 @@ class StepWorkingSet:
         self._held, self._keys = None, keys
         return OperatorState() if state is None else state
 
-    def keep(self, state: OperatorState, *, is_whole: bool) -> OperatorState:
+    def keep(self, state: OperatorState, size: int, *, is_whole: bool) -> OperatorState:
         """Take out of a state what belongs here; gives that.
 
         Args:
             state: Some pages, behind the batch.
+            size: What these pages took before, in bytes.
             is_whole: Whether what :meth:`take` gave is among it.
         """
-        keys = {**self._keys, **self._coming} if is_whole else self._coming
-        if not keys:
+        if not self._coming and not (is_whole and self._keys):
             return OperatorState()
-        kept = take_keys(state, keys)
-        self._kept.append(kept)
-        return kept
+        held = take_keys(state, self._keys) if is_whole else OperatorState()
+        if self._coming:
+            keys = keys_in(state)
+            bytes_of_a_key = size / max(1, len(keys))
+            most = how_many_come(len(self._record.working) + int(self._came), bytes_of_a_key)
+            coming = set(islice(filter(self._coming.__contains__, keys), most))
+            self._came += len(coming) * bytes_of_a_key
+            held = join_states([held, take_keys(state, coming)])
+        self._kept.append(held)
+        return held
 
     def take_all(self) -> OperatorState | None:
         """All that is in it now, of which nothing is left here; None: there is nothing."""
         if self._held is None and not self._kept:
             return None
         state = join_states([self.take(), *self._kept])
-        self._kept = []
-        self._store(None)
+        self._kept, self._keys = [], {}
+        self._store(OperatorState())
         return state
 
     def end(self, pages: int) -> OperatorState | None:
@@ -111,24 +119,29 @@ class StepWorkingSet:
         Args:
             pages: How many pages there are.
         """
-        record = self._record
-        touched = self._touched
-        if touched is not None:
-            record.seen = seen_after(record.seen, self._fresh, len(touched))
-        if not self._kept:
+        record, touched = self._record, self._touched
+        if touched is None:
+            if self._kept:
+                self._store(join_states([self.take(), *self._kept]))
+            return None
+        record.seen = seen_after(record.seen, self._fresh, len(touched))
+        if not self._kept and not self._leaving(self._keys, touched, pages):
             return None
         state = join_states([self.take(), *self._kept])
-        self._kept = []
-        keys = keys_in(state)
-        leaving: dict[Hashable, None] = {}
-        if touched is not None:
-            count = how_many_leave(len(keys), len(touched), len(record.working), pages)
-            leaving = dict.fromkeys(islice(filterfalse(touched.__contains__, keys), count))
+        leaving = self._leaving(keys_in(state), touched, pages)
         left = take_keys(state, leaving) if leaving else None
-        self._store(state if len(keys) > len(leaving) else None)
+        self._store(state)
         return left
 
-    def _store(self, state: OperatorState | None) -> None:
+    def _leaving(
+        self, keys: Mapping[Hashable, object], touched: Collection[Hashable], pages: int
+    ) -> set[Hashable]:
+        size = len(self._record.working) + int(self._came)
+        untouched, any_of_them = how_many_leave(len(keys), len(touched), size, pages)
+        leaving = set(islice(filterfalse(touched.__contains__, keys), untouched))
+        return leaving.union(islice(filter(touched.__contains__, keys), max(0, any_of_them - len(leaving))))
+
+    def _store(self, state: OperatorState) -> None:
         record = self._record
-        stored = (b"", NO_TIMER, NO_TIMER) if state is None else self._dump(state)
+        stored = (b"", NO_TIMER, NO_TIMER) if holds_nothing(state) else self._dump(state)
         record.working, record.working_event, record.working_clock = stored
