@@ -11,6 +11,6 @@ __all__ = ["make_working_sets_small"]
 
 def make_working_sets_small(monkeypatch: pytest.MonkeyPatch, most_bytes: int) -> None:
     """Lets some ten keys be in a working set."""
-    rules = {"_FEW": 6, "_TIMES_KEPT": 2, "_LEAVE_AT_ONCE": 4, "_LEAST_BYTES_OF_A_KEY": 2}
+    rules = {"_LEAST_KEPT": 6, "_LEAST_REMEMBERED": 20, "_LEAVE_AT_ONCE": 4, "_LEAST_BYTES_OF_A_KEY": 2}
     for name, value in {**rules, "_MOST_BYTES": most_bytes}.items():
         monkeypatch.setattr(working_set, name, value)

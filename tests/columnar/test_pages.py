@@ -216,7 +216,7 @@ def test_keys_that_come_once_stay_in_their_pages() -> None:
     for start in range(0, 30_000, 500):
         state.batch(names(*range(start, start + 500)))
     assert state.keys_of_working_set() == set()
-    assert len(state.working_set.seen) == 4 * 4 * 500
+    assert len(state.working_set.seen) == 4 * 2 * 500
 
 
 def test_a_batch_that_touches_most_keys_says_nothing_of_a_working_set() -> None:
@@ -234,7 +234,7 @@ def test_keys_leave_when_others_are_touched() -> None:
     working = state.keys_of_working_set()
     assert set(names(*range(1_960, 2_000))) <= working
     assert working.isdisjoint(names(*HOT))
-    assert len(working) <= 16 * 40
+    assert len(working) <= 4 * 64
     assert state.whole() == state.model
 
 
@@ -263,7 +263,7 @@ def test_a_working_set_that_nobody_touches_any_more_leaves() -> None:
     assert len(state.keys_of_working_set()) == 3_000
     for start in range(3_000, 6_000, 50):
         state.batch(names(*range(start, start + 50)))
-    assert len(state.keys_of_working_set()) == 16 * 50
+    assert len(state.keys_of_working_set()) == 4 * 64
     state.batch(names(1))
     state.batch(names(*range(5_950, 6_000)))
     # The batch of one key has not made it forget those of the one before.

@@ -17,7 +17,13 @@ from windrow_runtime.columnar.chunks import dump_rows, load_rows
 from windrow_runtime.columnar.grouping import encode_keys
 from windrow_runtime.columnar.hashing import bits_in_group, hash_keys
 from windrow_runtime.columnar.panes import concatenated
-from windrow_runtime.operators.working_set import how_many_come, how_many_leave, most_worth, seen_after
+from windrow_runtime.operators.working_set import (
+    how_many_come,
+    how_many_leave,
+    keys_lately,
+    most_worth,
+    seen_after,
+)
 
 __all__ = ["RowWorkingSet"]
 
@@ -133,17 +139,24 @@ class RowWorkingSet:
             return None
         self.seen = seen_after(self.seen, self._fresh, len(touched))
         size = len(self.data) + int(self._came)
-        if not (self._is_taken or self._kept) and not len(_leaving(self._hashes, touched, size, pages)):
+        if not (self._is_taken or self._kept) and not len(self._leaving(self._hashes, touched, size, pages)):
             return None
         rows = self.take_all()
         if rows is None:
             return None
         encoded = encode_keys(rows.column(0))
         hashes = hash_keys(encoded.distinct)
-        leaving = _leaving(hashes, touched, size, pages)
+        leaving = self._leaving(hashes, touched, size, pages)
         leaves = np.isin(hashes, leaving)[encoded.codes]
         self._kept = [rows.filter(pa.array(~leaves))]
         return rows.filter(pa.array(leaves)) if len(leaving) else None
+
+    def _leaving(self, hashes: Hashes, touched: Hashes, size: int, pages: int) -> Hashes:
+        lately = keys_lately(self.seen, len(touched))
+        untouched, any_of_them = how_many_leave(len(hashes), lately, size, pages)
+        is_touched = np.isin(hashes, touched)
+        leaving = hashes[~is_touched][:untouched]
+        return np.concatenate([leaving, hashes[is_touched][: max(0, any_of_them - len(leaving))]])
 
     def store(self, due: Callable[[Any], int]) -> None:
         """Put what is in it into bytes again.
@@ -156,11 +169,3 @@ class RowWorkingSet:
         rows = self.take_all()
         if rows is not None and rows.num_rows:
             self.data, self.due = dump_rows(rows), due(rows)
-
-
-def _leaving(hashes: Hashes, touched: Hashes, size: int, pages: int) -> Hashes:
-    """The keys that leave a working set of so many bytes."""
-    untouched, any_of_them = how_many_leave(len(hashes), len(touched), size, pages)
-    is_touched = np.isin(hashes, touched)
-    leaving = hashes[~is_touched][:untouched]
-    return np.concatenate([leaving, hashes[is_touched][: max(0, any_of_them - len(leaving))]])

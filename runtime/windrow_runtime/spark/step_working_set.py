@@ -9,7 +9,13 @@ from itertools import filterfalse, islice
 
 from windrow_runtime.operators.partition import join_states, keys_in, take_keys
 from windrow_runtime.operators.state import OperatorState
-from windrow_runtime.operators.working_set import how_many_come, how_many_leave, most_worth, seen_after
+from windrow_runtime.operators.working_set import (
+    how_many_come,
+    how_many_leave,
+    keys_lately,
+    most_worth,
+    seen_after,
+)
 from windrow_runtime.spark.page_contents import holds_nothing
 from windrow_runtime.spark.step_record import NO_TIMER, StepRecord
 
@@ -137,7 +143,8 @@ class StepWorkingSet:
         self, keys: Mapping[Hashable, object], touched: Collection[Hashable], pages: int
     ) -> set[Hashable]:
         size = len(self._record.working) + int(self._came)
-        untouched, any_of_them = how_many_leave(len(keys), len(touched), size, pages)
+        lately = keys_lately(self._record.seen, len(touched))
+        untouched, any_of_them = how_many_leave(len(keys), lately, size, pages)
         leaving = set(islice(filterfalse(touched.__contains__, keys), untouched))
         return leaving.union(islice(filter(touched.__contains__, keys), max(0, any_of_them - len(leaving))))
 
