@@ -121,7 +121,8 @@ class LiveQuery:
         spark: The session.
         folder: For its input and its checkpoint: an empty one, or that of a query that was stopped.
         steps: What it computes; None: native Spark SQL computes sums over an hour.
-        files: In how many files the events of a batch come: Spark gives each to one core.
+        files: In how many files the events of a batch come: Spark gives each to one core. Several lie in a folder for
+            each batch, which Spark lists by a job of its own when there are many, unless the session says otherwise.
     """
 
     def __init__(self, spark: SparkSession, folder: Path, steps: Steps | None, files: int = 1) -> None:
@@ -132,7 +133,7 @@ class LiveQuery:
         self._files = files
         self._fed = len(list(self._input.iterdir()))
         self._seen = -1
-        source = self._input / "*"
+        source = self._input / "*" if files > 1 else self._input
         self._running: _Running
         if steps is None:
             self._running = _Native(spark, source, self._output, folder / "checkpoint")
@@ -160,12 +161,16 @@ class LiveQuery:
         """
         self._fed += 1
         hidden = self._folder / "hidden"
-        hidden.mkdir()
-        rows = -(-events.num_rows // self._files)
-        for number in range(self._files):
-            pq.write_table(events.slice(number * rows, rows), hidden / f"{number}.parquet")
-        # A folder, so that all files appear at once.
-        os.replace(hidden, self._input / f"{self._fed:04d}")
+        if self._files == 1:
+            pq.write_table(events, hidden)
+            os.replace(hidden, self._input / f"{self._fed:04d}.parquet")
+        else:
+            hidden.mkdir()
+            rows = -(-events.num_rows // self._files)
+            for number in range(self._files):
+                pq.write_table(events.slice(number * rows, rows), hidden / f"{number}.parquet")
+            # A folder, so that all files appear at once.
+            os.replace(hidden, self._input / f"{self._fed:04d}")
         self._running.process_available()
         reports = (figures_of(progress) for progress in self._running.streaming_query.recentProgress)
         batches = [batch for batch in reports if batch.number > self._seen]

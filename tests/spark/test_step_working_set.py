@@ -22,11 +22,11 @@ KEYS: list[Hashable] = [f"key {number}" for number in range(20_000)]
 HOT = KEYS[100:400]
 
 
-def hot_group() -> Group:
+def hot_group(hot: list[Hashable] = HOT) -> Group:
     group = Group()
     group.batch(put_row, KEYS)
     for _ in range(3):
-        group.batch(put_row, HOT)
+        group.batch(put_row, hot)
     return group
 
 
@@ -95,10 +95,7 @@ def test_keys_leave_when_others_are_touched() -> None:
 
 def test_a_batch_of_few_keys_sends_not_all_others_away_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_pages, "_SIZES", replace(step_pages._SIZES, dense=1_000))
-    group = Group()
-    group.batch(put_row, KEYS)
-    for _ in range(3):
-        group.batch(put_row, KEYS[:600])
+    group = hot_group(KEYS[:600])
     assert len(group.keys_of_working_set()) == 600
     before = left = 600
     for number in range(16):
@@ -293,10 +290,7 @@ def test_a_small_batch_does_not_forget_what_was_touched() -> None:
 
 
 def test_a_working_set_that_nobody_touches_any_more_leaves() -> None:
-    group = Group()
-    group.batch(put_row, KEYS)
-    for _ in range(3):
-        group.batch(put_row, KEYS[:3_000])
+    group = hot_group(KEYS[:3_000])
     assert len(group.keys_of_working_set()) == 3_000
     for start in range(3_000, 8_000, 50):
         group.batch(put_row, KEYS[start : start + 50])
