@@ -85,8 +85,8 @@ class StepWorkingSet:
 
     def take(self) -> OperatorState:
         """Its state, to be worked on; :meth:`keep` gets it back."""
-        state, keys = self._held, self._keys
-        self._held, self._keys = None, keys
+        self._keys = self._keys  # told now from what is held, which is about to change
+        state, self._held = self._held, None
         return OperatorState() if state is None else state
 
     def keep(self, state: OperatorState, size: int, *, is_whole: bool) -> OperatorState:
