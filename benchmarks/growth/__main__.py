@@ -64,6 +64,9 @@ def _child(name: str, options: argparse.Namespace, cores: int = 0) -> Any:
         command += ["--core-count", str(cores), *(["--quick"] if options.quick else [])]
         for form in options.form:
             command += ["--form", form]
+        for size in ("keys", "windows"):
+            if getattr(options, size) is not None:
+                command += [f"--{size}", str(getattr(options, size))]
         root = Path(__file__).parents[2]
         # Workers tell on standard output how they fare.
         subprocess.run(command, cwd=root, stdout=sys.stderr, check=True)

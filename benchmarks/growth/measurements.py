@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -128,6 +129,8 @@ def _add_pair(section: Section, form: str, touched: int, pair: list[_Touches]) -
     ratio = large.seconds / small.seconds
     text = f"{form}, {touched:,} keys touched, {which} in each batch: {ratio:.2f} times the batch time"
     section.claims.append(Claim(f"{text} (at most {_MOST})", ratio <= _MOST, timed=True))
+    # The table comes when all forms are done, which is long.
+    print(text, file=sys.stderr, flush=True)
 
 
 def measure_memory(scale: Scale) -> Section:
