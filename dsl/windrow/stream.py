@@ -206,6 +206,7 @@ class DataStream(Generic[T]):
         Args:
             selector: Takes the key from an element: a function, or a :class:`~windrow.functions.KeySelector`. Keys
                 are hashable and compare by value: str, int, bytes, None, tuples, enums, frozen dataclasses of these.
+                All NaNs are one key, as they are to Flink and Spark SQL.
             key_type: The type of the key, where the selector is a lambda and something needs it.
         """
         _check_function(selector, "key_by")

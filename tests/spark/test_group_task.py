@@ -405,3 +405,36 @@ def test_what_a_trigger_fires_over_a_leap_in_time_does_not_pile_up(
     assert taken == fired
     assert fired >= 99_999
     assert most < 10_000
+
+
+#  batch      1    2    3    ...    12, and the end
+#  element    NaN  NaN  NaN         each an object of its own, as it comes out of the exchange
+@pytest.mark.parametrize("key", [lambda: float("nan"), lambda: ("a", float("nan"))], ids=["float", "tuple"])
+@pytest.mark.usefixtures("shares")
+def test_nans_are_one_key_across_batches(key: Callable[[], Any]) -> None:
+    engine = Engine(topology_of(lambda keyed: keyed.process(CountedByTimer())), by_clock=False)
+    time = BatchTime(MIN_TIMESTAMP, 0)
+    for number in range(13):
+        watermark = MAX_TIMESTAMP if number == 12 else MIN_TIMESTAMP
+        following = BatchTime(watermark, 0)
+        others = [(other, 0, 0) for other in range(5 * number)]
+        batch = [] if number == 12 else [(key(), 0, 0), *others, (key(), 1, 0)]
+        engine.batch(batch, BatchTimes(time, following), crash=False)
+        time = following
+    counts = [value for values in engine.found.values() for value in values if not isinstance(value[0], int)]
+    assert [count for _, count in counts] == [24]
+
+
+class CountedByTimer(KeyedProcessFunction[Any, Element, tuple[Any, int]]):
+    """How many elements each key had, in the end."""
+
+    seen = ValueStateDescriptor[int]("seen")
+
+    def process_element(self, value: Element, context: KeyedProcessContext[Any]) -> Iterable[tuple[Any, int]]:
+        context.timer_service.register_event_time_timer(100)
+        held = context.get_state(self.seen)
+        held.update((held.value() or 0) + 1)
+        return []
+
+    def on_timer(self, timestamp: int, context: OnTimerContext[Any]) -> Iterable[tuple[Any, int]]:
+        yield context.key, context.get_state(self.seen).value() or 0

@@ -26,6 +26,7 @@ from windrow.plan import (
     UnionNode,
 )
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
+from windrow_runtime.operators.one_nan import with_one_nan
 from windrow_runtime.operators.step_errors import calls_of_life, function_failed, shortened
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
 from windrow_runtime.operators.watermarks import TimestampObserver
@@ -234,7 +235,7 @@ class _Keyed(_Stage):
         self._output = output
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        keys = self._apply(self._selector, values)
+        keys = with_one_nan(self._apply(self._selector, values))
         for target in self._targets:
             self._output.to_step(target, keys, values, timestamps)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final
 
 from windrow.errors import IncompatibleStateError
+from windrow_runtime.operators.one_nan import with_one_nan
 
 __all__ = ["NOTHING", "KeyState", "OperatorState", "TimerQueue", "WindowEntry"]
 
@@ -263,4 +264,22 @@ class OperatorState:
             state.tables,
             state.table_size,
         ) = parts
+        state._unite_nans()
         return state
+
+    def _unite_nans(self) -> None:
+        # A pickle makes a NaN of its own at each place where a key stood.
+        self.keys = _united(self.keys)
+        self.tables = {start: _united(table) for start, table in self.tables.items()}
+        for name in ("event_timers", "processing_timers"):
+            timers = list(getattr(self, name))
+            keys = [key for key, _, _ in timers]
+            if (ones := with_one_nan(keys)) is not keys:
+                united = [(one, space, time) for one, (_, space, time) in zip(ones, timers, strict=True)]
+                setattr(self, name, TimerQueue(united))
+
+
+def _united(table: dict[Hashable, Any]) -> dict[Hashable, Any]:
+    keys = list(table)
+    ones = with_one_nan(keys)
+    return table if ones is keys else dict(zip(ones, table.values(), strict=True))

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError, WindrowError
 from windrow_runtime.codecs.compression import compress, decompress
+from windrow_runtime.operators.one_nan import with_one_nan
 from windrow_runtime.operators.partition import keys_in
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, TimerQueue, WindowEntry
 from windrow_runtime.operators.stored_list import GrowingList, SegmentReader, StoredList
@@ -139,7 +140,7 @@ class PageCodec:
             tag, keys, tables, held, events, clocks = self._codec.loads(decompress(data))
             if tag != "page":
                 raise IncompatibleStateError("stored state is damaged", given=f"a page that begins {tag!r}")
-            unpacked = self._codec.unpack(keys, reader)
+            unpacked = with_one_nan(self._codec.unpack(keys, reader))
             state = OperatorState()
             state.table_size, *windows = tables
             for start, members, contents in windows:

@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from windrow_runtime.operators.one_nan import with_one_nan
 from windrow_runtime.operators.partials import Partials
 from windrow_runtime.spark.columns import (
     PackedTimestamps,
@@ -134,7 +135,9 @@ def unpack_keyed(payload: bytes) -> list[KeyedElements]:
     """The elements that :func:`pack_keyed` was given."""
     packed: list[tuple[int, PackedValues, PackedValues, PackedTimestamps]] = pickle.loads(payload)
     return [
-        KeyedElements(step, unpack_values(keys), unpack_values(values), unpack_timestamps(timestamps))
+        KeyedElements(
+            step, with_one_nan(unpack_values(keys)), unpack_values(values), unpack_timestamps(timestamps)
+        )
         for step, keys, values, timestamps in packed
     ]
 
@@ -158,7 +161,7 @@ def unpack_partials(payload: bytes) -> PartialElements | None:
     _, step = _COLUMNS.unpack_from(payload)
     keys, values, starts, counts = pickle.loads(memoryview(payload)[_COLUMNS.size :])
     columns = (
-        unpack_values(keys),
+        with_one_nan(unpack_values(keys)),
         unpack_values(values),
         array("q", starts).tolist(),
         array("q", counts).tolist(),

@@ -1,0 +1,104 @@
+"""Keys in which all NaNs are one key.
+
+A NaN is not equal to itself, and Python's dictionaries tell NaNs apart by identity. Flink and Spark SQL group all of
+them together. So a NaN in a key is always the same object here: where keys are taken, and where they are read again.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import datetime
+import enum
+import math
+import uuid
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any, overload
+
+__all__ = ["with_one_nan"]
+
+_DECIMAL_NAN = Decimal("NaN")
+_NEVER = frozenset(
+    {
+        str,
+        int,
+        bool,
+        bytes,
+        type(None),
+        datetime.datetime,
+        datetime.date,
+        datetime.timedelta,
+        uuid.UUID,
+    }
+)
+
+
+# Any, in this module: keys are of every type.
+@overload
+def with_one_nan(keys: list[Any]) -> list[Any]: ...
+@overload
+def with_one_nan(keys: Sequence[Any]) -> Sequence[Any]: ...
+def with_one_nan(keys: Sequence[Any]) -> Sequence[Any]:
+    """The keys, each NaN and each key that holds one replaced by what equals the others.
+
+    Args:
+        keys: Keys of one step. One that has no hash is left alone, for the error that tells of it.
+
+    Returns:
+        The same sequence where there is nothing to replace, which costs little.
+    """
+    kinds = set(map(type, keys))
+    if kinds <= _NEVER:
+        return keys
+    if kinds == {float}:
+        return [math.nan if key != key else key for key in keys]  # noqa: PLR0124 - a NaN
+    try:
+        distinct = set(keys)
+    except Exception:
+        # Where the key is used it is refused, with the step and the key.
+        return keys
+    replaced = {key: one for key in distinct if (one := _one(key)) is not key}
+    return [replaced.get(key, key) for key in keys] if replaced else keys
+
+
+def _one(key: Any) -> Any:
+    """The key itself where it holds no NaN."""
+    kind = type(key)
+    if kind in _NEVER or isinstance(key, enum.Enum):
+        return key
+    if isinstance(key, float):
+        return math.nan if math.isnan(key) else key
+    if isinstance(key, Decimal):
+        return _DECIMAL_NAN if key.is_qnan() else key
+    if isinstance(key, (tuple, frozenset)):
+        return _one_sequence(key)
+    if dataclasses.is_dataclass(key):
+        changed = _changed(key, (field.name for field in dataclasses.fields(key)))
+        if not changed:
+            return key
+        twin = copy.copy(key)
+        for name, value in changed.items():
+            # The key is frozen; its twin is nobody else's yet. Its class may compute some of its fields.
+            object.__setattr__(twin, name, value)
+        return twin
+    changed = _changed(key, getattr(kind, "__struct_fields__", ()))
+    if not changed:
+        return key
+    from msgspec.structs import replace
+
+    return replace(key, **changed)
+
+
+def _one_sequence(key: Any) -> Any:
+    parts = list(key)
+    ones = list(map(_one, parts))
+    if all(one is part for one, part in zip(ones, parts, strict=True)):
+        return key
+    if hasattr(key, "_make"):
+        return key._make(ones)
+    return frozenset(ones) if isinstance(key, frozenset) else tuple(ones)
+
+
+def _changed(key: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: one for name in names if (one := _one(value := getattr(key, name))) is not value}
