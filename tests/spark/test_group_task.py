@@ -33,6 +33,7 @@ from windrow.windows import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
+    WindowStagger,
 )
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.local.execution import Chunk, Execution
@@ -196,6 +197,12 @@ def firing_at_intervals(keyed: Keyed) -> DataStream[Any]:
 
 
 @plan
+def staggered(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(130), stagger=WindowStagger.NATURAL))
+    return windows.allowed_lateness(millis(30)).apply(listed)
+
+
+@plan
 def evicting(keyed: Keyed) -> DataStream[Any]:
     windows = keyed.window(GlobalWindows.create()).trigger(CountTrigger.of(4))
     return windows.evictor(CountEvictor.of(10)).apply(listed)
@@ -217,7 +224,8 @@ class Engine:
     def __init__(self, topology: Topology, *, by_clock: bool) -> None:
         (step,) = topology.keyed
         output = Forward((ToSink(FIRST_SINK),))
-        keyed = KeyedStep(0, step.id, step.id, partial(operator_for, step), output, by_clock=by_clock)
+        create = partial(operator_for, step)
+        keyed = KeyedStep(0, step.id, step.id, create, output, by_clock=by_clock, where=step.where)
         self.by_clock = by_clock
         self.step = step.id
         self.level = Level(0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,), by_clock=by_clock)
@@ -231,7 +239,7 @@ class Engine:
     def batch(self, elements: list[Element], times: BatchTimes, *, crash: bool) -> None:
         task = GroupTask(self.level)
         for number, label in enumerate(GROUPS.labels):
-            mine = [element for element in elements if stable_hash(element[0]) % GROUPS.count == number]
+            mine = of_group(number, elements)
             timer = self.timers[label]
             current = times.current
             due = timer and timer <= (current.now if self.by_clock else encode_timer(current.watermark))
@@ -280,6 +288,10 @@ class Engine:
         segments = [-(record.slot << 48 | number) for number in page_contents.segments_in(state)]
         stored = [page for page, size in enumerate(record.sizes) if size] if len(record.sizes) > 1 else []
         assert sorted(store) == sorted([*segments, *(record.slot << 32 | page for page in stored)])
+
+
+def of_group(number: int, elements: list[Element]) -> list[Element]:
+    return [element for element in elements if stable_hash(element[0]) % GROUPS.count == number]
 
 
 KEYS: list[Any] = [*range(40), *(f"key {n}" for n in range(40)), *((n, str(n)) for n in range(20)), None]
@@ -333,8 +345,10 @@ def topology_of(build: Callable[[Keyed], DataStream[Any]]) -> Topology:
 def test_pages_give_what_one_piece_gives(name: str, seed: int, shares: list[int]) -> None:
     chance = random.Random(seed)
     topology = topology_of(PLANS[name])
-    reference = Execution(topology, fast=False)
-    reference.open()
+    # One for each group, since the windows of each may have a shift of its own.
+    references = [Execution(topology, fast=False) for _ in GROUPS.labels]
+    for reference in references:
+        reference.open()
     engine = Engine(topology, by_clock=name == "state_that_expires")
     time = BatchTime(MIN_TIMESTAMP, 0)
     highest = MIN_TIMESTAMP
@@ -348,19 +362,20 @@ def test_pages_give_what_one_piece_gives(name: str, seed: int, shares: list[int]
         batch = elements or []
         # None is a key like any other, and True is 1.
         batch = [(True if key == 1 and at % 2 else key, at, value) for key, at, value in batch]
-        reference.round(
-            {port: Chunk(list(batch), [None] * len(batch))},
-            watermark=watermark,
-            processing_time=following.now,
-        )
+        for group, reference in enumerate(references):
+            mine = of_group(group, batch)
+            reference.round(
+                {port: Chunk(mine, [None] * len(mine))}, watermark=watermark, processing_time=following.now
+            )
         engine.batch(batch, BatchTimes(time, following), crash=number % 5 == seed)
         time = following
         highest = max([highest, *(at for _, at, _ in batch)])
         sizes.extend(map(len, engine.stores.values()))
     expected: defaultdict[Hashable, list[Any]] = defaultdict(list)
-    for chunk in reference.sinks.values():
-        for value in chunk.values:
-            expected[value[0]].append(value)
+    for reference in references:
+        for chunk in reference.sinks.values():
+            for value in chunk.values:
+                expected[value[0]].append(value)
     assert sum(map(len, expected.values())) > 100
     assert engine.found == expected
     assert max(sizes) > 4
@@ -368,6 +383,35 @@ def test_pages_give_what_one_piece_gives(name: str, seed: int, shares: list[int]
     assert engine.working_sets > 0
     if name in {"tables", "sliding_tables", "sessions_of_lists", "sessions_with_a_list_of_the_users"}:
         assert set(engine.records.values()) == {None}
+
+
+def test_random_windows_keep_the_shift_that_their_group_has_drawn(shares: list[int]) -> None:
+    # clock    40             1040     2040
+    # group 0  draws a shift           the same one
+    # group 1                 draws    the same one
+    size = 1_000
+
+    def at_random(keyed: Keyed) -> DataStream[Any]:
+        return keyed.window(TumblingEventTimeWindows.of(millis(size), stagger=WindowStagger.RANDOM)).apply(
+            listed
+        )
+
+    engine = Engine(topology_of(at_random), by_clock=False)
+    (first, *_), (second, *_) = (
+        [key for key in range(20) if stable_hash(key) % GROUPS.count == number] for number in (0, 1)
+    )
+    times = [BatchTime(MIN_TIMESTAMP, 40), BatchTime(MIN_TIMESTAMP, 1_040), BatchTime(5_000, 2_040)]
+    times.append(BatchTime(MAX_TIMESTAMP, 3_040))
+    batches = [[first], [first, second], [first, second], []]
+    previous = times[0]
+    for number, (time, keys) in enumerate(zip(times, batches, strict=True)):
+        # Each batch runs twice, and must come to the same: another shift would be another window of what is late.
+        elements = [(key, number * 3_000 + place, place) for key in keys for place in (0, 400, 800)]
+        engine.batch(elements, BatchTimes(previous, time), crash=True)
+        previous = time
+    shifts = {key: {window.start % size for _, window, _ in engine.found[key]} for key in (first, second)}
+    assert [len(shifts[key]) for key in (first, second)] == [1, 1]
+    assert shifts[first] != shifts[second]
 
 
 @pytest.mark.parametrize("trigger", [ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger])

@@ -18,7 +18,7 @@ from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimer
 from windrow.sinks import FunctionSink
 from windrow.sources import JsonFileSource
 from windrow.state import ReducingStateDescriptor, ValueStateDescriptor
-from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
+from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows, WindowStagger
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
 
@@ -137,6 +137,42 @@ def test_runs_one_after_another_give_what_one_run_gives(spark: SparkSession, tmp
     ):
         with pytest.raises(IncompatibleStateError, match="was drained"):
             again()
+
+
+def test_staggered_windows_stay_where_they_are(spark: SparkSession, tmp_path: Path) -> None:
+    # clock    1030                    2100
+    # run      1                       2
+    # windows  [-220, 30) [30, 280) [280, 530) ...
+    folder = tmp_path / "in"
+
+    def staggered() -> tuple[Outputs, Pipeline]:
+        outputs = Outputs()
+        windows = (
+            from_source(JsonFileSource(folder, Event, files_per_batch=1))
+            .assign_timestamps_and_watermarks(
+                WatermarkStrategy.for_bounded_out_of_orderness(millis(50)), timestamp=lambda event: event.at
+            )
+            .key_by(lambda event: event.key)
+            .window(TumblingEventTimeWindows.of(millis(250), stagger=WindowStagger.NATURAL))
+            .process(Seen())
+        )
+        outputs.add("windows", windows)
+        return outputs, outputs.pipeline("staggered")
+
+    write(folder, range(4))
+    outputs, pipeline = staggered()
+    expected = outputs.of(LocalRunner(clock=lambda: 1_030).run(pipeline))
+    for number in range(2, 4):
+        (folder / f"{number}.json").unlink()
+    runs: list[Found] = []
+    for clock, drain in ((lambda: 1_030, False), (lambda: 2_100, True)):
+        outputs, pipeline = staggered()
+        runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", clock=clock)
+        runs.append(outputs.of(runner.run(pipeline, drain=drain)))
+        write(folder, range(2, 4))
+    assert joined(runs) == expected
+    assert all(runs[0].values())
+    assert {window.start % 250 for found in expected["windows"].values() for _, window, *_ in found} == {30}
 
 
 def test_started_and_stopped(spark: SparkSession, tmp_path: Path) -> None:

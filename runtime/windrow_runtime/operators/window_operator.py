@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from copy import copy
+from random import Random
 from typing import Any, ClassVar
 
 from windrow.errors import (
@@ -63,6 +64,7 @@ class WindowOperator(KeyedOperator):
         self.merging = self.assigner if isinstance(self.assigner, MergingWindowAssigner) else None
         # The shift of staggered windows belongs to the state: a restored instance must go on with the same windows.
         self._staggered = staggered(self.assigner)
+        self._runtime: RuntimeContext | None = None
         # Sessions never touch each other, so a live one that covers the element's window is where it belongs.
         self._covers_in_place = (
             isinstance(self.assigner, SessionWindows)
@@ -95,6 +97,7 @@ class WindowOperator(KeyedOperator):
             self._staggered.shift = state.shared.get("shift")
 
     def open(self, runtime: RuntimeContext) -> None:
+        self._runtime = runtime
         for function in self._rich:
             with calls_of_life(self.step, "open", function):
                 function.open(runtime)
@@ -133,10 +136,19 @@ class WindowOperator(KeyedOperator):
         self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
     ) -> None:
         process = self.process_element
+        if self._staggered is not None and keys:
+            self._draw_shift(self._staggered)
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             process(key, value, timestamp)
         if self._staggered is not None and self._staggered.shift is not None:
             self.state.shared["shift"] = self._staggered.shift
+
+    def _draw_shift(self, assigner: TumblingEventTimeWindows | TumblingProcessingTimeWindows) -> None:
+        """Draw the shift of random windows from what a batch that is run again finds again, so that it stays."""
+        if assigner.stagger is WindowStagger.RANDOM and assigner.shift is None:
+            key_group = None if self._runtime is None else self._runtime.key_group
+            chance = Random(f"{self.step.id}, {key_group}, {self.current_processing_time}")
+            assigner.shift = chance.randrange(assigner.size)
 
     def process_element(self, key: Hashable, value: Any, timestamp: int | None) -> None:
         """Take one element."""
