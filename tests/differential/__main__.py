@@ -7,7 +7,8 @@ query. The interpreter is the reference. Its general operator and its faster for
 Every engine gets the same batches. Within a key the order of elements counts, wherever it is defined.
 
 Processing time is that of a clock which goes on by batches, the same for every engine. The clock of the machine is left
-out, since it depends on the moment at which a batch runs. So are staggered windows.
+out, since it depends on the moment at which a batch runs. Windows are staggered by the clock where one instance has all
+elements. Elsewhere engines shift them differently: the interpreter has one instance for all keys, and Spark has many.
 
 With ``--columns`` elements come from Parquet files, a batch a file, so that on Spark they reach steps as columns. Many
 cases then begin with a window step that has a declared aggregate, see :mod:`tests.differential.declared`, and so runs

@@ -52,6 +52,7 @@ from windrow.windows import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
     WindowAssigner,
+    WindowStagger,
 )
 
 __all__ = ["Branch"]
@@ -76,6 +77,7 @@ class Branch:
         prefix: Begins the names of outputs and steps.
         outputs: Takes the outputs.
         clocked: Whether steps may use processing time.
+        stagger: Draws which windows are staggered, apart from all else.
         declared: Draws steps with declared aggregates; None: there are none.
     """
 
@@ -86,10 +88,12 @@ class Branch:
         outputs: Outputs,
         *,
         clocked: bool,
+        stagger: random.Random,
         declared: DeclaredSteps | None = None,
     ) -> None:
         self._chance = chance
         self._clocked = clocked
+        self._stagger = stagger
         self._declared = declared
         self._prefix = prefix
         self._outputs = outputs
@@ -137,7 +141,7 @@ class Branch:
         """A step behind ``stream``, whose elements have an order within their key."""
         chance = self._chance
         if first and chance.random() < 0.1:
-            assigner = self._assigner()
+            assigner = self._staggered(self._assigner())
             return self._windows(stream.window_all(assigner), assigner, f.all_key)
         # Behind a keyed step there is an order within its keys alone.
         key: Key = chance.choice([f.event_key] * 4 + [f.pair_key, f.remainder_key, f.no_key] * first)
@@ -153,6 +157,8 @@ class Branch:
                 return self._computed(counted, key, merging=False)
             case _:
                 assigner = self._assigner()
+                if key is f.no_key:
+                    assigner = self._staggered(assigner)
                 return self._windows(keyed.window(assigner), assigner, key)
 
     def _mixed(self, stream: DataStream[Event]) -> DataStream[Event]:
@@ -161,7 +167,7 @@ class Branch:
         assigner = chance.choice([self._tumbling, self._sliding])()
         late = chance.random() < 0.5
         if chance.random() < 0.3:
-            all_windows = stream.window_all(assigner)
+            all_windows = stream.window_all(self._staggered(assigner))
             if late:
                 all_windows = all_windows.side_output_late_data(_LATE)
             everything = f.AllOf(f.Everything())
@@ -249,6 +255,17 @@ class Branch:
     def _tumbling(self) -> TumblingEventTimeWindows:
         size = self._chance.randrange(1, 200)
         return TumblingEventTimeWindows.of(millis(size), self._offset(size))
+
+    def _staggered(self, assigner: WindowAssigner[Event, Any]) -> WindowAssigner[Event, Any]:
+        """Tumbling windows of one instance, shifted by the clock at its first element.
+
+        Of several instances each has a shift of its own, and how many there are is for the engine to say.
+        """
+        if not isinstance(assigner, (TumblingEventTimeWindows, TumblingProcessingTimeWindows)):
+            return assigner
+        if not self._clocked or self._stagger.random() < 0.2:
+            return assigner
+        return type(assigner).of(millis(assigner.size), millis(assigner.offset), WindowStagger.NATURAL)
 
     def _sliding(self) -> SlidingEventTimeWindows:
         size, slide = self._chance.randrange(1, 160), self._chance.randrange(10, 100)

@@ -83,7 +83,9 @@ class Prepared:
             declared = None
             if files is not None:
                 declared = DeclaredSteps(random.Random(f"{seed}, declared {number}"), outputs)
-            Branch(chance, f"{number}", outputs, clocked=clocked, declared=declared).grow(stream)
+            stagger = random.Random(f"{seed}, staggered {number}")
+            branch = Branch(chance, f"{number}", outputs, clocked=clocked, stagger=stagger, declared=declared)
+            branch.grow(stream)
         ends = [end for outputs in self._outputs.values() for end in outputs.ends]
         if clocked:
             ends += [source.sink_to(FunctionSink(self._take_batch)) for source in sources]

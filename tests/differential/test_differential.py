@@ -25,6 +25,8 @@ from windrow.windows import (
     GlobalWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowStagger,
 )
 from windrow_runtime.columnar.forms import ColumnarForm, columnar_form
 from windrow_runtime.local import LocalRunner
@@ -102,6 +104,17 @@ def test_declared_aggregates_come_with_columns_alone(tmp_path: Path) -> None:
         ]
     assert not declared[None]
     assert len(declared[tmp_path]) > 5
+
+
+def test_windows_are_staggered_where_one_instance_has_all_elements() -> None:
+    found: Counter[type] = Counter()
+    for first in range(0, 200, 20):
+        topology = Topology(Prepared(7, range(first, first + 20)).pipeline.steps)
+        for step in topology.keyed:
+            assigner = step.node.assigner if isinstance(step.node, WindowNode) else None
+            if isinstance(assigner, (TumblingEventTimeWindows, TumblingProcessingTimeWindows)):
+                found[type(assigner)] += assigner.stagger is WindowStagger.NATURAL
+    assert min(found.values()) > 0
 
 
 def test_random_pipelines_with_declared_aggregates(capsys: pytest.CaptureFixture[str]) -> None:
