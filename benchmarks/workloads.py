@@ -110,7 +110,7 @@ def _both(
             rows_per_second=rows_per_second,
         )
 
-    more = (InputSize(1_000, 1_000_000, 4, left_out=(GENERAL, PYFLINK)),) if large else ()
+    more = (InputSize(1_000, 1_000_000, 4, left_out=(GENERAL, FOLDING, PYFLINK)),) if large else ()
     # Fresh Python workers take some batches to be as fast as they get.
     few = workload("1k", InputSize(1_000, 250_000, 16), *more)
     return few, workload("100k", InputSize(100_000, 250_000, 4))
@@ -139,12 +139,14 @@ SPARK_WORKLOADS = (
         ),
         contenders=(NATIVE, *_WINDROW, HANDWRITTEN, FOLDING, PYFLINK),
     ),
-    *_both("sliding", "sliding mean, 60 s by 5 s", "sliding", (NATIVE, *_WINDROW, PYFLINK), large=True),
+    *_both(
+        "sliding", "sliding mean, 60 s by 5 s", "sliding", (NATIVE, *_WINDROW, FOLDING, PYFLINK), large=True
+    ),
     *_both(
         "sessions",
         "sessions, gap of 30 s, count and mean",
         "sessions",
-        (NATIVE, *_WINDROW, PYFLINK),
+        (NATIVE, *_WINDROW, FOLDING, PYFLINK),
         shape="turns",
         rows_per_second=5_000,
         large=True,
@@ -169,7 +171,7 @@ SPARK_WORKLOADS = (
         "chained",
         "mean over 5 s, then the highest of these over 60 s",
         "chained",
-        (NATIVE, *_WINDROW, PYFLINK),
+        (NATIVE, *_WINDROW, FOLDING, PYFLINK),
         rows_per_second=5_000,
     ),
     SparkWorkload(

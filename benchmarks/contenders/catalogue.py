@@ -7,6 +7,7 @@ from functools import partial
 
 from benchmarks.contenders import (
     handwritten,
+    handwritten_spans,
     handwritten_windows,
     native,
     windrow_declared,
@@ -33,12 +34,14 @@ _CONTENDERS: Mapping[Problem, Mapping[str, Contender]] = {
         DECLARED: WindrowPlan(windrow_declared.sliding),
         PYTHON: WindrowPlan(windrow_python.sliding),
         GENERAL: WindrowPlan(partial(windrow_python.sliding, general=True)),
+        FOLDING: SparkQuery(handwritten_spans.sliding),
     },
     "sessions": {
         NATIVE: SparkQuery(native.sessions),
         DECLARED: WindrowPlan(windrow_declared.sessions),
         PYTHON: WindrowPlan(windrow_python.sessions),
         GENERAL: WindrowPlan(partial(windrow_python.sessions, general=True)),
+        FOLDING: SparkQuery(handwritten_spans.sessions),
     },
     "lateness": {
         NATIVE: SparkQuery(native.late),
@@ -63,6 +66,7 @@ _CONTENDERS: Mapping[Problem, Mapping[str, Contender]] = {
         DECLARED: WindrowPlan(windrow_declared.chained),
         PYTHON: WindrowPlan(windrow_python.chained),
         GENERAL: WindrowPlan(partial(windrow_python.chained, general=True)),
+        FOLDING: SparkQuery(handwritten_spans.chained),
     },
 }
 
