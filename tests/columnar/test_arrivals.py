@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, run
+from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, run, told
 from tests.counting import Count
 from windrow import DataStream
 from windrow.errors import UserFunctionError
@@ -171,7 +170,7 @@ def test_elements_in_columns_give_what_the_general_operator_gives(
     assert by_key(engine.results) == by_key(wanted[0])
     if late:
         assert len(wanted[1]) > 5
-        assert Counter(engine.late) == Counter(wanted[1])
+        assert told(engine.late) == told(wanted[1])
     assert engine.counted["late_records_dropped"] == dropped
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.columnar.engine import LATE, Element, Keyed, at, by_key, millis, run
+from tests.columnar.engine import LATE, Element, Keyed, at, by_key, millis, run, told
 from tests.working_sets import make_working_sets_small
 from windrow import DataStream
 from windrow import aggregates as agg
@@ -78,7 +78,7 @@ def test_an_element_fires_its_session_unless_that_reaches_ahead() -> None:
     assert found["not late"] == [("not late", 2, 12, 1)]
     assert engine.late == [at(1, "late"), at(20)]
     assert found == by_key(wanted[0])
-    assert Counter(engine.late) == Counter(wanted[1])
+    assert told(engine.late) == told(wanted[1])
     assert set(engine.records.values()) == {None}
 
 
@@ -147,7 +147,7 @@ def test_elements_in_any_order(lateness: timedelta, late: bool, monkeypatch: pyt
         engine, wanted, dropped = run(build, batches, columnar_form, crash_at=seed % 6, late=late)
         assert by_key(engine.results) == by_key(wanted[0])
         if late:
-            assert Counter(engine.late) == Counter(wanted[1])
+            assert told(engine.late) == told(wanted[1])
         assert engine.counted["late_records_dropped"] == dropped
         bridged += bridges(engine.results)
         came_late += dropped + len(engine.late)

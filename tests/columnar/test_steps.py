@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, run
+from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, run, told
 from tests.working_sets import make_working_sets_small
 from windrow import DataStream
 from windrow import aggregates as agg
@@ -166,7 +165,7 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
     assert by_key(engine.results) == by_key(wanted[0])
     if late:
         assert len(wanted[1]) > 5
-        assert Counter(engine.late) == Counter(wanted[1])
+        assert told(engine.late) == told(wanted[1])
     assert engine.counted["late_records_dropped"] == dropped
     if name not in {"for_ever", "sessions_for_ever", "all_time"}:
         assert set(engine.records.values()) == {None}

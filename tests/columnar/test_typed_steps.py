@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta, timezone
 from decimal import Context, Decimal
@@ -13,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.columnar.engine import Ran, millis, run
+from tests.columnar.engine import Ran, millis, run, told
 from windrow import DataStream, KeyedStream, OutputTag
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
@@ -143,11 +142,6 @@ def batches(chance: random.Random) -> Iterator[list[Trip]]:
 def ran(name: str, seed: int, form: Any = columnar_form) -> Ran:
     inputs = [*batches(random.Random(seed)), []]
     return run(PLANS[name], inputs, form, crash_at=seed, late=name == "late", record=Trip)
-
-
-def told(values: list[Any]) -> Counter[str]:
-    """With types, and all digits of decimals."""
-    return Counter(map(repr, values))
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -19,6 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from windrow.aggregates import DeclaredAggregate
+from windrow.aggregates.arithmetic import Count
 from windrow.aggregates.combined import Combined
 from windrow.functions import AggregateFunction
 from windrow.time import MIN_TIMESTAMP
@@ -58,14 +60,18 @@ def on_rows(
     if isinstance(aggregate, Combined):
         members = tuple((name, on_rows(member, selectors)) for name, member in aggregate.members)
         return Combined(members, aggregate.target)
+    assert isinstance(aggregate, DeclaredAggregate), "no other has a kernel"
     places = {same_input(selector): itemgetter(place) for place, selector in enumerate(selectors)}
+    declared = [selector for _, selector in aggregate.declaration.selectors]
     assert dataclasses.is_dataclass(aggregate), "declared aggregates are"
     assert not isinstance(aggregate, type), "an aggregate is an instance"
-    changes = {
-        field.name: places[same_input(getattr(aggregate, field.name))]
-        for field in dataclasses.fields(aggregate)
-        if callable(getattr(aggregate, field.name))
-    }
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(aggregate):
+        held = getattr(aggregate, field.name)
+        # Without a selector it takes the element; only a count does not care what it is.
+        takes_element = field.name == "selector" and held is None and not isinstance(aggregate, Count)
+        if takes_element or any(held is selector for selector in declared):
+            changes[field.name] = places[same_input(held)]
     return dataclasses.replace(aggregate, **changes)
 
 

@@ -1,0 +1,116 @@
+"""Each declared aggregate with allowed lateness on columns: late elements are added in Python to what columns hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.columnar.engine import Element, Keyed, at, millis, run, told
+from windrow import DataStream
+from windrow import aggregates as agg
+from windrow.aggregates import DeclaredAggregate
+from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow_runtime.columnar.forms import columnar_form
+
+# Any in this module: aggregates and results of every type.
+
+Make = Callable[[], DeclaredAggregate[Any, Any, Any]]
+
+UNORDERED: dict[str, Make] = {
+    "count": agg.count,
+    "count of numbers": lambda: agg.count(lambda e: e.number),
+    "sum": lambda: agg.sum(lambda e: e.number),
+    "mean": lambda: agg.mean(lambda e: e.number),
+    "variance": lambda: agg.variance(lambda e: e.number),
+    "var_samp": lambda: agg.var_samp(lambda e: e.number),
+    "var_pop": lambda: agg.var_pop(lambda e: e.number),
+    "stddev": lambda: agg.stddev(lambda e: e.number),
+    "stddev_samp": lambda: agg.stddev_samp(lambda e: e.number),
+    "stddev_pop": lambda: agg.stddev_pop(lambda e: e.number),
+    "min": lambda: agg.min(lambda e: e.number),
+    "max": lambda: agg.max(lambda e: e.number),
+    "count_distinct": lambda: agg.count_distinct(lambda e: e.number),
+    "approx_count_distinct": lambda: agg.approx_count_distinct(lambda e: e.number),
+    "approx_quantile": lambda: agg.approx_quantile(lambda e: e.number, 0.5),
+    "approx_quantiles": lambda: agg.approx_quantiles(lambda e: e.number, [0.1, 0.9]),
+    "nested": lambda: agg.combine(agg.combine(agg.approx_quantile(lambda e: e.number, 0.9)), agg.count()),
+}
+ORDERED: dict[str, Make] = {
+    "first": lambda: agg.first(lambda e: e.number),
+    "last": lambda: agg.last(lambda e: e.number, ignore_nulls=True),
+    "collect_list": lambda: agg.collect_list(lambda e: e.number),
+    "min_by": lambda: agg.min_by(lambda e: e.number, lambda e: e.text),
+    "max_by": lambda: agg.max_by(lambda e: e.level, lambda e: e.number),
+    "top_k": lambda: agg.top_k(2, lambda e: e.number, lambda e: e.at),
+}
+OF_VALUES: dict[str, Make] = {
+    "count": agg.count,
+    "first": agg.first,
+    "first that is there": lambda: agg.first(ignore_nulls=True),
+    "last": agg.last,
+    "last that is there": lambda: agg.last(ignore_nulls=True),
+    "collect_list": agg.collect_list,
+    "min_by": lambda: agg.min_by(lambda number: number),
+    "max_by": lambda: agg.max_by(lambda number: number),
+    "top_k": lambda: agg.top_k(2, lambda number: number),
+    "several": lambda: agg.combine(agg.count(), agg.collect_list(), agg.max_by(lambda n: n), agg.last()),
+}
+"""Without a selector they take the element, which is a number or None."""
+
+INPUTS = [
+    [at(5, number=3), at(6, number=None), at(300, "clock")],
+    [at(7, number=5), at(8, number=None), at(9, "l", number=None), at(10, number=1)],
+    [at(70, number=4)],
+]
+"""Behind the watermark at once: the windows of 5 and 6 have fired, those of 70 have had no elements so far."""
+
+
+def windows_of(keyed: Keyed, name: str) -> Any:
+    if name == "sessions":
+        return keyed.window(EventTimeSessionWindows.with_gap(millis(10)))
+    if name == "sliding":
+        return keyed.window(SlidingEventTimeWindows.of(millis(60), millis(20)))
+    return keyed.window(TumblingEventTimeWindows.of(millis(60)))
+
+
+@pytest.mark.parametrize(
+    ("name", "windows"),
+    [(name, windows) for name in UNORDERED for windows in ("tumbling", "sliding", "sessions")]
+    + [(name, "tumbling") for name in ORDERED],
+)
+def test_late_elements_are_added_to_what_columns_hold(name: str, windows: str) -> None:
+    aggregate = {**UNORDERED, **ORDERED}[name]()
+
+    def build(keyed: Keyed) -> DataStream[Any]:
+        late = windows_of(keyed, windows).allowed_lateness(millis(1_000))
+        found: DataStream[Any] = late.aggregate(agg.combine(agg.key(), agg.window_start(), aggregate))
+        return found
+
+    engine, (expected,), dropped = run(build, INPUTS, columnar_form)
+    assert len(expected) > 5
+    assert told(engine.results) == told(expected)
+    assert dropped == 0
+
+
+def numbers(records: DataStream[Element]) -> DataStream[int | None]:
+    return records.map(lambda e: e.number)
+
+
+@pytest.mark.parametrize("name", OF_VALUES)
+def test_late_elements_that_are_one_value_are_taken_themselves(name: str) -> None:
+    def build(values: DataStream[int | None]) -> DataStream[Any]:
+        windows = values.window_all(TumblingEventTimeWindows.of(millis(60))).allowed_lateness(millis(1_000))
+        return windows.aggregate(OF_VALUES[name]())
+
+    engine, (expected,), _ = run(build, INPUTS, columnar_form, way=numbers)
+    assert list(map(repr, engine.results)) == list(map(repr, expected))
+    if name == "collect_list":
+        assert engine.results == [[3], [3, 5], [3, 5], [3, 5], [3, 5, 1], [4], [1]]
+
+
+def test_the_tables_have_all_aggregates() -> None:
+    functions = {name for name in agg.__all__ if name[0].islower()}
+    others = {"key", "window_start", "window_end", "recognise", "combine", "into"}
+    assert functions - others <= {*UNORDERED, *ORDERED}
