@@ -69,6 +69,8 @@ def agree(found: Any, expected: Any, least: float) -> bool:
     if isinstance(found, float):
         if math.isnan(found) or math.isnan(expected):
             return math.isnan(found) and math.isnan(expected)
+        if found == expected == 0:
+            return math.copysign(1, found) == math.copysign(1, expected)
         return math.isclose(found, expected, rel_tol=1e-14, abs_tol=least)
     if isinstance(found, (list, tuple)):
         return len(found) == len(expected) and all(

@@ -1,0 +1,113 @@
+"""Keys of every type that columns have, and elements at the edges of their types, against the general operator."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.columnar import test_arrivals, test_steps
+from tests.columnar.engine import Element, by_key, run, told
+from windrow_runtime.columnar.arrivals import row_form
+from windrow_runtime.columnar.forms import columnar_form
+
+# Any in this module: keys and results of every type.
+
+
+class ByNumber(NamedTuple):
+    key: int | None
+    at: int
+    number: int | None
+    level: float | None
+    text: str
+
+
+class ByFlag(NamedTuple):
+    key: bool | None
+    at: int
+    number: int | None
+    level: float | None
+    text: str
+
+
+class ByBytes(NamedTuple):
+    key: bytes | None
+    at: int
+    number: int | None
+    level: float | None
+    text: str
+
+
+class ByGivenNumber(NamedTuple):
+    """The key is never None."""
+
+    key: int
+    at: int
+    number: int | None
+    level: float | None
+    text: str
+
+
+EDGES = [0, -1, -2, 1, 2**53 + 1, 2**61 - 2, 2**61 - 1, 2**63 - 1, -(2**63), -(2**63) + 11]
+"""Where Python's hashes of ints begin anew, and the int that shares its hash with None."""
+
+KEYS: dict[type[Any], st.SearchStrategy[Any]] = {
+    Element: st.sampled_from([None, "", "a", "A", "\0", "a\0", "süd", "su\u0308d", "\U0001f300", "None"]),
+    ByNumber: st.none() | st.sampled_from(EDGES),
+    ByFlag: st.sampled_from([None, True, False]),
+    ByBytes: st.sampled_from([None, b"", b"\0", b"\0\0", b"a", b"\xff", b"\xed\xa0\x80"]),
+    ByGivenNumber: st.sampled_from(EDGES),
+}
+# Sums of larger floats depend on where windows share panes; squares of larger ones leave the floats.
+LEVELS = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, -1.5, 1e120]
+
+PLANS = ["tumbling", "lateness_and_late_output", "sliding", "sliding_unevenly", "sessions_with_lateness"]
+PYTHON_PLANS = ["tumbling", "hourly", "sliding", "sessions_late", "all_elements", "process"]
+
+
+def elements(record: type[Any]) -> st.SearchStrategy[list[list[Any]]]:
+    """Batches of elements near each other, of few keys."""
+    element = st.builds(
+        record,
+        KEYS[record],
+        st.integers(-50, 350),
+        st.sampled_from([None, 0, -7, 2**55]),
+        st.sampled_from(LEVELS),
+        st.sampled_from(["", "a", "ff", "\U0001f300"]),
+    )
+    return st.lists(st.lists(element, min_size=1, max_size=12), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize("record", KEYS)
+@settings(max_examples=12)
+@given(data=st.data(), name=st.sampled_from(PLANS))
+def test_columns_give_what_the_general_operator_gives(
+    record: type[Any], name: str, data: st.DataObject
+) -> None:
+    late = name in {"lateness_and_late_output", "sliding_unevenly"}
+    inputs = data.draw(elements(record))
+    engine, wanted, dropped = run(
+        test_steps.PLANS[name], inputs, columnar_form, crash_at=1, late=late, record=record
+    )
+    assert by_key(engine.results) == by_key(wanted[0])
+    assert told(engine.late) == (told(wanted[1]) if late else {})
+    assert engine.counted["late_records_dropped"] == dropped
+
+
+@pytest.mark.parametrize("record", KEYS)
+@settings(max_examples=6)
+@given(data=st.data(), name=st.sampled_from(PYTHON_PLANS))
+def test_elements_in_columns_give_what_the_general_operator_gives(
+    record: type[Any], name: str, data: st.DataObject
+) -> None:
+    late = name == "sessions_late"
+    inputs = data.draw(elements(record))
+    engine, wanted, dropped = run(
+        test_arrivals.PLANS[name], inputs, row_form, crash_at=1, late=late, record=record
+    )
+    assert told(engine.results) == told(wanted[0])
+    assert told(engine.late) == (told(wanted[1]) if late else {})
+    assert engine.counted["late_records_dropped"] == dropped

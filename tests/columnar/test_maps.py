@@ -1,0 +1,130 @@
+"""Records that become one value on their way, on columns, against the general operator."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.columnar.engine import Element, batches, by_key, millis, run, told
+from windrow import DataStream
+from windrow import aggregates as agg
+from windrow.functions import AggregateFunction
+from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow_runtime.columnar.arrivals import row_form
+from windrow_runtime.columnar.forms import columnar_form
+
+# Any in this module: windows of streams with and without keys, and results of every type.
+
+
+@dataclass(frozen=True)
+class Way:
+    """How records get to a step.
+
+    Attributes:
+        of: Makes a keyed stream, or one without keys, of records.
+        ordered: Aggregates of its elements in their order.
+        unordered: Others.
+    """
+
+    of: Callable[[DataStream[Element]], Any]
+    ordered: tuple[Any, ...]
+    unordered: tuple[Any, ...]
+
+
+NUMBERS: tuple[Any, ...] = (
+    agg.count(),
+    agg.count(lambda n: n),
+    agg.sum(lambda n: n),
+    agg.mean(lambda n: n),
+    agg.max(lambda n: n),
+    agg.count_distinct(lambda n: n),
+)
+LAST_NUMBERS: tuple[Any, ...] = (
+    agg.first(),
+    agg.last(ignore_nulls=True),
+    agg.collect_list(),
+    agg.min_by(lambda n: n),
+    agg.top_k(3, lambda n: n),
+)
+FLAGS: tuple[Any, ...] = (agg.count(), agg.sum(lambda flag: flag), agg.min(lambda flag: flag))
+
+WAYS: dict[str, Way] = {
+    "numbers": Way(lambda records: records.map(lambda e: e.number), LAST_NUMBERS, NUMBERS),
+    "numbers by themselves": Way(
+        lambda records: records.map(lambda e: e.number).key_by(lambda n: n), LAST_NUMBERS, NUMBERS
+    ),
+    "flags": Way(
+        lambda records: records.map(lambda e: e.text > "c").key_by(lambda flag: flag),
+        (agg.last(), agg.collect_list()),
+        FLAGS,
+    ),
+    "flags of texts": Way(
+        lambda records: records.map(lambda e: e.text).filter(lambda t: t != "b").key_by(lambda t: t >= "c"),
+        (agg.first(), agg.collect_list()),
+        (agg.count(), agg.count_distinct(lambda t: t), agg.max(lambda t: t)),
+    ),
+}
+WINDOWS: dict[str, Any] = {
+    "tumbling": TumblingEventTimeWindows.of(millis(60), millis(-7)),
+    "sliding": SlidingEventTimeWindows.of(millis(90), millis(30)),
+    "sessions": EventTimeSessionWindows.with_gap(millis(3)),
+}
+
+
+def windowed(stream: Any, windows: Any, lateness: int) -> Any:
+    found = stream.window_all(windows) if type(stream) is DataStream else stream.window(windows)
+    return found.allowed_lateness(millis(lateness)) if lateness else found
+
+
+@pytest.mark.parametrize("lateness", [0, 90])
+@pytest.mark.parametrize("windows", WINDOWS)
+@pytest.mark.parametrize("name", WAYS)
+def test_columns_give_what_the_general_operator_gives(name: str, windows: str, lateness: int) -> None:
+    way = WAYS[name]
+    members = way.unordered + (way.ordered if windows == "tumbling" else ())
+
+    def build(stream: Any) -> DataStream[Any]:
+        found: DataStream[Any] = windowed(stream, WINDOWS[windows], lateness).aggregate(
+            agg.combine(agg.key(), agg.window_start(), *members)
+        )
+        return found
+
+    inputs = [*batches(random.Random(5)), []][::4]
+    engine, (expected,), dropped = run(build, inputs, columnar_form, crash_at=1, way=way.of)
+    assert len(expected) > 10
+    assert by_key(engine.results) == by_key(expected)
+    assert engine.counted["late_records_dropped"] == dropped
+
+
+class Values(AggregateFunction[Any, tuple[Any, ...], tuple[Any, ...]]):
+    """All values, in order of arrival."""
+
+    def create_accumulator(self) -> tuple[Any, ...]:
+        return ()
+
+    def add(self, value: Any, accumulator: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (*accumulator, value)
+
+    def get_result(self, accumulator: tuple[Any, ...]) -> tuple[Any, ...]:
+        return accumulator
+
+    def merge(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+        return a + b
+
+
+@pytest.mark.parametrize("lateness", [0, 90])
+@pytest.mark.parametrize("name", WAYS)
+def test_values_that_cross_the_exchange_as_columns_are_the_same(name: str, lateness: int) -> None:
+    def build(stream: Any) -> DataStream[Any]:
+        found: DataStream[Any] = windowed(stream, WINDOWS["tumbling"], lateness).aggregate(Values())
+        return found
+
+    inputs = [*batches(random.Random(6)), []][::4]
+    engine, (expected,), dropped = run(build, inputs, row_form, crash_at=1, way=WAYS[name].of)
+    assert len(expected) > 10
+    assert told(engine.results) == told(expected)
+    assert engine.counted["late_records_dropped"] == dropped
