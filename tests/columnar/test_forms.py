@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.counting import MergingCount
-from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
+from tests.counting import Count, MergingCount
+from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.evictors import CountEvictor
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RuntimeContext
 from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource, ParquetFileSource, Source
 from windrow.triggers import CountTrigger
@@ -65,6 +66,7 @@ class Checked:
 
 
 FIVE = timedelta(seconds=5)
+LATE = OutputTag("late", Reading)
 Keyed = KeyedStream[Reading, str]
 
 
@@ -216,6 +218,16 @@ def test_records_that_have_to_be_made(record: Any, told: str) -> None:
     assert text(stream).endswith(f"not on columns: {told}")
 
 
+@pytest.mark.parametrize(
+    "condition", [lambda r: r.sensor == "\ud800", lambda r: r.sensor < "a\udfff"], ids=["equal", "less"]
+)
+def test_a_text_that_is_no_utf_8_is_compared_in_python(condition: Callable[[Reading], bool]) -> None:
+    found = text(mean(readings().filter(condition).key_by(lambda r: r.sensor)))
+    assert found.endswith("', which is no text of UTF-8")
+    assert "not on columns: the filter: uses '" in found
+    assert found.isascii(), "it can be printed"
+
+
 def test_elements_of_python_functions_cross_the_exchange_as_columns() -> None:
     told = "elements cross the exchange as columns"
     folded = "folded before where that pays"
@@ -226,8 +238,78 @@ def test_elements_of_python_functions_cross_the_exchange_as_columns() -> None:
     assert f"loop of tumbling windows, {told}; not on" in late
     # What is left of a reduce need not stand for the elements that it was made of.
     assert f"loop of tumbling windows, {told}; not on" in text(keyed().window(WINDOW).reduce(max))
+
+
+class Opened(MergingCount):
+    """Has to be opened where it runs."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.opened = True
+
+
+class Each(KeyedProcessFunction[str, Reading, int]):
+    def process_element(self, value: Reading, context: KeyedProcessContext[str]) -> list[int]:
+        return [value.copies]
+
+
+HOURS = SlidingEventTimeWindows.of(2 * FIVE, FIVE)
+UNFOLDED: dict[str, Callable[[], DataStream[Any]]] = {
+    "what a reduce leaves need not stand for its elements": lambda: keyed().window(WINDOW).reduce(max),
+    "the function takes all elements of a window": lambda: (
+        keyed()
+        .window(EventTimeSessionWindows.with_gap(FIVE))
+        .apply(lambda key, window, elements: [len(elements)])
+    ),
+    "each late element fires its window": lambda: (
+        keyed().window(WINDOW).allowed_lateness(FIVE).aggregate(MergingCount())
+    ),
+    "late elements leave one by one": lambda: (
+        keyed().window(WINDOW).side_output_late_data(LATE).aggregate(MergingCount())
+    ),
+    "a task does not know where sessions end": lambda: (
+        keyed().window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(MergingCount())
+    ),
+    "the function has no merge": lambda: keyed().window(WINDOW).aggregate(Count()),
+    "the function is opened and closed where the step runs": lambda: (
+        keyed().window(WINDOW).aggregate(Opened())
+    ),
+    "sliding windows share panes, and the function is not commutative": lambda: (
+        keyed().window(HOURS).aggregate(MergingCount())
+    ),
+}
+
+
+@pytest.mark.parametrize("told", UNFOLDED)
+def test_why_nothing_is_folded_before_the_exchange(told: str) -> None:
+    found = text(UNFOLDED[told]())
+    assert ", elements cross the exchange as columns; not on columns: " in found
+    assert found.endswith(f"; not folded before the exchange: {told}")
+
+
+def test_why_elements_do_not_cross_the_exchange_as_columns() -> None:
     called = readings().key_by(lambda r: r.sensor.lower()).window(WINDOW).reduce(max)
-    assert told not in text(called)
+    assert text(called) == (
+        "Python, loop of tumbling windows; not on columns: not an aggregate of windrow.aggregates; "
+        "elements cross the exchange one by one: the key calls a function"
+    )
+
+
+def test_a_reason_is_told_once() -> None:
+    assert text(mean(readings().key_by(lambda r: r.sensor.lower()))) == (
+        "Python, loop of tumbling windows; not on columns: the key calls a function"
+    )
+    assert text(keyed().process(Each())) == (
+        "Python, element by element, elements cross the exchange as columns; "
+        "not on columns: a process function sees each element"
+    )
+    gaps = keyed().window(SlidingEventTimeWindows.of(FIVE, 2 * FIVE)).aggregate(MergingCount())
+    assert text(gaps).endswith(
+        "cross the exchange as columns; not on columns: there are gaps between windows"
+    )
+    told = "CountTrigger(3) is asked at each element"
+    assert text(keyed().window(WINDOW).trigger(CountTrigger.of(3)).aggregate(agg.count())) == (
+        f"Python, general operator: {told}, elements cross the exchange as columns; not on columns: {told}"
+    )
 
 
 def test_columns_can_be_turned_off() -> None:

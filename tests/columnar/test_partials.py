@@ -16,7 +16,7 @@ from windrow.errors import InvalidArgumentError, UserFunctionError
 from windrow.functions import AggregateFunction
 from windrow.plan import Step
 from windrow.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow_runtime.columnar.arrivals import row_form
+from windrow_runtime.columnar.arrivals import RowForm, row_form
 from windrow_runtime.operators.fast_loops import SlidingLoopOperator
 from windrow_runtime.operators.lowering import operator_for
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
@@ -218,7 +218,7 @@ def explained(build: Callable[[Keyed], DataStream[Any]]) -> str:
     # Any: the engine asks for the form of a step, whatever the sources give.
     def form_of(topology: Topology, step: Step, gives_columns: Any) -> object:
         form = row_form(topology, step, gives_columns)
-        assert form is not None
+        assert isinstance(form, RowForm)
         told.append(form.describe())
         return form
 

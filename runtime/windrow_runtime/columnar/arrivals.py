@@ -160,8 +160,8 @@ class RowChunk:
 
 def row_form(
     topology: Topology, step: Step, gives_columns: Callable[[Source[Any]], str | None]
-) -> RowForm | None:
-    """How the elements of a keyed step get there as columns; None where they do not.
+) -> RowForm | str:
+    """How the elements of a keyed step get there as columns, or in a few words why they do not.
 
     Args:
         topology: The plan.
@@ -170,6 +170,7 @@ def row_form(
     """
     try:
         routes = routes_to(topology, step, gives_columns)
-    except NoRouteError:
-        return None
-    return RowForm(step, routes, fold_for(step))
+    except NoRouteError as error:
+        return str(error)
+    fold = fold_for(step)
+    return RowForm(step, routes, None if isinstance(fold, str) else fold)

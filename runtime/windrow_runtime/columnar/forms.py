@@ -251,10 +251,10 @@ def _windows(node: WindowNode) -> Panes | Sessions | str:
     lateness = node.allowed_lateness or 0
     if type(assigner) is GlobalWindows:
         if type(trigger) is not EndOfStreamTrigger:
-            return f"{trigger.describe()} asks at each element"
+            return f"{trigger.describe()} is asked at each element"
         return Panes(0, 1, 0, 0)
     if type(trigger) is not EventTimeTrigger:
-        return f"{trigger.describe()} asks at each element"
+        return f"{trigger.describe()} is asked at each element"
     if type(assigner) is EventTimeSessionWindows:
         return (
             Sessions(assigner.gap, lateness)

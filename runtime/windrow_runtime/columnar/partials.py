@@ -21,11 +21,11 @@ from windrow.aggregates.combined import Combined
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.errors import WindrowError
 from windrow.functions import AggregateFunction, RichFunction
-from windrow.plan import AggregateSpec, Step, WindowNode
+from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.windows import SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.columnar.geometry import Panes
 from windrow_runtime.columnar.grouping import Ints, Keys, cells_of
-from windrow_runtime.operators.fast_loops import SlidingLoopOperator, TumblingLoopOperator, fast_form
+from windrow_runtime.operators.fast_loops import fast_form, why_general
 from windrow_runtime.operators.partials import Partials
 from windrow_runtime.operators.step_errors import function_failed, told_by
 
@@ -123,37 +123,46 @@ class PaneFold:
         return TimeWindow(start, start + self.panes.size)
 
 
-def fold_for(step: Step) -> PaneFold | None:
-    """How the elements of a step are folded in front of the exchange; None: they are not.
+def fold_for(step: Step) -> PaneFold | str:
+    """How the elements of a step are folded in front of the exchange, or in a few words why they are not.
 
     Nobody may look at them one by one, late ones included, and the function must be able to merge what tasks made.
     """
     node = step.node
-    if not isinstance(node, WindowNode) or node.allowed_lateness or node.late_tag is not None:
-        return None
-    # A reduce need not be associative: what is left of some elements is not said to stand for them.
+    if not isinstance(node, WindowNode):
+        return "a process function sees each element"
     if not isinstance(node.function, AggregateSpec):
-        return None
+        if isinstance(node.function, ReduceSpec):
+            return "what a reduce leaves need not stand for its elements"  # it need not be associative
+        return "the function takes all elements of a window"
+    if node.allowed_lateness:
+        return "each late element fires its window"
+    if node.late_tag is not None:
+        return "late elements leave one by one"
     panes = _panes_of(node)
+    if isinstance(panes, str):
+        return panes
     function = node.function.aggregate
-    if panes is None or not function.can_merge or _has_life(function):
-        return None
+    if not function.can_merge:
+        return "the function has no merge"
+    if _has_life(function):
+        return "the function is opened and closed where the step runs"
     if panes.windows_each > 1 and not function.can_share:
-        return None
+        return "sliding windows share panes, and the function is not commutative"
     return PaneFold(step, panes, function)
 
 
-def _panes_of(node: WindowNode) -> Panes | None:
+def _panes_of(node: WindowNode) -> Panes | str:
     form, assigner = fast_form(node), node.assigner
-    if form is TumblingLoopOperator:
-        assert isinstance(assigner, TumblingEventTimeWindows)
+    if form is None:
+        return why_general(node)
+    if isinstance(assigner, TumblingEventTimeWindows):
         return Panes(assigner.size, assigner.size, assigner.offset, 0)
-    if form is not SlidingLoopOperator:
-        return None
-    assert isinstance(assigner, SlidingEventTimeWindows)
+    if not isinstance(assigner, SlidingEventTimeWindows):
+        return "a task does not know where sessions end"
     if assigner.slide > assigner.size:
         # Whether an element between two windows is late depends on its own timestamp.
-        return None
+        return "there are gaps between windows"
     return Panes(assigner.size, assigner.slide, assigner.offset, 0)
 
 

@@ -29,7 +29,8 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.arrivals import RowForm, row_form
 from windrow_runtime.columnar.arriving import Arriving
-from windrow_runtime.columnar.forms import ColumnarForm, Form, NotColumnar, columnar_form
+from windrow_runtime.columnar.forms import ColumnarForm, Form, columnar_form
+from windrow_runtime.columnar.partials import fold_for
 from windrow_runtime.operators.fragments import leads_on
 from windrow_runtime.operators.lowering import form_text, operator_for
 from windrow_runtime.operators.topology import Port, Topology
@@ -135,22 +136,36 @@ def forms_of(topology: Topology) -> dict[str, Form]:
 def arrivals_of(topology: Topology) -> dict[str, RowForm]:
     """The keyed steps whose elements can get there as columns."""
     found = ((step.id, row_form(topology, step, gives_columns)) for step in topology.keyed)
-    return {step_id: form for step_id, form in found if form is not None}
+    return {step_id: form for step_id, form in found if isinstance(form, RowForm)}
 
 
 def form_texts(topology: Topology, *, columnar: bool) -> dict[str, str]:
-    """How each keyed step of a new query runs, and why not on columns."""
-    forms = forms_of(topology) if columnar else {}
-    arrivals = arrivals_of(topology) if columnar else {}
+    """How each keyed step of a new query runs, why not on columns, and how its elements get there then."""
+    if not columnar:
+        return {step.id: f"{form_text(step)}; not on columns: they are turned off" for step in topology.keyed}
+    forms = forms_of(topology)
     found: dict[str, str] = {}
     for step in topology.keyed:
-        form = forms.get(step.id, NotColumnar("they are turned off"))
+        form = forms[step.id]
         if isinstance(form, ColumnarForm):
             found[step.id] = form.describe()
         else:
-            way = f", {arrivals[step.id].describe()}" if step.id in arrivals else ""
-            found[step.id] = f"{form_text(step)}{way}; not on columns: {form.reason}"
+            found[step.id] = _python_text(step, row_form(topology, step, gives_columns), form.reason)
     return found
+
+
+def _python_text(step: Step, arrival: RowForm | str, reason: str) -> str:
+    """How a step runs on Python objects, and why not on columns for this reason."""
+    way = "" if isinstance(arrival, str) else f", {arrival.describe()}"
+    text = f"{form_text(step)}{way}; not on columns: {reason}"
+    if isinstance(arrival, str):
+        lacking, why = "elements cross the exchange one by one", arrival
+    elif arrival.fold is None:
+        lacking, why = "not folded before the exchange", str(fold_for(step))
+    else:
+        return text
+    # What is said already need not be said again.
+    return text if why in text else f"{text}; {lacking}: {why}"
 
 
 def lower_batch(
