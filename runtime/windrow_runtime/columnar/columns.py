@@ -153,7 +153,18 @@ def _constant_type(constant: Constant) -> ValueType:
     kind = kinds.get(type(constant.value))
     if kind is None:
         raise _NoColumnsError(f"uses {constant}")
+    if isinstance(constant.value, str) and not _is_utf8(constant.value):
+        # Columns hold no such text, yet Python compares with it.
+        raise _NoColumnsError(f"uses {constant}, which is no text of UTF-8")
     return ValueType(kind, type(constant.value))
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _unary(expression: Unary, kind: RecordType) -> ValueType:
