@@ -1,0 +1,202 @@
+"""What batches collected and counted: how much is kept of it, and what is read of the files that others can write."""
+
+from __future__ import annotations
+
+import hmac
+import pickle
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+
+from windrow.errors import CheckpointError
+from windrow_runtime.spark.payload import pack_elements
+from windrow_runtime.spark.results import MemoryResults, Results, SpooledResults
+
+STEP: Final = "p.1.window"
+EXECUTED: Final[list[str]] = []
+
+
+def spooled(folder: Path) -> SpooledResults:
+    results = SpooledResults(folder / "results")
+    results.clear()
+    return results
+
+
+def memory(_: Path) -> MemoryResults:
+    return MemoryResults()
+
+
+KINDS: Final = pytest.mark.parametrize("make", [memory, spooled])
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def packed(*values: object) -> list[bytes]:
+    return [pack_elements(list(values), [None] * len(values))] if values else []
+
+
+def put(results: Results, batch: int, *values: object, late: int = 0) -> None:
+    """A batch with one sink, number 3, that takes these values."""
+    results.put(batch, {3: packed(*values)}, Counter({(STEP, "late"): late} if late else {}))
+
+
+@KINDS
+def test_a_batch_that_is_run_again_replaces_its_own(make: Callable[[Path], Results], tmp_path: Path) -> None:
+    results = make(tmp_path)
+    put(results, 4, "a", late=1)
+    put(results, 5, "b", late=10)
+    put(results, 5, "c", date(2026, 11, 22), late=20)
+    assert results.collected(3) == ["a", "c", date(2026, 11, 22)]
+    assert results.collected(7) == []
+    assert results.counters() == {STEP: {"late": 21}}
+    put(results, 5)
+    assert results.collected(3) == ["a"]
+    assert results.counters() == {STEP: {"late": 1}}
+    put(results, 6, "d")
+    put(results, 6, "d", late=300)
+    put(results, 7)
+    results.put(11, {3: packed("e"), 4: packed(1, 2)}, Counter({(STEP, "late"): 1000, ("p.2", "seen"): 2}))
+    assert results.collected(3) == ["a", "d", "e"]
+    assert results.collected(4) == [1, 2]
+    assert results.counters() == {STEP: {"late": 1301}, "p.2": {"seen": 2}}
+
+
+def test_what_is_kept_does_not_grow_with_batches_that_collect_nothing() -> None:
+    results = MemoryResults()
+    sizes = []
+    for batch in range(1000):
+        put(results, batch, late=1)
+        sizes.append(len(pickle.dumps(results)))
+    # A number may take some bytes more.
+    assert sizes[-1] < sizes[1] + 10
+    assert results.counters() == {STEP: {"late": 1000}}
+
+
+def test_files_are_as_many_as_batches_that_collected_something(tmp_path: Path) -> None:
+    results = spooled(tmp_path)
+    for batch in range(50):
+        put(results, batch, *([batch] if batch in {7, 30} else []), late=1)
+    assert [file.name for file in files(tmp_path)] == ["batch-30", "batch-7", "counts"]
+    assert results.collected(3) == [7, 30]
+    assert results.counters() == {STEP: {"late": 50}}
+
+
+def test_processes_of_the_server_may_take_turns(tmp_path: Path) -> None:
+    results = spooled(tmp_path)
+    data = pickle.dumps(results)
+    for batch in (1, 2, 2, 3):
+        put(pickle.loads(data), batch, batch, late=batch)
+    assert results.collected(3) == [1, 2, 3]
+    assert results.counters() == {STEP: {"late": 6}}
+
+
+def test_counts_of_numpy_are_counts(tmp_path: Path) -> None:
+    results = spooled(tmp_path)
+    results.put(0, {}, Counter({(STEP, "late"): np.int64(5)}))  # as a user may count
+    assert results.counters() == {STEP: {"late": 5}}
+
+
+def test_a_run_that_was_broken_off_writes_nothing_into_the_next(tmp_path: Path) -> None:
+    broken_off = spooled(tmp_path)
+    results = spooled(tmp_path)
+    with pytest.raises(CheckpointError, match="cannot be read or written"):
+        put(broken_off, 3, "a", late=1)
+    assert (results.collected(3), results.counters()) == ([], {})
+
+
+class Attack:
+    """Runs code when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        return EXECUTED.append, ("attack",)
+
+
+def hostile_payloads() -> Sequence[bytes]:
+    return [pickle.dumps(Attack()), pack_elements([Attack()], [None])]
+
+
+def sealed_otherwise(content: bytes) -> bytes:
+    return hmac.digest(b"another key", b"batch-1\0" + content, "sha256") + content
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pickle.dumps(Attack()),
+        # As an earlier version wrote it.
+        pickle.dumps(({3: hostile_payloads()}, {})),
+        *(sealed_otherwise(payload) for payload in hostile_payloads()),
+        b"",
+    ],
+    ids=["a pickle", "payloads", "a seal before a pickle", "a seal before a payload", "nothing"],
+)
+@pytest.mark.parametrize("name", ["batch-1", "batch-9", "counts"])
+def test_a_file_of_somebody_else_is_refused_unread(name: str, data: bytes, tmp_path: Path) -> None:
+    results = spooled(tmp_path)
+    put(results, 1, "a", late=1)
+    (folder,) = {file.parent for file in files(tmp_path)}
+    (folder / name).write_bytes(data)
+    EXECUTED.clear()
+    with pytest.raises(CheckpointError, match="does not come from this run") as caught:
+        # As PipelineResult is made.
+        results.collected(3), results.counters()
+    assert caught.value.where == str(folder / name)
+    assert not EXECUTED
+
+
+def test_a_payload_that_is_exchanged_is_refused(tmp_path: Path) -> None:
+    results = spooled(tmp_path)
+    put(results, 1, "a" * 500)
+    (file,) = files(tmp_path)
+    data = file.read_bytes()
+    (hostile, _) = hostile_payloads()
+    place = data.index(packed("a" * 500)[0])
+    file.write_bytes(data[:place] + hostile + data[place + len(hostile) :])
+    EXECUTED.clear()
+    with pytest.raises(CheckpointError, match="does not come from this run"):
+        results.collected(3)
+    assert not EXECUTED
+
+
+def test_a_batch_in_the_place_of_another_is_refused(tmp_path: Path) -> None:
+    results = spooled(tmp_path)
+    put(results, 1, "a")
+    (file,) = files(tmp_path)
+    # Another name of the same batch is none.
+    file.with_name("batch-01").write_bytes(file.read_bytes())
+    assert results.collected(3) == ["a"]
+    file.with_name("batch-2").write_bytes(file.read_bytes())
+    with pytest.raises(CheckpointError, match="does not come from this run"):
+        results.collected(3)
+
+
+def test_half_a_file_of_a_process_that_died_is_not_read(tmp_path: Path) -> None:
+    results = spooled(tmp_path)
+    put(results, 1, "a", late=1)
+    for file in files(tmp_path):
+        file.with_name(f"_{file.name}").write_bytes(file.read_bytes()[:-3])
+    assert (results.collected(3), results.counters()) == (["a"], {STEP: {"late": 1}})
+
+
+def test_the_key_is_in_no_file(tmp_path: Path) -> None:
+    results = spooled(tmp_path)
+    put(results, 1, "a", late=1)
+    key = results._files._key
+    assert len(key) == 32
+    assert not any(key in file.read_bytes() for file in files(tmp_path))
+
+
+def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    results = spooled(tmp_path)
+    put(results, 1, "a", late=1)
+    (tmp_path / "results").rename(tmp_path / "elsewhere")
+    for read in (lambda: results.collected(3), results.counters):
+        with pytest.raises(CheckpointError, match="cannot be read or written"):
+            read()
