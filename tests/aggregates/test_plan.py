@@ -210,3 +210,50 @@ def test_refused(name: str) -> None:
     call, message = WRONG[name]
     with pytest.raises(InvalidArgumentError, match=message):
         call()
+
+
+class Weather(NamedTuple):
+    low: float | None
+    n: int
+    names: list[str]
+
+
+def sensor(reading: Reading) -> str:
+    return reading.sensor
+
+
+def weather(low: float, n: int, names: list[str]) -> Weather:
+    return Weather(low, n, names)
+
+
+MISFITS: dict[str, tuple[Callable[[], object], str]] = {
+    "by name": (
+        lambda: agg.into(
+            Weather, low=agg.collect_list(sensor), n=agg.count(), names=agg.collect_list(sensor)
+        ).result_type(Reading),
+        r"field low of Weather cannot take what its aggregate gives\n  given:    collect_list\(.*\), which gives "
+        r"list\[str\]\n  expected: float \| None",
+    ),
+    "into a function": (
+        lambda: agg.into(
+            weather, low=agg.min(celsius), n=agg.mean(celsius), names=agg.collect_list(sensor)
+        ).result_type(Reading),
+        r"field n of weather cannot take(.|\n)*gives float \| None\n  expected: int",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISFITS)
+def test_results_that_do_not_fit_their_field_are_refused(case: str) -> None:
+    call, message = MISFITS[case]
+    with pytest.raises(InvalidArgumentError, match=message):
+        call()
+
+
+def test_results_that_fit_or_are_not_known_are_taken() -> None:
+    fits = agg.into(Weather, low=agg.mean(celsius), n=agg.count(), names=agg.collect_list(sensor))
+    assert fits.result_type(Reading) is Weather
+    unknown = agg.into(
+        Weather, low=agg.first(lambda r: r.sensor), n=agg.count(), names=agg.collect_list(sensor)
+    )
+    assert unknown.result_type(None) is Weather

@@ -14,7 +14,9 @@ from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.rich import RuntimeContext
-from windrow.plan.types import base_argument, result_type
+from windrow.plan.fitting import can_fit
+from windrow.plan.nodes import type_name
+from windrow.plan.types import base_argument, parameter_types, result_type
 
 __all__ = ["Combined", "combine", "into"]
 
@@ -119,11 +121,37 @@ class Combined(DeclaredAggregate[T, Accumulators, R]):
         return f"into({', '.join([_name_of(self.target), *parts])})"
 
     def result_type(self, element_type: object | None) -> object | None:
+        """See the base class.
+
+        Raises:
+            InvalidArgumentError: If a result cannot stand in the field that it is for.
+        """
         if self.target is not None:
+            self._check_fields(self.target, element_type)
             return self.target if isinstance(self.target, type) else result_type(self.target)
         kinds = [_result_type(member, element_type) for _, member in self.members]
         known: object | None = None if None in kinds else tuple.__class_getitem__(tuple(kinds))
         return known
+
+    def _check_fields(self, target: Callable[..., Any], element_type: object | None) -> None:
+        expected = parameter_types(target)
+        for (name, member), parameter in zip(self.members, self._parameters(target), strict=False):
+            field = name or parameter
+            kind = _result_type(member, element_type)
+            if kind is not None and field in expected and not can_fit(kind, expected[field]):
+                raise InvalidArgumentError(
+                    f"field {field} of {_name_of(target)} cannot take what its aggregate gives",
+                    given=f"{member.describe()}, which gives {type_name(kind)}",
+                    expected=type_name(expected[field]),
+                )
+
+    def _parameters(self, target: Callable[..., Any]) -> list[str]:
+        """The names of the parameters in their order, for members that have none."""
+        try:
+            names = list(inspect.signature(target).parameters)
+        except ValueError:
+            names = []
+        return [*names, *[""] * (len(self.members) - len(names))]
 
 
 def _declaration_of(member: AggregateFunction[Any, Any, Any]) -> Declaration:
@@ -293,8 +321,8 @@ def into(
     """Several aggregates of the same elements; the result is a record of their results.
 
     By position, ``into(Climate, min(...), count())``, the type checker proves that each result fits its field; up to
-    eight. By name, ``into(Climate, low=min(...), n=count())``, it proves the type of the record, and the names are
-    checked when the call is made.
+    eight. By name, ``into(Climate, low=min(...), n=count())``, it proves the type of the record; the names are
+    checked when the call is made, and the types when a stream whose element type is known takes the aggregate.
 
     Args:
         record: A record class, or any function that makes the result; it is called at each firing.

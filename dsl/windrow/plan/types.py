@@ -8,7 +8,7 @@ import typing
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-__all__ = ["base_argument", "iterable_item", "parameter_type", "result_type"]
+__all__ = ["base_argument", "iterable_item", "parameter_type", "parameter_types", "result_type"]
 
 
 def result_type(function: object) -> object | None:
@@ -26,6 +26,21 @@ def parameter_type(function: object, position: int) -> object | None:
     if position >= len(names):
         return None
     return _definite(_hints(function).get(names[position]))
+
+
+def parameter_types(function: object) -> dict[str, object]:
+    """The annotated types of the parameters of a function, or of those that make a record, by name."""
+    target = _target(function)
+    try:
+        parameters = inspect.signature(target).parameters  # type: ignore[arg-type]  # callable, by contract
+        # Any: get_type_hints takes whatever has annotations.
+        annotated: Any = target
+        hints = typing.get_type_hints(annotated)
+    except (NameError, TypeError, ValueError, AttributeError):
+        return {}
+    rest = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = [name for name, parameter in parameters.items() if parameter.kind not in rest]
+    return {name: hints[name] for name in named if name in hints and not _is_open(hints[name])}
 
 
 def iterable_item(kind: object | None) -> object | None:

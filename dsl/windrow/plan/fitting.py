@@ -1,0 +1,53 @@
+"""Whether values of one type can stand where another one is expected, as far as annotations tell for sure."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterable
+from typing import Annotated, Any, Union
+
+__all__ = ["can_fit"]
+
+# What a type checker takes for the other one.
+_PROMOTED = {float: (int,), complex: (int, float)}
+_UNIONS = (Union, types.UnionType)
+
+
+def can_fit(given: object, expected: object) -> bool:
+    """False where no value of the one type is one of the other; True where they fit, and where nobody can tell.
+
+    None is left out of account: an aggregate that may give None gives none for elements that are always there.
+    """
+    options = _options(given)
+    options = [option for option in options if option is not type(None)] or options
+    return any(_fits(one, other) for one in options for other in _options(expected))
+
+
+def _options(kind: object) -> list[object]:
+    """The members of a union."""
+    if typing.get_origin(kind) is Annotated:
+        return _options(typing.get_args(kind)[0])
+    if typing.get_origin(kind) in _UNIONS:
+        return [option for member in typing.get_args(kind) for option in _options(member)]
+    # A NewType is its own class to the type checker, and none at run time.
+    return [type(None) if kind is None else getattr(kind, "__supertype__", kind)]
+
+
+def _fits(given: object, expected: object) -> bool:
+    one, other = (typing.get_origin(kind) or kind for kind in (given, expected))
+    # Any is a class from Python 3.11 on. What is none is a type variable, a literal, a text that nobody resolved.
+    if one in (Any, object) or other is Any or not isinstance(one, type) or not isinstance(other, type):
+        return True
+    if getattr(other, "_is_protocol", False):
+        return True
+    if not issubclass(one, other) and one not in _promoted(other):
+        return False
+    arguments = typing.get_args(given), typing.get_args(expected)
+    if one is not other or len(arguments[0]) != len(arguments[1]):
+        return True
+    return all(a is b or can_fit(a, b) for a, b in zip(*arguments, strict=True))
+
+
+def _promoted(kind: type) -> Iterable[type[Any]]:
+    return _PROMOTED.get(kind, ())
