@@ -76,7 +76,8 @@ class FileSink(Sink[T_contra]):
     folder of its own: it replaces batches of the same number and leaves the others.
 
     Args:
-        path: The folder.
+        path: The folder: a path or a ``file:`` URI of a mounted file system, or, on Spark, the address of one in
+            another file system, where readers may see a part of a batch before it has its file ``_SUCCESS``.
     """
 
     format_name = "files"

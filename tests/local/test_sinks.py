@@ -88,14 +88,25 @@ def test_a_batch_that_is_written_again_replaces_itself(
     write_batch(step, 7, TOTALS)
     assert {file: file.read_bytes() for file in tmp_path.rglob("part*")} == written
     # What a run that died had begun is not in the way, and is not left behind.
-    (tmp_path / "_batch=7").mkdir()
+    (tmp_path / "_batch-7").mkdir()
     write_batch(step, 7, TOTALS[:1])
     (again,) = tmp_path.rglob("part*")
     assert again.parent == tmp_path / "batch=7"
     assert again.read_bytes() != written[again]
-    assert not (tmp_path / "_batch=7").exists()
+    assert not (tmp_path / "_batch-7").exists()
     write_batch(step, 7, [])
     assert list(tmp_path.rglob("part*")) == []
+
+
+def test_paths_with_a_scheme(tmp_path: Path) -> None:
+    numbers = from_collection(TOTALS)
+    LocalRunner().run(Pipeline("files", numbers.sink_to(JsonFileSink(f"file://{tmp_path}/out"))))
+    assert (tmp_path / "out" / "batch=0" / "part-0.json").exists()
+    elsewhere = numbers.sink_to(JsonFileSink("hdfs://name/out"))
+    with pytest.raises(UnsupportedOperationError, match="mounted file systems only") as caught:
+        LocalRunner().run(Pipeline("files", elsewhere))
+    assert caught.value.given == "hdfs://name/out"
+    assert "test_sinks.py:" in str(caught.value.where)
 
 
 def test_a_file_needs_the_type_of_its_records(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from windrow import Pipeline, from_collection
+from windrow.errors import SinkError
 from windrow.sinks import JsonFileSink, ParquetFileSink, Sink
 from windrow_runtime.codecs.arrow import encode_batch
 from windrow_runtime.codecs.record_type import record_type
@@ -63,7 +65,7 @@ def test_rows_of_files_are_written_and_all_others_passed_on(part: PartSink) -> N
     assert passed.schema == told.schema  # Spark writes all of them into one stream
     assert passed.to_pylist() == [{"sink": COUNTERS, "number": 7, "payload": count.payload}]
     (name,) = told.column("payload").to_pylist()
-    (part.aside(3) / "of-a-task-that-failed.parquet").write_bytes(b"half")
+    (part.folder(3).aside / "of-a-task-that-failed.parquet").write_bytes(b"half")
     part.publish(3, [name])
     folder = Path(part.path, "batch=3")
     assert [file.name for file in folder.iterdir()] == [name.decode()]
@@ -75,6 +77,23 @@ def test_rows_of_files_are_written_and_all_others_passed_on(part: PartSink) -> N
     # Run again without elements, the batch has nothing any more.
     part.publish(3, [])
     assert not folder.exists()
+
+
+def test_parts_that_are_not_there_are_told_and_nothing_is_made_visible(part: PartSink) -> None:
+    # Another machine wrote one of them into a folder of its own, or all of them.
+    stage = PartStage(3, {FIRST_SINK: part}, ())
+    (told,) = stage(iter([rows(PackedRow(0, FIRST_SINK, 1, values(Row("a", 1))))]))
+    (name,) = told.column("payload").to_pylist()
+    for there in (1, 0):
+        with pytest.raises(SinkError, match="not where the driver looks") as caught:
+            part.publish(3, [name, b"part-0.parquet"])
+        aside = part.folder(3).aside
+        elsewhere = f"{2 - there} of 2 are missing in {aside}, one is part-0.parquet"
+        assert caught.value.given == elsewhere
+        assert "every machine has mounted" in str(caught.value.hint)
+        assert "test_file_parts.py:" in str(caught.value.where)
+        assert not part.folder(3).visible.exists()
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def test_an_element_of_another_type_names_the_sink(part: PartSink) -> None:
@@ -94,3 +113,11 @@ def test_a_folder_that_cannot_be_made_is_told(part: PartSink, tmp_path: Path) ->
 def test_what_spark_writes() -> None:
     assert sink_of(JsonFileSink("out")) is None
     assert sink_of(ParquetFileSink("s3a://bucket/out")) is None
+
+
+def test_where_workers_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A worker may run in another folder, and what is in the user's file system is so under each of its names.
+    monkeypatch.chdir(tmp_path)
+    paths = ["out", f"{tmp_path}/out", f"file:{tmp_path}/out", f"file://{tmp_path}/out"]
+    found = [sink_of(ParquetFileSink(path)) for path in paths]
+    assert {None if part is None else part.path for part in found} == {f"{tmp_path}/out"}

@@ -168,6 +168,44 @@ def test_files_hold_what_the_interpreter_writes_and_a_batch_that_is_run_again_re
     assert read_json(tmp_path / "local json") == read_parquet(tmp_path / "local parquet") == expected
 
 
+def test_paths_with_a_scheme(spark: SparkSession, tmp_path: Path) -> None:
+    # A file system of Spark's that is not mounted, as far as windrow can see.
+    (tmp_path / "elsewhere").mkdir()
+    spark.conf.set("fs.viewfs.mounttable.test.link./out", f"file://{tmp_path}/elsewhere")
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+
+    def pipeline(keep: bool) -> Pipeline:
+        found = events(8).map(report).filter(lambda record: keep)
+        return Pipeline(
+            "schemes",
+            found.sink_to(JsonFileSink(f"file://{tmp_path}/json")),
+            found.sink_to(ParquetFileSink(f"file:{tmp_path}/parquet")),
+            found.sink_to(JsonFileSink("viewfs://test/out")),
+        )
+
+    def lines(name: str) -> int:
+        files = (tmp_path / name).glob("batch=0/part-*.json")
+        return sum(len(file.read_text().splitlines()) for file in files)
+
+    runner.run(pipeline(keep=True), drain=False)
+    assert (lines("json"), lines("elsewhere")) == (8, 8)
+    assert len(read_parquet(tmp_path / "parquet")) == 8
+    # What lies aside while a batch is written or replaced is nothing to Spark.
+    for name in ("_batch-1", "_replaced-0"):
+        shutil.copytree(tmp_path / "json" / "batch=0", tmp_path / "json" / name)
+    assert spark.read.json(str(tmp_path / "json")).count() == 8
+    shutil.rmtree(tmp_path / "json" / "_batch-1")
+
+    # Run again with nothing to write, a batch has nothing any more.
+    (tmp_path / "checkpoint" / "spark" / "commits" / "0").unlink()
+    (tmp_path / "checkpoint" / "spark" / "commits" / ".0.crc").unlink(missing_ok=True)
+    runner.run(pipeline(keep=False), drain=False)
+    spark.conf.unset("fs.viewfs.mounttable.test.link./out")
+    assert list((tmp_path / "json").iterdir()) == list((tmp_path / "parquet").iterdir()) == []
+    assert (tmp_path / "elsewhere" / "batch=0" / "_SUCCESS").exists()
+    assert lines("elsewhere") == 0
+
+
 @pytest.mark.classic(reason="the lines are shown by the server")
 def test_the_console_shows_a_line_for_each_element(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from windrow_runtime.codecs.json_encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable
 from windrow_runtime.outputs import has_output
+from windrow_runtime.outputs.batch_folder import BatchFolder, local_path
 
 __all__ = ["check_sink", "write_batch"]
 
@@ -38,6 +38,14 @@ def check_sink(step: Step) -> None:
         )
     if isinstance(sink, FileSink):
         record_type(step.node.element_type)
+        if local_path(sink.path) is None:
+            raise UnsupportedOperationError(
+                "the interpreter writes to mounted file systems only",
+                given=sink.path,
+                expected="a path, or a file: URI",
+                where=step.where,
+                hint="run the pipeline with SparkRunner",
+            )
 
 
 def write_batch(step: Step, batch: int, values: list[Any]) -> None:
@@ -65,15 +73,16 @@ def write_batch(step: Step, batch: int, values: list[Any]) -> None:
 
 
 def _write_files(step: Step, sink: FileSink[Any], batch: int, values: list[Any]) -> None:
-    folder = Path(sink.path) / f"batch={batch}"
-    if folder.exists():
-        shutil.rmtree(folder)
+    path = local_path(sink.path)
+    assert path is not None, "the sink was checked"
+    folder = BatchFolder(Path(path), batch)
     if not values:
+        folder.withdraw()
         return
     kind = record_type(step.node.element_type)
-    # Written aside first, so that a reader never sees half a batch.
-    aside = Path(sink.path) / f"_batch={batch}"
-    aside.mkdir(parents=True, exist_ok=True)
+    folder.begin()
+    aside = folder.aside
+    aside.mkdir(parents=True)
     if isinstance(sink, JsonFileSink):
         encode = JsonEncoder(kind).encode
         text = "".join(f"{encode(value)}\n" for value in values)
@@ -83,4 +92,4 @@ def _write_files(step: Step, sink: FileSink[Any], batch: int, values: list[Any])
         from windrow_runtime.codecs.parquet import write_parquet
 
         write_parquet(values, kind, aside / "part-0.parquet")
-    aside.rename(folder)
+    folder.publish()

@@ -7,20 +7,21 @@ takes away what nobody told of, such as parts of a task that failed half-way, an
 from __future__ import annotations
 
 import os
-import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from windrow.errors import WindrowError
+from windrow.errors import SinkError, WindrowError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import ParquetFileSink
 from windrow_runtime.codecs.arrow import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.columnar.chunks import load_rows
 from windrow_runtime.operators.step_errors import sink_unwritable
+from windrow_runtime.outputs.batch_folder import BatchFolder, local_path
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.payload import unpack_columns, unpack_elements
@@ -67,32 +68,53 @@ class PartSink:
     path: str
     kind: RecordType
 
-    def aside(self, batch: int) -> Path:
-        """Where the parts of a batch are written. Readers pass over names with an underscore."""
-        return Path(self.path, f"_batch={batch}")
+    def folder(self, batch: int) -> BatchFolder:
+        """Where the parts of a batch are."""
+        return BatchFolder(Path(self.path), batch)
 
-    def clear(self, batch: int) -> None:
-        """Take away what an earlier attempt left."""
-        shutil.rmtree(self.aside(batch), ignore_errors=True)
+    def begin(self, batch: int) -> None:
+        """Take away what an earlier attempt left.
+
+        Raises:
+            SinkError: If that fails.
+        """
+        with self._errors_told():
+            self.folder(batch).begin()
 
     def publish(self, batch: int, names: Sequence[bytes]) -> None:
         """Make the parts of a batch visible, in the place of those that it had before.
 
         Raises:
-            SinkError: If that fails.
+            SinkError: If that fails, or if not all of them are there.
         """
-        aside, folder = self.aside(batch), Path(self.path, f"batch={batch}")
-        told = {name.decode() for name in names}
+        folder = self.folder(batch)
+        with self._errors_told():
+            if not names:
+                folder.withdraw()
+                return
+            self._keep(folder.aside, {name.decode() for name in names})
+            folder.publish()
+
+    def _keep(self, aside: Path, told: set[str]) -> None:
+        """Takes away what nobody told of. What somebody told of has to be there."""
+        found = set(os.listdir(aside)) if aside.is_dir() else set()
+        # A network file system may list a folder as it was some time ago, so that it is asked again, by name.
+        missing = sorted(name for name in told - found if not (aside / name).exists())
+        if missing:
+            raise SinkError(
+                "files that workers wrote are not where the driver looks for them",
+                given=f"{len(missing)} of {len(told)} are missing in {aside}, one is {missing[0]}",
+                expected="a folder that the driver and all workers share",
+                where=self.step.where,
+                hint="write to a file system that every machine has mounted at the same path",
+            )
+        for name in found - told:
+            (aside / name).unlink()
+
+    @contextmanager
+    def _errors_told(self) -> Iterator[None]:
         try:
-            if told:
-                for file in aside.iterdir():
-                    if file.name not in told:
-                        file.unlink()
-            shutil.rmtree(folder, ignore_errors=True)
-            if told:
-                os.rename(aside, folder)
-            else:
-                self.clear(batch)
+            yield
         except OSError as error:
             raise sink_unwritable(self.step, self.path, str(error)) from error
 
@@ -101,10 +123,12 @@ def part_sink(step: Step) -> PartSink | None:
     """A sink whose files workers write themselves; None: Spark writes them, or it has none."""
     assert isinstance(step.node, SinkNode)
     sink = step.node.sink
-    if not isinstance(sink, ParquetFileSink) or "://" in sink.path:
+    path = local_path(sink.path) if isinstance(sink, ParquetFileSink) else None
+    if path is None:
         return None
     kind = record_type(step.node.element_type)
-    return None if kind.root.contains(*_SPARKS_OWN) else PartSink(detached(step), sink.path, kind)
+    # A worker may run in another folder than the driver.
+    return None if kind.root.contains(*_SPARKS_OWN) else PartSink(detached(step), os.path.abspath(path), kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +201,7 @@ class _Part:
         self.name = f"part-{uuid.uuid4().hex}.parquet"
         self._sink = sink
         try:
-            folder = sink.aside(batch)
+            folder = sink.folder(batch).aside
             folder.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(folder / self.name, arrow_schema(sink.kind), compression="snappy")
         except OSError as error:

@@ -26,6 +26,7 @@ from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.step_errors import sink_unwritable
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs import has_output, open_outputs
+from windrow_runtime.outputs.batch_folder import local_path
 from windrow_runtime.spark.batch_job import batch_job, run_job
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.clock_keeper import ClockKeeper
@@ -308,9 +309,10 @@ def _check_sink(step: Step) -> None:
     assert isinstance(step.node, SinkNode)
     sink = step.node.sink
     if isinstance(sink, _KNOWN_SINKS) or has_output(sink):
-        if isinstance(sink, FileSink) and "://" not in sink.path:
+        path = local_path(sink.path) if isinstance(sink, FileSink) else None
+        if isinstance(sink, FileSink) and path is not None:
             try:
-                os.makedirs(sink.path, exist_ok=True)
+                os.makedirs(path, exist_ok=True)
             except OSError as error:
                 raise sink_unwritable(step, sink.path, f"{error}") from error
         return

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windrow.errors import WindrowError
@@ -26,6 +25,7 @@ from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
 from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable
 from windrow_runtime.outputs import Output, open_outputs
+from windrow_runtime.outputs.batch_folder import BatchFolder, local_path
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_files import batch_tag
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
@@ -40,7 +40,7 @@ from windrow_runtime.spark.results import Results
 from windrow_runtime.spark.rows import COUNTERS, END, FIRST_SINK, REPORTS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["BatchWriter", "ConnectWriter", "takes_columns", "unpacked"]
 
@@ -165,7 +165,7 @@ class BatchWriter:
     def _write_parts(self, frame: DataFrame, batch: int) -> None:
         """Writes files in the same pass over the batch as all else: workers write rows as they come, and tell where."""
         for part in self._parts.values():
-            part.clear(batch)
+            part.begin(batch)
         stage = PartStage(batch, dict(self._parts), self._classes)
         told = self._write_driver_sinks(frame.mapInArrow(stage, PART_SCHEMA), batch)
         for number, part in self._parts.items():
@@ -263,22 +263,25 @@ class BatchWriter:
         sink: FileSink[Any],
         has_rows: bool,
     ) -> None:
+        local = local_path(sink.path)
+        if local is None:
+            place = f"{sink.path}/batch={batch}"
+            # Spark gives no program a way to rename or to delete there, so it writes in place.
+            if has_rows or _is_there(frame.sparkSession, place):
+                self._write_folder(frame, number, step, place)
+            return
+        folder = BatchFolder(Path(local), batch)
         if not has_rows:
             # A batch that is run again may have nothing where it had something before.
-            shutil.rmtree(f"{sink.path}/batch={batch}", ignore_errors=True)
+            folder.withdraw()
             return
-        if "://" in sink.path:
-            self._write_folder(frame, number, step, f"{sink.path}/batch={batch}")
-            return
-        # Written aside first, so that a reader never sees half a batch.
-        aside = f"{sink.path}/_batch={batch}"
-        self._write_folder(frame, number, step, aside)
-        shutil.rmtree(f"{sink.path}/batch={batch}", ignore_errors=True)
-        os.rename(aside, f"{sink.path}/batch={batch}")
+        folder.begin()
+        self._write_folder(frame, number, step, folder.aside)
+        folder.publish()
 
-    def _write_folder(self, frame: DataFrame, number: int, step: Step, path: str) -> None:
+    def _write_folder(self, frame: DataFrame, number: int, step: Step, place: str | Path) -> None:
         sink = _sink(step)
-        path = as_spark_path(path)
+        path = as_spark_path(place)
         kind = record_type(step.node.element_type)
         if isinstance(sink, JsonFileSink) and kind.root.kind is not Kind.RECORD:
             # Spark's own writer makes an object of everything; a tuple is an array, and a number is a number.
@@ -337,6 +340,18 @@ class ConnectWriter:
                 self._batches(frame, batch)
             finally:
                 session.removeTag(batch_tag(batch))
+
+
+def _is_there(spark: SparkSession, path: str) -> bool:
+    """Whether there is a folder, in a file system of Spark's."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return bool(spark.read.text(path).schema)
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return False
 
 
 def _sink(step: Step) -> Sink[Any]:

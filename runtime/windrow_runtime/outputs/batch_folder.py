@@ -1,0 +1,112 @@
+"""The folder of a batch of a file sink: written aside, and made visible as a whole.
+
+Readers pass over names that begin with an underscore. To Spark one that has an equals sign besides is a column, and it
+reads what lies there, so the names aside have none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+__all__ = ["BatchFolder", "local_path"]
+
+_FILE_SCHEME: Final = re.compile(r"file:(?://)?(?=/(?!/))")
+
+
+def local_path(path: str) -> str | None:
+    """The path of a sink in the mounted file system; None: it has the scheme of another one.
+
+    The rest of a ``file:`` URI is taken as it is, as Hadoop does: ``%20`` is no blank.
+    """
+    scheme = _FILE_SCHEME.match(path)
+    if scheme is not None:
+        return path[scheme.end() :]
+    return None if "://" in path else path
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFolder:
+    """The files of one batch in a mounted file system. They are replaced all at once where the batch is run again.
+
+    A batch is written between :meth:`begin` and :meth:`publish`. A process that dies at any moment leaves a batch that
+    is whole, the old one or the new one, or none; the next :meth:`begin` clears the rest.
+
+    Attributes:
+        sink: The folder of the sink.
+        batch: The number of the batch.
+    """
+
+    sink: Path
+    batch: int
+
+    @property
+    def visible(self) -> Path:
+        """Where readers find the files."""
+        return self.sink / f"batch={self.batch}"
+
+    @property
+    def aside(self) -> Path:
+        """Where the files are written."""
+        return self.sink / f"_batch-{self.batch}"
+
+    @property
+    def replaced(self) -> Path:
+        """Where the files of an earlier attempt wait while others take their place; whole, unless those have."""
+        return self.sink / f"_replaced-{self.batch}"
+
+    def begin(self) -> None:
+        """Clear what an attempt left that died.
+
+        Raises:
+            OSError: If that fails.
+        """
+        if not self.visible.exists():
+            # It died when the old files had gone aside and the new ones had not come.
+            with suppress(FileNotFoundError):
+                os.rename(self.replaced, self.visible)
+        _clear(self.replaced)
+        _clear(self.aside)
+
+    def publish(self) -> None:
+        """Make what was written aside the files of the batch.
+
+        A reader finds the files from before; for a moment none; then the new ones.
+
+        Raises:
+            OSError: If that fails. The batch then has the files from before.
+        """
+        replaces = self.visible.exists()
+        if replaces:
+            os.rename(self.visible, self.replaced)
+        try:
+            os.rename(self.aside, self.visible)
+        except OSError:
+            if replaces:
+                os.rename(self.replaced, self.visible)
+            raise
+        _clear(self.replaced)
+
+    def withdraw(self) -> None:
+        """The batch has no files, or none any more.
+
+        Raises:
+            OSError: If that fails.
+        """
+        _clear(self.aside)
+        # Not where a batch waits that may come back: what is deleted there in part must not.
+        with suppress(FileNotFoundError):
+            os.rename(self.visible, self.aside)
+        _clear(self.aside)
+        _clear(self.replaced)
+
+
+def _clear(folder: Path) -> None:
+    """Delete a folder, or what can be of it. Where the rest is in the way of a rename, the rename tells."""
+    # On a network file system a folder stays as long as somebody reads in it.
+    shutil.rmtree(folder, ignore_errors=True)
