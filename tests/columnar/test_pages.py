@@ -13,7 +13,7 @@ import pytest
 
 from tests.spark.fake_steps import Store
 from tests.working_sets import make_working_sets_small
-from windrow.errors import IncompatibleStateError
+from windrow.errors import CheckpointError
 from windrow_runtime.columnar import pages as module
 from windrow_runtime.columnar.chunks import load_rows
 from windrow_runtime.columnar.pages import Pages
@@ -184,7 +184,7 @@ def test_a_missing_page_is_told() -> None:
     state = State()
     state.batch(names(*range(30_000)))
     state.store.clear()
-    with pytest.raises(IncompatibleStateError, match="a page of the stored state is missing"):
+    with pytest.raises(CheckpointError, match="a page of the stored state is missing"):
         state.batch(names(1))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
-from windrow.errors import IncompatibleStateError, UnsupportedOperationError
+from windrow.errors import CheckpointError, UnsupportedOperationError
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -119,5 +119,5 @@ def test_a_generator_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("memory", ["x", [1], [1, False, None, "&&&"], [1, False, None, "gAVLAS4="]])
 def test_a_damaged_memory_is_told(tmp_path: Path, memory: Any) -> None:
     ClockFiles(tmp_path).write(1, BatchClock({WINDOW: 1}, {WINDOW: 1}, trackers={STAMPER: memory}))
-    with pytest.raises(IncompatibleStateError, match="damaged"):
+    with pytest.raises(CheckpointError, match="damaged"):
         keeper(tmp_path).end_batch(1, [], ended=False)

@@ -20,7 +20,7 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from windrow.errors import IncompatibleStateError
+from windrow.errors import CheckpointError, IncompatibleStateError
 from windrow_runtime.columnar.chunks import dump_rows, load_rows
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.state_codec import StateCodec
@@ -199,7 +199,7 @@ def attack(name: str, read: Callable[[], object]) -> None:
     start = time.process_time()
     try:
         read()
-    except IncompatibleStateError:
+    except (CheckpointError, IncompatibleStateError):
         seconds = time.process_time() - start
         print(f"{name}: {'refused' if seconds < 1 else 'refused late'}")
     else:
@@ -228,7 +228,7 @@ def flip_all() -> None:
                 data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
         try:
             load_rows(bytes(data), rows.schema).to_pylist()
-        except IncompatibleStateError:
+        except (CheckpointError, IncompatibleStateError):
             counts["refused"] += 1
         else:
             counts["read"] += 1

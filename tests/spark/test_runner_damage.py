@@ -20,8 +20,13 @@ from windrow.sinks import CollectSink, JsonFileSink
 from windrow.sources import JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.state import OperatorState
 from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.checkpoint import Checkpoint
+from windrow_runtime.spark.clock_files import ClockFiles
+from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.session import is_connect
+from windrow_runtime.spark.state_codec import StateCodec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,6 +126,47 @@ def test_a_description_that_is_not_ours(spark: SparkSession, tmp_path: Path, con
     (tmp_path / "windrow.json").write_text(content)
     with pytest.raises(CheckpointError, match="the checkpoint is damaged"):
         SparkRunner(spark, checkpoint=tmp_path).run(firsts(tmp_path)[0])
+
+
+@pytest.mark.parametrize("content", [b"", b"first\n", b"\xff"])
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("end-of-stream-batch", lambda checkpoint: checkpoint.has_fired_all()),
+        ("clock/3.json", lambda checkpoint: ClockFiles(checkpoint.clock_folder).read(3)),
+    ],
+)
+def test_a_note_of_ours_that_is_damaged(
+    tmp_path: Path, name: str, read: Callable[[Checkpoint], object], content: bytes
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CheckpointError, match="the checkpoint is damaged") as caught:
+        read(Checkpoint.at(tmp_path))
+    assert caught.value.where == str(tmp_path / name)
+    assert "as a whole from a copy" in str(caught.value.hint)
+
+
+def test_a_time_that_is_gone_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"it is missing(.|\n)*3\.json"):
+        ClockFiles(tmp_path).read(3)
+
+
+def test_a_page_that_is_damaged() -> None:
+    pages = PageCodec(StateCodec())
+    state = OperatorState()
+    state.table_size = 10
+    state.tables[0] = {"key": 1}
+    data = pages.dump(state, lambda segment: 0)
+    for damaged in (b"", data[:-3], data.replace(b"page", b"pace"), data[:4] + b"junk" + data[8:]):
+        with pytest.raises(CheckpointError, match=r"stored state is (damaged|cut off)") as caught:
+            pages.load(damaged, NoSegments())
+        assert "as a whole from a copy" in str(caught.value.hint)
+
+
+class NoSegments:
+    def read_segment(self, number: int) -> list[object]:
+        raise AssertionError(number)
 
 
 def test_a_checkpoint_where_a_file_is(spark: SparkSession, tmp_path: Path) -> None:

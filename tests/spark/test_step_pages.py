@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 import pytest
 
 from tests.spark.page_groups import CODEC, NEVER, Group, put_list, put_row, remove_row
-from windrow.errors import IncompatibleStateError
+from windrow.errors import CheckpointError
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.operators.state import KeyState, OperatorState
 from windrow_runtime.operators.stored_list import StoredList
@@ -166,7 +166,7 @@ def test_a_missing_page_is_told() -> None:
     group = Group()
     group.batch(put_row, list(range(20_000)))
     group.store.pages.clear()
-    with pytest.raises(IncompatibleStateError, match="a page of the stored state is missing"):
+    with pytest.raises(CheckpointError, match="a page of the stored state is missing"):
         group.batch(put_row, [1])
 
 

@@ -6,7 +6,7 @@ from functools import cache
 from struct import Struct
 from typing import Any, Final
 
-from windrow.errors import IncompatibleStateError
+from windrow_runtime.codecs.damage import damaged_state
 
 __all__ = ["compress", "decompress"]
 
@@ -42,17 +42,17 @@ def decompress(data: bytes) -> bytes:
     """The bytes that :func:`compress` was given.
 
     Raises:
-        IncompatibleStateError: If the bytes are damaged.
+        CheckpointError: If the bytes are damaged.
     """
     if len(data) < _LENGTH.size:
-        raise IncompatibleStateError("stored state is cut off", given=f"{len(data)} bytes")
+        raise damaged_state(f"{len(data)} bytes", message="stored state is cut off")
     (length,) = _LENGTH.unpack_from(data)
     if not length:
         return data[_LENGTH.size :]
     if length > _most_of(len(data) - _LENGTH.size):
-        raise IncompatibleStateError("stored state is damaged", given=f"{length} of {len(data)} bytes")
+        raise damaged_state(f"{length} of {len(data)} bytes")
     try:
         plain: bytes = _zstd().decompress(data[_LENGTH.size :], length, asbytes=True)
     except OSError as error:
-        raise IncompatibleStateError("stored state is damaged", given=str(error)) from error
+        raise damaged_state(str(error)) from error
     return plain

@@ -15,6 +15,7 @@ from typing import Any, Final
 from windrow.errors import IncompatibleStateError
 from windrow_runtime.codecs.compression import compress as compressed
 from windrow_runtime.codecs.compression import decompress
+from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.operators.page_store import PageStore
 from windrow_runtime.operators.state_errors import part_missing
 
@@ -73,7 +74,8 @@ def load_rows(data: bytes, schema: Any) -> Any:
     """The record batch that :func:`dump_rows` was given.
 
     Raises:
-        IncompatibleStateError: If the bytes hold something else.
+        CheckpointError: If the bytes are damaged.
+        IncompatibleStateError: If they hold other columns.
     """
     import pyarrow as pa
 
@@ -85,8 +87,8 @@ def load_rows(data: bytes, schema: Any) -> Any:
         # Offsets that point behind their buffers would otherwise end the process when the rows are used.
         rows.validate(full=True)
     except (pa.ArrowException, OSError, StopIteration) as error:
-        raise IncompatibleStateError(
-            "columns of the stored state cannot be read", given=str(error), expected=str(schema)
+        raise damaged_state(
+            str(error), message="columns of the stored state cannot be read", expected=str(schema)
         ) from error
     if not rows.schema.equals(schema):
         raise IncompatibleStateError(
@@ -242,10 +244,10 @@ def load_entries(data: bytes, sizes: Callable[[int], int], dues: Callable[[int],
     """The entries that :func:`dump_entries` was given.
 
     Raises:
-        IncompatibleStateError: If the bytes are cut off.
+        CheckpointError: If the bytes are cut off.
     """
     if len(data) % _ENTRY.size:
-        raise IncompatibleStateError("stored state is cut off", given=f"{len(data)} bytes of entries")
+        raise damaged_state(f"{len(data)} bytes of entries", message="stored state is cut off")
     return [
         Chunk(number, sizes(number), dues(number), first, last)
         for number, first, last in _ENTRY.iter_unpack(data)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from windrow.errors import IncompatibleStateError
+from windrow.errors import CheckpointError
 
 __all__ = ["part_missing"]
 
 
-def part_missing(what: str, *, given: str, expected: str | None = None) -> IncompatibleStateError:
+def part_missing(what: str, *, given: str, expected: str | None = None) -> CheckpointError:
     """The error for a part of the stored state that is not there, though something refers to it.
 
     Args:
@@ -15,9 +15,9 @@ def part_missing(what: str, *, given: str, expected: str | None = None) -> Incom
         given: Which one.
         expected: What should be there.
     """
-    return IncompatibleStateError(
+    return CheckpointError(
         f"{what} is missing",
         given=given,
         expected=expected,
-        hint="restore the checkpoint folder as a whole, or begin a new one",
+        hint="restore the checkpoint folder as a whole from a copy, or begin a new one",
     )

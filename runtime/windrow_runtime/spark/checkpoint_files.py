@@ -10,7 +10,7 @@ from typing import Any
 
 from windrow.errors import CheckpointError
 
-__all__ = ["check_whole", "files_told", "read_description"]
+__all__ = ["check_whole", "damaged_file", "files_told", "read_description"]
 
 _RESTORE = "restore the checkpoint folder as a whole from a copy, or begin a new one"
 _FIELDS = frozenset({"version", "partitions", "groups", "steps"})
@@ -46,13 +46,13 @@ def read_description(file: Path) -> dict[str, Any]:  # Any: as JSON has it
     try:
         description = json.loads(data)
     except ValueError as error:
-        raise _damaged(file, f"{error}") from error
+        raise damaged_file(file, f"{error}") from error
     # Another version may have other fields; whoever reads them looks at the version first.
     missing = {"version"} if not isinstance(description, dict) else {"version"} - description.keys()
     if not missing and description["version"] in {1, 2}:
         missing = _FIELDS - description.keys()
     if missing:
-        raise _damaged(file, f"no {', '.join(sorted(missing))}")
+        raise damaged_file(file, f"no {', '.join(sorted(missing))}")
     checked: dict[str, Any] = description
     return checked
 
@@ -67,16 +67,17 @@ def check_whole(folder: Path) -> None:
         planned, done = (_batches(folder / "spark" / name) for name in ("offsets", "commits"))
         described = (folder / "windrow.json").exists()
     if (planned or done) and not described:
-        raise _damaged(folder / "windrow.json", "it is gone, and batches have run")
+        raise damaged_file(folder / "windrow.json", "it is gone, and batches have run")
     if done and (not planned or max(planned) < max(done)):
-        raise _damaged(folder / "spark" / "offsets", f"batch {max(done)} is done, and its plan is gone")
+        raise damaged_file(folder / "spark" / "offsets", f"batch {max(done)} is done, and its plan is gone")
 
 
 def _batches(folder: Path) -> list[int]:
     return [int(file.name) for file in folder.glob("*") if file.name.isdigit()]
 
 
-def _damaged(file: Path, reason: str) -> CheckpointError:
+def damaged_file(file: Path, reason: str) -> CheckpointError:
+    """The error for a file that is not as it was written."""
     return CheckpointError(
         "the checkpoint is damaged",
         given=reason,

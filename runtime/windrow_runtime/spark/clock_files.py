@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from windrow.errors import IncompatibleStateError
+from windrow_runtime.spark.checkpoint_files import damaged_file, files_told
 
 __all__ = ["BatchClock", "ClockFiles", "batch_tag", "current_batch"]
 
@@ -71,39 +71,33 @@ class ClockFiles:
         """What is known when a batch begins. The first batch may begin without a file.
 
         Raises:
-            IncompatibleStateError: If the file is missing or cannot be read.
+            CheckpointError: If the file is missing or cannot be read.
         """
         found = self.find(batch)
         if found is None:
             if batch == 0:
                 return BatchClock()
-            raise self._unreadable(batch, "it is missing")
+            raise damaged_file(self._file(batch), "it is missing")
         return found
 
     def find(self, batch: int) -> BatchClock | None:
         """What is known when a batch begins; None: there is no file.
 
         Raises:
-            IncompatibleStateError: If the file cannot be read.
+            CheckpointError: If the file cannot be read.
         """
-        try:
-            text = self._file(batch).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
+        file = self._file(batch)
+        with files_told(self.folder):
+            try:
+                data = file.read_bytes()
+            except FileNotFoundError:
+                return None
         try:
             return _renamed(
-                BatchClock(**json.loads(text)), {name: step for step, name in self.stored_ids.items()}
+                BatchClock(**json.loads(data)), {name: step for step, name in self.stored_ids.items()}
             )
-        except (ValueError, TypeError) as error:
-            raise self._unreadable(batch, f"{error}") from error
-
-    def _unreadable(self, batch: int, reason: str) -> IncompatibleStateError:
-        return IncompatibleStateError(
-            "the checkpoint does not tell the time of a batch",
-            given=f"{self._file(batch)}: {reason}",
-            expected="the file as the batch before wrote it",
-            hint="restore the checkpoint folder as a whole, or begin a new one",
-        )
+        except (ValueError, TypeError, AttributeError) as error:
+            raise damaged_file(file, f"{error}") from error
 
     def write(self, batch: int, clock: BatchClock) -> None:
         """Tell the time of a batch, and forget those of long ago."""

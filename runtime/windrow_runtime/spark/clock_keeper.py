@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from windrow.errors import IncompatibleStateError, WindrowError
+from windrow.errors import WindrowError
 from windrow.plan import TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
+from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import WatermarkTracker, watermarks_of
 from windrow_runtime.spark.clock_files import BatchClock, ClockFiles
@@ -186,8 +187,8 @@ class ClockKeeper:
         except WindrowError:
             raise
         except Exception as error:  # whatever comes of what was not written so
-            raise IncompatibleStateError(
-                "the memory of a watermark generator is damaged", given=f"{type(error).__name__}: {error}"
+            raise damaged_state(
+                f"{type(error).__name__}: {error}", message="the memory of a watermark generator is damaged"
             ) from error
 
     def __getstate__(self) -> dict[str, Any]:

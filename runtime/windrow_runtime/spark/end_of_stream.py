@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from windrow_runtime.spark.checkpoint_files import damaged_file, files_told
 from windrow_runtime.spark.clock_files import current_batch
 
 __all__ = ["END_LINE", "EndMark", "write_whole"]
 
 END_LINE: Final = "end"
 """The line in the control folder that ends the stream. Any other line wakes the query, and means nothing."""
+
+_SHOWN: Final = 20
 
 # Any: Arrow batches, and pyarrow has no types.
 
@@ -34,11 +37,19 @@ class EndMark:
     file: Path
 
     def batch(self) -> int | None:
-        """The number of the batch that read the end; None: none has."""
-        try:
-            return int(self.file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
+        """The number of the batch that read the end; None: none has.
+
+        Raises:
+            CheckpointError: If the file cannot be read, or does not hold that.
+        """
+        with files_told(self.file.parent):
+            try:
+                data = self.file.read_bytes()
+            except FileNotFoundError:
+                return None
+        if not data.strip().isdigit():
+            raise damaged_file(self.file, f"{data[:_SHOWN]!r} is not the number of a batch")
+        return int(data)
 
     def note(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Called by Spark with the rows of the control folder, by ``mapInArrow``; passes them on."""

@@ -27,6 +27,7 @@ from typing import Final
 from windrow.errors import IncompatibleStateError
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.compression import compress, decompress
+from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.spark.step_record import NO_TIMER, StepRecord
 
 __all__ = ["FINGERPRINT_BYTES", "FORMAT_VERSION", "GroupState"]
@@ -77,12 +78,13 @@ class GroupState:
         """From bytes.
 
         Raises:
-            IncompatibleStateError: If these are not ours, of an unknown version, of another plan, or damaged.
+            CheckpointError: If these are not ours, or damaged.
+            IncompatibleStateError: If they are of an unknown version, or of another plan.
         """
         if len(data) < _HEADER.size or not data.startswith(_MAGIC):
-            raise IncompatibleStateError(
-                "stored state was not written by windrow",
-                given=data[:16].hex(),
+            raise damaged_state(
+                data[:16].hex(),
+                message="stored state was not written by windrow",
                 expected=f"bytes that begin {_MAGIC!r}",
             )
         _, version, stored, watermark, now, timer = _HEADER.unpack_from(data)
@@ -112,8 +114,8 @@ def _load_steps(body: bytes, has_working: bool) -> dict[str, StepRecord]:
         nonlocal position
         position += length
         if position > len(body):
-            raise IncompatibleStateError(
-                "stored state is cut off", given=len(body), expected=f"{position} bytes"
+            raise damaged_state(
+                f"{len(body)} bytes", message="stored state is cut off", expected=f"{position} bytes"
             )
         return body[position - length : position]
 
@@ -126,12 +128,12 @@ def _load_steps(body: bytes, has_working: bool) -> dict[str, StepRecord]:
             name = take(name_length).decode()
             has_times = (working_event, working_clock) != (NO_TIMER, NO_TIMER)
             if not pages or (working and pages == 1) or (has_times and not working) or seen % 4:
-                raise IncompatibleStateError("stored state is damaged", given=f"a step with {pages} pages")
+                raise damaged_state(f"a step with {pages} pages")
             record = StepRecord(slot, watermark, now, segments, take(shared), take(inline))
             record.sizes, record.events, record.clocks = (array("q", take(8 * pages)) for _ in range(3))
             record.working, record.seen = take(working), take(seen)
             record.working_event, record.working_clock = working_event, working_clock
             steps[name] = record
     except UnicodeDecodeError as error:
-        raise IncompatibleStateError("stored state is damaged", given=str(error)) from error
+        raise damaged_state(str(error)) from error
     return steps

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from itertools import count, islice
 from typing import Any, Final
 
-from windrow.errors import IncompatibleStateError, UnsupportedOperationError, WindrowError
+from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow_runtime.codecs.compression import compress, decompress
+from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.operators.one_nan import with_one_nan
 from windrow_runtime.operators.partition import keys_in
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, TimerQueue, WindowEntry
@@ -134,12 +135,13 @@ class PageCodec:
             reader: Reads segments of long lists, when somebody asks for them.
 
         Raises:
-            IncompatibleStateError: If the bytes are damaged, or name a class that the plan does not know.
+            CheckpointError: If the bytes are damaged.
+            IncompatibleStateError: If they name a class that the plan does not know.
         """
         with _damages_told():
             tag, keys, tables, held, events, clocks = self._codec.loads(decompress(data))
             if tag != "page":
-                raise IncompatibleStateError("stored state is damaged", given=f"a page that begins {tag!r}")
+                raise damaged_state(f"a page that begins {tag!r}")
             unpacked = with_one_nan(self._codec.unpack(keys, reader))
             state = OperatorState()
             state.table_size, *windows = tables
@@ -221,9 +223,7 @@ def _damages_told() -> Iterator[None]:
     except WindrowError:
         raise
     except Exception as error:
-        raise IncompatibleStateError(
-            "stored state is damaged", given=f"{type(error).__name__}: {error}"
-        ) from error
+        raise damaged_state(f"{type(error).__name__}: {error}") from error
 
 
 class _NoReader:

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from pickletools import opcodes
 from typing import Final
 
-from windrow.errors import IncompatibleStateError
+from windrow.errors import CheckpointError
+from windrow_runtime.codecs.damage import damaged_state
 
 __all__ = ["COLUMNS", "OBJECTS", "Operations"]
 
@@ -74,7 +75,7 @@ class Operations:
         """Look at pickled bytes.
 
         Raises:
-            IncompatibleStateError: If they hold another operation, are cut off, or go on behind their end.
+            CheckpointError: If they hold another operation, are cut off, or go on behind their end.
         """
         position, end = 0, len(data)
         try:
@@ -109,8 +110,8 @@ def _one_of(codes: Iterable[int]) -> bytes:
     return b"[%s]" % b"".join(re.escape(bytes([code])) for code in codes)
 
 
-def _damaged(given: str) -> IncompatibleStateError:
-    return IncompatibleStateError("stored state is damaged", given=given, expected="bytes that windrow wrote")
+def _damaged(given: str) -> CheckpointError:
+    return damaged_state(given, expected="bytes that windrow wrote")
 
 
 _STOP: Final = ord(".")

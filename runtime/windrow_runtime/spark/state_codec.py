@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
 from windrow.windows import GlobalWindow
+from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.operators.stored_list import GrowingList, SegmentReader, StoredList
 from windrow_runtime.spark.classes import (
     UserClass,
@@ -241,12 +242,13 @@ class StateCodec:
             reader: Reads the segments of stored lists.
 
         Raises:
-            IncompatibleStateError: If the bytes name a class that the plan does not know, or are damaged.
+            CheckpointError: If the bytes are damaged.
+            IncompatibleStateError: If they name a class that the plan does not know.
         """
         try:
             return self._read(packed, reader)
         except _DAMAGES as error:
-            raise _damaged(f"{type(error).__name__}: {error}") from error
+            raise damaged_state(f"{type(error).__name__}: {error}") from error
 
     def _read(self, packed: Packed, reader: SegmentReader | None = None) -> list[Any]:
         tag = packed[0]
@@ -295,7 +297,7 @@ class StateCodec:
         unpacked = [self._read(column, reader) for column in columns]
         now = record_fields(kind)
         if not fields or len(set(map(len, unpacked))) != 1:
-            raise _damaged(f"columns of {name}")
+            raise damaged_state(f"columns of {name}")
         if now == fields:
             return list(map(kind, *unpacked))
         if not now:
@@ -321,7 +323,7 @@ class StateCodec:
                 raise refused("values that were pickled as a whole")
             return list(pickle.loads(data))
         if tag != "p":
-            raise _damaged(f"a column of kind {tag!r}")
+            raise damaged_state(f"a column of kind {tag!r}")
         OBJECTS.check(data)
         return list(load_known(data, self._is_known))
 
@@ -335,15 +337,15 @@ class StateCodec:
         """The column that :meth:`dumps` was given.
 
         Raises:
-            IncompatibleStateError: If the bytes are not a column, or name any class.
+            CheckpointError: If the bytes are not a column, or name any class.
         """
         try:
             COLUMNS.check(data)
             column: Any = pickle.loads(data)
         except _DAMAGES as error:
-            raise _damaged(data[:16].hex()) from error
+            raise damaged_state(data[:16].hex()) from error
         if not isinstance(column, tuple) or not column:
-            raise _damaged(type(column).__name__)
+            raise damaged_state(type(column).__name__)
         _check_size(column, 2 * len(data))
         return column
 
@@ -355,7 +357,7 @@ def _check_size(column: Packed, limit: int) -> None:
     list in itself.
 
     Raises:
-        IncompatibleStateError: If they do.
+        CheckpointError: If they do.
     """
     size = 0
     waiting: list[Any] = [column]
@@ -367,13 +369,9 @@ def _check_size(column: Packed, limit: int) -> None:
         elif type(found) in {bytes, list}:
             size += len(found)
             if type(found) is list and not set(map(type, found)) <= _SCALARS:
-                raise _damaged("a list of other values than scalars")
+                raise damaged_state("a list of other values than scalars")
         if size + len(waiting) > limit:
-            raise _damaged(f"columns larger than {limit} bytes, which is twice what they came from")
-
-
-def _damaged(given: str) -> IncompatibleStateError:
-    return IncompatibleStateError("stored state is damaged", given=given)
+            raise damaged_state(f"columns larger than {limit} bytes, which is twice what they came from")
 
 
 def _not_stored(kind: type[Any], error: Exception) -> UnsupportedOperationError:
