@@ -123,6 +123,23 @@ def test_files_of_every_format(spark: SparkSession, tmp_path: Path) -> None:
     assert result.counters == counters
 
 
+def test_a_file_that_is_much_older_than_those_before_it_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    # As one is that was copied with its time, into a folder that has been read for some time.
+    folder = write_files(tmp_path / "in", write_json, [readings(3)])
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+
+    def run() -> int:
+        sink = CollectSink[Reading]()
+        pipeline = Pipeline("older", from_source(JsonFileSource(folder, Reading)).sink_to(sink))
+        return len(runner.run(pipeline, drain=False).collected(sink))
+
+    assert run() == 3
+    write_json(folder / "older.data", readings(2))
+    os.utime(folder / "older.data", (1, 1))
+    assert run() == 2
+    assert run() == 0
+
+
 def bad_records(name: str) -> list[dict[str, Any]]:
     """One that fits between three that do not: null where a value must be, a wrong type, a field that is missing."""
     good = readings(2)

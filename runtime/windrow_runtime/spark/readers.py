@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -224,6 +224,10 @@ class _ChunkReader:
 
 # Files
 
+# Spark passes over a file that is older by more than this than the newest one that it has read, and forgets the names
+# of those; by default after a week. A file that is copied with its time may be of any age.
+_ANY_AGE: Final = "1000000d"
+
 
 def _scan_files(
     spark: SparkSession, step: Step, source: FileSource[Any], *, once: bool, all_columns: bool
@@ -231,8 +235,10 @@ def _scan_files(
     kind = record_type(source.record_type)
     # Any: Spark's two readers have the same methods and no common type.
     stream: Any = spark.read if once else spark.readStream
-    if source.files_per_batch is not None and not once:
-        stream = stream.option("maxFilesPerTrigger", source.files_per_batch)
+    if not once:
+        stream = stream.option("maxFileAge", _ANY_AGE)
+        if source.files_per_batch is not None:
+            stream = stream.option("maxFilesPerTrigger", source.files_per_batch)
     path = _existing(step, source.path)
     if isinstance(source, JsonFileSource):
         frame = stream.text(path).selectExpr("value", _FILE)
