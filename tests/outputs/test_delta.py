@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -20,6 +20,7 @@ from windrow.errors import InvalidArgumentError, SinkError, UnsupportedOperation
 from windrow.sinks import DeltaSink
 from windrow.sources import CollectionSource
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.outputs import delta as delta_module
 
 
 class Total(NamedTuple):
@@ -72,6 +73,30 @@ def test_a_batch_is_one_commit_and_is_written_once(tmp_path: Path) -> None:
     assert DeltaTable(path).version() == 3
     output_of(Total, DeltaSink[Total](path), query="other").write(0, [Total("d", 4)])
     assert rows(path)[-1] == ("d", 4)
+
+
+#  stale        sees that the table has no batch 0                    commits batch 0
+#  successor                                       commits batch 0
+def test_of_two_commits_with_one_number_the_table_takes_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale, successor = (output_of(Total, DeltaSink[Total](tmp_path)) for _ in range(2))
+
+    # Any: as the library has it.
+    def commit(*arguments: Any, **options: Any) -> None:
+        monkeypatch.undo()
+        successor.write(0, [Total("a", 1)])
+        write_deltalake(*arguments, **options)
+
+    monkeypatch.setattr(delta_module, "write_deltalake", commit)
+    with pytest.raises(SinkError, match="the Delta table refused a batch"):
+        stale.write(0, [Total("a", 10)])
+    assert rows(tmp_path) == [("a", 1)]
+    # It is not in the way of what follows.
+    stale.write(0, [Total("a", 100)])
+    stale.write(1, [Total("b", 2)])
+    successor.write(1, [Total("b", 20)])
+    assert rows(tmp_path) == [("a", 1), ("b", 2)]
 
 
 def test_two_sinks_of_a_query_have_batches_of_their_own(tmp_path: Path) -> None:

@@ -7,10 +7,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+import psycopg
 import pytest
 from deltalake import DeltaTable
 
+from tests.outputs.postgres import PASSWORD
 from tests.spark.comparison import Event
 from windrow import Pipeline, from_source
 from windrow.errors import InvalidArgumentError, SinkError
@@ -72,6 +75,12 @@ def expected(count: int) -> list[tuple[str, int, int]]:
     return sorted(ROWS[:count])
 
 
+def forget_batch(checkpoint: Path, number: int) -> None:
+    """As after a crash between the sinks and Spark's note that the last batch is done."""
+    (checkpoint / "spark" / "commits" / str(number)).unlink()
+    (checkpoint / "spark" / "commits" / f".{number}.crc").unlink(missing_ok=True)
+
+
 #  batch        0      1: the second table of the database refuses it      1, by another run      2      2 again
 def test_a_failure_between_the_sinks_doubles_and_loses_nothing(spark: SparkSession, tmp_path: Path) -> None:
     outputs = Outputs(tmp_path)
@@ -96,14 +105,35 @@ def test_a_failure_between_the_sinks_doubles_and_loses_nothing(spark: SparkSessi
     }  # fmt: skip
     assert outputs.found() == everything
 
-    # As after a crash between the sinks and Spark's note that the batch is done.
-    (checkpoint / "spark" / "commits" / "2").unlink()
-    (checkpoint / "spark" / "commits" / ".2.crc").unlink(missing_ok=True)
+    forget_batch(checkpoint, 2)
     version = DeltaTable(outputs.delta).version()
     SparkRunner(spark, checkpoint=checkpoint).run(outputs.pipeline(), drain=False)
     assert outputs.found() == everything
     assert DeltaTable(outputs.delta).version() == version
     assert len(outputs.run("SELECT DISTINCT query_id FROM windrow_batches")) == 1
+
+
+def test_postgresql_takes_a_batch_that_is_run_again_once(
+    spark: SparkSession, postgres: Path, tmp_path: Path
+) -> None:
+    url = f"postgresql://windrow:{quote(PASSWORD, safe='')}@/postgres?host={postgres}"
+    events = from_source(CollectionSource(EVENTS, Event, batch_size=6))
+    pipeline = Pipeline(
+        "postgresql",
+        events.sink_to(DatabaseSink(url, "runner_every")),
+        events.sink_to(DatabaseSink(url, "runner_latest", key="key")),
+    )
+    runner = SparkRunner(spark, checkpoint=tmp_path)
+    runner.run(pipeline, drain=False)
+    forget_batch(tmp_path, 1)
+    runner.run(pipeline, drain=False)
+    with psycopg.connect(url) as connection:
+        every = connection.execute("SELECT key, at, value FROM runner_every").fetchall()
+        latest = connection.execute("SELECT key, at, value FROM runner_latest").fetchall()
+        noted = connection.execute("SELECT DISTINCT query_id, batch FROM windrow_batches").fetchall()
+    assert sorted(every) == expected(12)
+    assert sorted(latest) == sorted(ROWS[-3:])
+    assert [batch for _, batch in noted] == [1]
 
 
 def test_a_sink_that_does_not_fit_is_refused_before_anything_runs(
