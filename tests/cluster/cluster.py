@@ -7,14 +7,11 @@ import re
 import signal
 import subprocess
 import time
-import venv
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-
-import typing_extensions
 
 __all__ = ["JAVA_OPTIONS", "Cluster", "Machine", "eventually", "running_cluster", "start"]
 
@@ -26,39 +23,29 @@ _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine as an operator would set it up: a Python with what Spark needs, and without windrow.
+    """A machine as an operator would set it up. Its own Python has nothing; programs bring an environment.
 
     Attributes:
-        python: The interpreter.
         spark_home: Where Spark is.
         folder: For logs and scratch files.
     """
 
-    python: Path
     spark_home: Path
     folder: Path
 
     @staticmethod
     def set_up(folder: Path) -> Machine:
-        """Make a virtual environment that sees the installed packages, but for windrow and what only windrow needs."""
-        home = folder / "python"
-        venv.create(home, symlinks=True, with_pip=False)
-        (target,) = home.glob("lib/python*/site-packages")
-        for package in Path(typing_extensions.__file__).parent.iterdir():
-            # A .pth file may lead to this repository.
-            if package.suffix != ".pth" and not package.name.startswith(("typing_extensions", "windrow")):
-                (target / package.name).symlink_to(package)
+        """A machine with the Spark that is installed here."""
         spec = find_spec("pyspark")
         assert spec is not None
         assert spec.origin is not None
-        return Machine(home / "bin" / "python", Path(spec.origin).parent, folder)
+        return Machine(Path(spec.origin).parent, folder)
 
     def environment(self, **more: str) -> dict[str, str]:
         """What the processes of Spark are told."""
         kept = {name: os.environ[name] for name in ("JAVA_HOME", "LANG", "PATH") if name in os.environ}
         ours = {
             "HOME": str(self.folder),
-            "PYSPARK_PYTHON": str(self.python),
             "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
             "SPARK_DAEMON_MEMORY": "512m",
             "SPARK_HOME": str(self.spark_home),
@@ -80,15 +67,16 @@ class Process:
         name: Names the log.
         command: What to start.
         machine: Where.
+        environment: What it is told besides.
     """
 
-    def __init__(self, name: str, command: Iterable[str], machine: Machine) -> None:
+    def __init__(self, name: str, command: Iterable[str], machine: Machine, **environment: str) -> None:
         self.log = machine.folder / f"{name}.log"
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 list(command),
                 cwd=machine.folder,
-                env=machine.environment(),
+                env=machine.environment(**environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -150,9 +138,11 @@ def running_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
         yield Cluster(machine, url, started)
 
 
-def start(stack: ExitStack, name: str, command: Iterable[str], machine: Machine) -> Process:
+def start(
+    stack: ExitStack, name: str, command: Iterable[str], machine: Machine, **environment: str
+) -> Process:
     """Start a process that is killed at the end of ``stack``."""
-    process = Process(name, command, machine)
+    process = Process(name, command, machine, **environment)
     stack.callback(process.kill)
     return process
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
+import venv
 from contextlib import ExitStack
+from importlib.metadata import distribution
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 import typing_extensions
@@ -54,19 +60,64 @@ def write_input(folder: Path) -> None:
         os.utime(file, (1_700_000_000 + number,) * 2)
 
 
+def readme_commands(about: str) -> list[list[str]]:
+    """The words of each command of the first block of README that shows this."""
+    blocks = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    block = next(block for block in blocks if about in block)
+    lines = block.replace("\\\n", "").splitlines()
+    return [shlex.split(line.removeprefix("$ ")) for line in lines]
+
+
 def package(folder: Path) -> Path:
-    """windrow and what it needs, as a zip that Spark sends to every machine."""
-    bundle = folder / "bundle"
-    for name in ("dsl/windrow", "runtime/windrow_runtime"):
-        shutil.copytree(ROOT / name, bundle / Path(name).name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(typing_extensions.__file__, bundle)
-    return Path(shutil.make_archive(str(folder / "windrow"), "zip", bundle))
+    """windrow and what it needs, as a zip that Spark sends to every machine: by the commands of README.
+
+    They get what they need from this environment instead of a network.
+    """
+    checkout, wheels = folder / "checkout", folder / "wheels"
+    for name in ("dsl", "runtime"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("LICENSE", "README.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, checkout)
+    wheels.mkdir()
+    pack_wheel("typing_extensions", wheels)
+    install, pack, _ = readme_commands("--target bundle")
+    offline = ["--no-build-isolation", "--no-index", "--find-links", str(wheels)]
+    for command in ([sys.executable, "-m", *install, *offline], [sys.executable, *pack[1:]]):
+        done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    return checkout / "windrow.zip"
 
 
-def submit(cluster: Cluster, files: list[Path], settings: dict[str, str], *arguments: Path) -> list[str]:
-    options = [f"--conf={name}={value}" for name, value in settings.items()]
-    shipped = ",".join(map(str, files))
-    command = [cluster.machine.command("spark-submit"), "--master", cluster.url, "--py-files", shipped]
+def pack_wheel(name: str, folder: Path) -> None:
+    """Make a wheel of an installed distribution that is pure Python."""
+    found = distribution(name)
+    with ZipFile(folder / f"{name}-{found.version}-py3-none-any.whl", "w") as wheel:
+        for file in found.files or ():
+            if file.suffix != ".pyc":
+                wheel.write(file.locate(), str(file))
+
+
+def pack_environment(folder: Path) -> Path:
+    """A virtual environment with the installed packages, but for windrow and what only windrow needs, as an archive.
+
+    The packages are links, so that it is small.
+    """
+    home, archive = folder / "environment", folder / "environment.tar.gz"
+    venv.create(home, symlinks=True, with_pip=False)
+    (target,) = home.glob("lib/python*/site-packages")
+    for package in Path(typing_extensions.__file__).parent.iterdir():
+        # A .pth file may lead to this repository.
+        if package.suffix != ".pth" and not package.name.startswith(("typing_extensions", "windrow")):
+            (target / package.name).symlink_to(package)
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(home, ".")
+    return archive
+
+
+def submit(cluster: Cluster, files: list[Path], archive: Path, *arguments: Path) -> list[str]:
+    options = [f"--conf={name}={value}" for name, value in SETTINGS.items()]
+    shipped = ["--py-files", ",".join(map(str, files)), "--archives", f"{archive}#environment"]
+    command = [cluster.machine.command("spark-submit"), "--master", cluster.url, *shipped]
     return [*command, *options, str(APP / "main.py"), *map(str, arguments)]
 
 
@@ -82,9 +133,16 @@ def test_a_submitted_pipeline_survives_the_loss_of_a_worker(tmp_path: Path) -> N
     output.mkdir()
     subprocess.run([sys.executable, APP / "main.py", source, expected], check=True)
     with running_cluster(tmp_path, workers=2) as cluster, ExitStack() as stack:
-        files = [package(tmp_path), APP / "readings.py"]
-        command = submit(cluster, files, SETTINGS, source, output, tmp_path / "checkpoint")
-        driver = start(stack, "driver", command, cluster.machine)
+        files, archive = [package(tmp_path), APP / "readings.py"], pack_environment(tmp_path)
+        command = submit(cluster, files, archive, source, output, tmp_path / "checkpoint")
+        driver = start(
+            stack,
+            "driver",
+            command,
+            cluster.machine,
+            PYSPARK_DRIVER_PYTHON="environment/bin/python",
+            PYSPARK_PYTHON="./environment/bin/python",
+        )
         # Batch 1 has run its stateful steps, holds their rows in the memory of both executors, and writes no file yet.
         eventually(lambda: driver.told(lambda _: (output / "waiting").exists()))
         assert len(list(tmp_path.glob("work-*/app-*/*/stderr"))) == 2

@@ -44,7 +44,7 @@ class Spans(AggregateFunction[Reading, Span, Span]):
 
 
 class Arrival(RichFunction):
-    """Passes readings on. On the cluster, windrow must have come with the program, and one worker dies on the way."""
+    """Passes readings on. On the cluster, windrow and Python have come with the program, and one worker dies."""
 
     def __init__(self, died: Path | None) -> None:
         self._died = died
@@ -52,8 +52,12 @@ class Arrival(RichFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
         import windrow_runtime
 
-        if self._died is not None and "windrow.zip" not in str(windrow_runtime.__file__):
+        if self._died is None:
+            return
+        if "windrow.zip" not in str(windrow_runtime.__file__):
             raise ImportError(f"windrow comes from {windrow_runtime.__file__}")
+        if Path(sys.prefix).resolve() != Path("environment").resolve():
+            raise ImportError(f"Python comes from {sys.prefix}")
 
     def __call__(self, reading: Reading) -> Reading:
         if self._died is not None and not self._died.exists():
