@@ -67,6 +67,20 @@ def unordered_of_all_time() -> Any:
     return agg.combine(agg.key(), agg.count(), agg.sum(lambda e: e.number))
 
 
+def of_elements() -> Any:
+    """Some that take the element itself."""
+    return agg.combine(
+        agg.key(),
+        agg.window_start(),
+        agg.first(),
+        agg.last(lambda e: e),
+        agg.collect_list(),
+        agg.min_by(lambda e: e.level),
+        agg.max_by(lambda e: e.number),
+        agg.top_k(3, lambda e: e.level),
+    )
+
+
 @plan
 def tumbling(keyed: Keyed) -> DataStream[Any]:
     return keyed.window(TumblingEventTimeWindows.of(millis(100), millis(-7))).aggregate(some())
@@ -88,6 +102,17 @@ def lateness_and_late_output(keyed: Keyed) -> DataStream[Any]:
 def late_output(keyed: Keyed) -> DataStream[Any]:
     windows = keyed.window(TumblingEventTimeWindows.of(millis(30))).side_output_late_data(LATE)
     return windows.aggregate(some())
+
+
+@plan
+def elements(keyed: Keyed) -> DataStream[Any]:
+    return keyed.window(TumblingEventTimeWindows.of(millis(100))).aggregate(of_elements())
+
+
+@plan
+def elements_with_lateness_and_late_output(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(60))).allowed_lateness(millis(30))
+    return windows.side_output_late_data(LATE).aggregate(of_elements())
 
 
 @plan
@@ -163,6 +188,8 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
     engine, wanted, dropped = run(PLANS[name], inputs, columnar_form, crash_at=seed, late=late)
     assert len(wanted[0]) > (20 if name == "all_time" else 200)
     assert by_key(engine.results) == by_key(wanted[0])
+    if name.startswith("elements"):
+        assert told(engine.results) == told(wanted[0])
     if late:
         assert len(wanted[1]) > 5
         assert told(engine.late) == told(wanted[1])

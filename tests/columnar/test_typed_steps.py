@@ -100,6 +100,11 @@ PLANS: dict[str, Callable[[Trips], DataStream[Any]]] = {
         .side_output_late_data(LATE)
         .aggregate(unordered())
     ),
+    "elements": lambda keyed: (
+        keyed.window(TumblingEventTimeWindows.of(millis(30)))
+        .allowed_lateness(millis(40))
+        .aggregate(agg.combine(agg.first(), agg.min_by(lambda t: t.left), agg.top_k(2, lambda t: t.fare)))
+    ),
     "sliding": lambda keyed: keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30))).aggregate(
         unordered()
     ),

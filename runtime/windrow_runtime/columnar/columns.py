@@ -19,7 +19,7 @@ from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, Val
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ColumnExpression", "column_expression", "element_columns", "refused_element"]
+__all__ = ["ColumnExpression", "WholeElement", "column_expression", "element_columns", "refused_element"]
 
 # Any in this module: pyarrow has no types.
 
@@ -66,6 +66,29 @@ class ColumnExpression:
     def evaluate(self, columns: Columns) -> Any:
         """An array with the value for each element."""
         return _evaluate(self.expression, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeElement:
+    """The element itself, as a column of records.
+
+    Attributes:
+        kind: The type of the elements, which are no single values.
+    """
+
+    kind: RecordType
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The Arrow type of the records."""
+        return arrow_type(self.kind.root)
+
+    def evaluate(self, columns: Columns) -> Any:
+        """An array with the record of each element."""
+        import pyarrow as pa
+
+        fields = list(self.arrow_type)
+        return pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)
 
 
 def refused_element(kind: RecordType) -> str | None:

@@ -21,11 +21,12 @@ from windrow.windows import (
 )
 from windrow_runtime.codecs.arrow import arrow_schema, decode_batch
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar.columns import ColumnExpression
+from windrow_runtime.columnar.columns import ColumnExpression, WholeElement
 from windrow_runtime.columnar.geometry import FARTHEST, Panes
 from windrow_runtime.columnar.grouping import Keys
 from windrow_runtime.columnar.hashing import hash_keys
 from windrow_runtime.columnar.kernels import Kernel, kernel_for
+from windrow_runtime.columnar.kernels.combined import same_input
 from windrow_runtime.columnar.panes import PaneOperator, check_stamps
 from windrow_runtime.columnar.route import NoRouteError, Route, expression_of, routes_to
 from windrow_runtime.columnar.sessions import SessionOperator, Sessions
@@ -76,7 +77,7 @@ class ColumnarForm:
     filled: FilledWindow | None
     late_tag: str | None
     routes: tuple[Route, ...]
-    inputs: tuple[ColumnExpression, ...]
+    inputs: tuple[ColumnExpression | WholeElement, ...]
 
     @property
     def element(self) -> RecordType:
@@ -214,11 +215,14 @@ def _form(
 ) -> ColumnarForm | NotColumnar:
     element = routes[0].element
 
+    def input_of(selector: Callable[[Any], Any] | None) -> ColumnExpression | WholeElement:
+        if not element.single and same_input(selector) == same_input(None):
+            return WholeElement(element)
+        return expression_of(selector or _itself, element, "")
+
     def input_type(selector: Callable[[Any], Any] | None) -> Any:
-        if selector is None and not element.single:
-            return None
         try:
-            return expression_of(selector or _itself, element, "").arrow_type
+            return input_of(selector).arrow_type
         except NoRouteError:
             return None
 
@@ -238,7 +242,7 @@ def _form(
         filled=spec.process,
         late_tag=None if node.late_tag is None else node.late_tag.name,
         routes=routes,
-        inputs=tuple(expression_of(selector or _itself, element, "") for selector in kernel.inputs),
+        inputs=tuple(map(input_of, kernel.inputs)),
     )
 
 

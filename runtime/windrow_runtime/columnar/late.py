@@ -24,12 +24,15 @@ from windrow.aggregates.arithmetic import Count
 from windrow.aggregates.combined import Combined
 from windrow.functions import AggregateFunction
 from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.chunks import Chunk, Chunks
+from windrow_runtime.columnar.forms import ColumnarForm
+from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.kernels.combined import same_input
 from windrow_runtime.columnar.panes import PaneOperator, concatenated, panes_in
-from windrow_runtime.columnar.records import python_values
+from windrow_runtime.columnar.values import element_values, python_values
 
-__all__ = ["LateResult", "decoded", "fire_late", "on_rows"]
+__all__ = ["LateResult", "OnRows", "fire_late"]
 
 # Any in this module: keys, accumulators and results are of every type, and pyarrow has no types.
 
@@ -53,12 +56,39 @@ class LateResult:
     result: Any
 
 
-def on_rows(
+@dataclass(frozen=True, slots=True)
+class OnRows:
+    """The aggregate of a step, as one of rows: these hold side by side what the kernel takes from an element.
+
+    Attributes:
+        function: The aggregate.
+        element: The type of the elements, which may be in the rows.
+    """
+
+    function: AggregateFunction[Any, Any, Any]
+    element: RecordType
+
+    @classmethod
+    def of(cls, form: ColumnarForm) -> OnRows:
+        """That of a step."""
+        return cls(_on_rows(form.aggregate, form.kernel.inputs), form.element)
+
+    def rows(self, inputs: Sequence[Any], count: int) -> list[tuple[Any, ...]]:
+        """The rows of so many elements, of the columns that the kernel takes."""
+        if not inputs:
+            return [()] * count
+        return list(zip(*(element_values(column, self.element) for column in inputs), strict=True))
+
+    def accumulators(self, kernel: Kernel, states: Sequence[Any]) -> list[Any]:
+        """The accumulators that columns of states stand for."""
+        return kernel.accumulators(states, lambda _, column: element_values(column, self.element))
+
+
+def _on_rows(
     aggregate: AggregateFunction[Any, Any, Any], selectors: Sequence[Any]
 ) -> AggregateFunction[Any, Any, Any]:
-    """The same aggregate of rows, which hold what the selectors give side by side."""
     if isinstance(aggregate, Combined):
-        members = tuple((name, on_rows(member, selectors)) for name, member in aggregate.members)
+        members = tuple((name, _on_rows(member, selectors)) for name, member in aggregate.members)
         return Combined(members, aggregate.target)
     assert isinstance(aggregate, DeclaredAggregate), "no other has a kernel"
     places = {same_input(selector): itemgetter(place) for place, selector in enumerate(selectors)}
@@ -77,7 +107,7 @@ def on_rows(
 
 def fire_late(
     operator: PaneOperator,
-    aggregate: AggregateFunction[Any, Any, Any],
+    aggregate: OnRows,
     chunks: Chunks,
     keys: Any,
     panes: Ints,
@@ -88,7 +118,7 @@ def fire_late(
 
     Args:
         operator: The step.
-        aggregate: Its aggregate, of rows of inputs.
+        aggregate: Its aggregate.
         chunks: The state, in which the elements are not yet.
         keys: The keys of elements, none of them late for all windows.
         panes: Their panes.
@@ -102,21 +132,21 @@ def fire_late(
     places, starts = places[fires], starts[fires]
     if not len(places):
         return []
-    held = _accumulators(operator, chunks, keys, places, starts)
+    held = _accumulators(operator, aggregate, chunks, keys, places, starts)
     key_values = python_values(keys)
-    rows = list(zip(*map(python_values, inputs), strict=True)) if inputs else [()] * len(key_values)
+    rows, function = aggregate.rows(inputs, len(key_values)), aggregate.function
     # Of each element the later windows come first, as they are assigned.
     found: list[LateResult] = []
     for place, start in zip(places.tolist(), starts.tolist(), strict=True):
         at = (key_values[place], start)
-        accumulator = held[at] if at in held else aggregate.create_accumulator()
-        held[at] = accumulator = aggregate.add(rows[place], accumulator)
-        found.append(LateResult(*at, start + operator.windows.size, aggregate.get_result(accumulator)))
+        accumulator = held[at] if at in held else function.create_accumulator()
+        held[at] = accumulator = function.add(rows[place], accumulator)
+        found.append(LateResult(*at, start + operator.windows.size, function.get_result(accumulator)))
     return found
 
 
 def _accumulators(
-    operator: PaneOperator, chunks: Chunks, keys: Any, places: Ints, starts: Ints
+    operator: PaneOperator, aggregate: OnRows, chunks: Chunks, keys: Any, places: Ints, starts: Ints
 ) -> dict[tuple[Any, int], Any]:
     """What the state holds of the windows that fire: by key and start."""
     import pyarrow as pa
@@ -140,10 +170,5 @@ def _accumulators(
     found: dict[tuple[Any, int], Any] = {}
     for fired in operator.states_of(rows, windows):
         pairs = zip(python_values(fired.keys), fired.starts.tolist(), strict=True)
-        found.update(zip(pairs, operator.kernel.accumulators(fired.states, decoded), strict=True))
+        found.update(zip(pairs, aggregate.accumulators(operator.kernel, fired.states), strict=True))
     return found
-
-
-def decoded(selector: Any, column: Any) -> list[Any]:
-    """The values of a kernel's column, as the aggregate of rows has them."""
-    return python_values(column)

@@ -20,11 +20,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from windrow.functions import AggregateFunction
-from windrow_runtime.columnar.late import LateResult, decoded
-from windrow_runtime.columnar.records import python_values
+from windrow_runtime.columnar.late import LateResult, OnRows
 from windrow_runtime.columnar.replay import TimeLine, by_owner
 from windrow_runtime.columnar.sessions import Placed, SessionOperator
+from windrow_runtime.columnar.values import python_values
 
 __all__ = ["fire_late_sessions"]
 
@@ -35,7 +34,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 def fire_late_sessions(
     operator: SessionOperator,
-    aggregate: AggregateFunction[Any, Any, Any],
+    aggregate: OnRows,
     rows: Any,
     placed: Placed,
     inputs: Sequence[Any],
@@ -45,7 +44,7 @@ def fire_late_sessions(
 
     Args:
         operator: The step.
-        aggregate: Its aggregate, of rows of inputs.
+        aggregate: Its aggregate.
         rows: The sessions with which the elements were placed.
         placed: Where the elements are.
         inputs: What the kernel takes from them.
@@ -57,7 +56,8 @@ def fire_late_sessions(
         return []
     # What reaches ahead never fires here, nor does what it becomes part of: its contents do not matter.
     counted = chosen & behind
-    contents = _contents(operator, rows, inputs, np.flatnonzero(counted), placed.known)
+    contents = _contents(operator, aggregate, rows, inputs, np.flatnonzero(counted), placed.known)
+    function = aggregate.function
     keys = python_values(placed.keys.distinct)
     found: list[tuple[int, LateResult]] = []
     for part in by_owner(placed.owners, chosen):
@@ -69,9 +69,9 @@ def fire_late_sessions(
             if row < placed.known:
                 accumulator = contents.get(row)
             elif end - 1 <= watermark:
-                accumulator = reduce(aggregate.merge, held) if held else aggregate.create_accumulator()
-                accumulator = aggregate.add(contents[row], accumulator)
-                found.append((row, LateResult(key, start, end, aggregate.get_result(accumulator))))
+                accumulator = reduce(function.merge, held) if held else function.create_accumulator()
+                accumulator = function.add(contents[row], accumulator)
+                found.append((row, LateResult(key, start, end, function.get_result(accumulator))))
             line.put(start, end, accumulator)
     return [result for _, result in sorted(found, key=itemgetter(0))]
 
@@ -91,15 +91,19 @@ def _where_some_fire(placed: Placed, behind: Mask) -> Mask:
 
 
 def _contents(
-    operator: SessionOperator, rows: Any, inputs: Sequence[Any], places: npt.NDArray[np.int64], known: int
+    operator: SessionOperator,
+    aggregate: OnRows,
+    rows: Any,
+    inputs: Sequence[Any],
+    places: npt.NDArray[np.int64],
+    known: int,
 ) -> dict[int, Any]:
     """By row: the accumulators of known sessions, and the inputs of elements."""
     import pyarrow as pa
 
     sessions, elements = places[places < known], places[places >= known]
     states = [column.take(pa.array(sessions)) for column in rows.columns[3:]]
-    found = dict(zip(sessions.tolist(), operator.kernel.accumulators(states, decoded), strict=True))
-    taken = [python_values(column.take(pa.array(elements - known))) for column in inputs]
-    values = list(zip(*taken, strict=True)) if inputs else [()] * len(elements)
-    found.update(zip(elements.tolist(), values, strict=True))
+    found = dict(zip(sessions.tolist(), aggregate.accumulators(operator.kernel, states), strict=True))
+    taken = [column.take(pa.array(elements - known)) for column in inputs]
+    found.update(zip(elements.tolist(), aggregate.rows(taken, len(elements)), strict=True))
     return found

@@ -10,16 +10,16 @@ from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar.forms import ColumnarForm
 from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.route import own_constructor
-from windrow_runtime.columnar.values import python_values
+from windrow_runtime.columnar.values import element_values
 
-__all__ = ["made_of", "python_values", "record_batch", "values_of"]
+__all__ = ["made_of", "record_batch", "values_of"]
 
 # Any in this module: pyarrow has no types, and results are of every type.
 
 
 def values_of(form: ColumnarForm, fired: Fired) -> list[Any]:
     """The results as the aggregate makes them: records, tuples or values."""
-    members = [_made(aggregate, column) for aggregate, column in _members(form, fired)]
+    members = [_made(aggregate, column, form.element) for aggregate, column in _members(form, fired)]
     target, names = _target(form)
     if target is not None:
         if names[0]:
@@ -63,8 +63,10 @@ def _fitted(column: Any, wanted: Any, *, nullable: bool) -> Any:
     """A column of results as one of a sink; None where it may not hold them."""
     import pyarrow as pa
 
-    # A combination within a combination is made in Python: its target may refuse.
-    if (column.null_count and not nullable) or pa.types.is_struct(column.type):
+    # A combination within a combination is made in Python: its target may refuse. So is an element: the sink may ask
+    # for another class with the same columns.
+    items = column.type.value_type if pa.types.is_list(column.type) else column.type
+    if (column.null_count and not nullable) or pa.types.is_struct(items):
         return None
     if column.type == wanted:
         return column
@@ -96,12 +98,13 @@ def _members(form: ColumnarForm, fired: Fired) -> list[tuple[Any, Any]]:
     ]
 
 
-def _made(aggregate: Any, column: Any) -> list[Any]:
+def _made(aggregate: Any, column: Any, element: RecordType) -> list[Any]:
     """The results of one member; a combination makes its own of those of its members."""
     if not isinstance(aggregate, Combined):
-        return python_values(column)
+        return element_values(column, element)
     members = [
-        _made(member, child) for (_, member), child in zip(aggregate.members, column.flatten(), strict=True)
+        _made(member, child, element)
+        for (_, member), child in zip(aggregate.members, column.flatten(), strict=True)
     ]
     return list(map(aggregate.made_of, zip(*members, strict=True)))
 

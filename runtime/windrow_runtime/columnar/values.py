@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from typing import Any, Final
 
-__all__ = ["python_values"]
+from windrow_runtime.codecs.arrow import decode_batch
+from windrow_runtime.codecs.value_type import Field, Kind, RecordType, ValueType
+
+__all__ = ["element_values", "python_values"]
 
 # Any: pyarrow has no types, and values are of every type.
 
@@ -27,3 +31,18 @@ def python_values(column: Any) -> list[Any]:
         return [None if length is None else [next(items) for _ in range(length)] for length in lengths]
     values: list[Any] = column.to_pylist()
     return values
+
+
+def element_values(column: Any, element: RecordType) -> list[Any]:
+    """The same of a column in which elements of a type may be: all records in it, and all in its lists, are such."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_struct(kind):
+        value = replace(element.root, nullable=True)
+    elif pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
+        value = ValueType(Kind.LIST, list, arguments=(element.root,))
+    else:
+        return python_values(column)
+    whole = RecordType(None, str(value), value, (Field("value", "value", value),))
+    return decode_batch(pa.RecordBatch.from_arrays([column], ["value"]), whole)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from windrow.errors import WindrowError
 from windrow_runtime.columnar.chunks import Chunks, dump_rows, load_rows
 from windrow_runtime.columnar.forms import ColumnarForm
-from windrow_runtime.columnar.late import LateResult, fire_late, on_rows
+from windrow_runtime.columnar.late import LateResult, OnRows, fire_late
 from windrow_runtime.columnar.late_sessions import fire_late_sessions
 from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.panes import PaneOperator, concatenated, no_rows, panes_in
@@ -47,7 +47,7 @@ class ColumnRunner:
         self._operator = form.operator
         self._metrics = Metrics()
         self._collector = Collector(step)
-        self._on_rows = on_rows(form.aggregate, form.kernel.inputs) if form.windows.lateness else None
+        self._on_rows = OnRows.of(form) if form.windows.lateness else None
 
     def close(self) -> None:
         """Closes the user's functions behind the step."""
