@@ -271,6 +271,32 @@ def test_parts_are_set_once() -> None:
         windows.allowed_lateness(millis(-1))
 
 
+def end_at_bad(event: Event) -> int:
+    if event.value == BAD.value:
+        raise StopIteration("no more")
+    return event.at
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda s: s.map(end_at_bad, name="step"),
+        lambda s: s.filter(end_at_bad, name="step"),
+        lambda s: s.flat_map(lambda e: [end_at_bad(e)], name="step"),
+    ],
+    ids=["map", "filter", "flat_map"],
+)
+def test_a_stop_iteration_is_an_error_and_not_the_end_of_the_elements(
+    build: Callable[[DataStream[Event]], DataStream[object]],
+) -> None:
+    source = PushSource(Event)
+    stopped = pytest.raises(UserFunctionError, match="StopIteration")
+    with StreamHarness(build(from_source(source)), source) as harness, stopped as caught:
+        harness.process_element(BAD, 1)
+    assert caught.value.given == f"element {BAD!r}"
+    assert ".step, " in str(caught.value.where)
+
+
 class Opened(RichFunction):
     """Fails like any function, and notes whether it was closed."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import compress
 from typing import Any, Protocol
 
-from windrow.errors import MissingTimestampError, WindrowError
+from windrow.errors import MissingTimestampError, UserFunctionError, WindrowError
 from windrow.functions import RichFunction, RuntimeContext
 from windrow.plan import (
     FilterNode,
@@ -138,8 +138,14 @@ class _Stage(ABC):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            raise function_failed(self.step, error, f"element {shortened(values[len(results)])}") from error
+            raise self._failed(error, values[len(results)]) from error
+        if len(results) < len(values):
+            # To map, a StopIteration is the end of the values: it would lose the others without a word.
+            raise self._failed(StopIteration(), values[len(results)])
         return results
+
+    def _failed(self, error: Exception, value: Any) -> UserFunctionError:
+        return function_failed(self.step, error, f"element {shortened(value)}")
 
 
 class _Map(_Stage):
