@@ -228,10 +228,12 @@ def run(
     late: bool = False,
     record: type[Any] = Element,
     way: Callable[[DataStream[Any]], Any] = by_their_key,
+    alone: bool = False,
 ) -> Ran:
     """Batches, then the end of the stream. Of five batches the one with the number ``crash_at`` runs twice.
 
-    Another record has an ``at`` and a ``text`` as well, and a ``key`` unless there is another way to the step.
+    Another record has an ``at`` and a ``text`` as well, and a ``key`` unless there is another way to the step. What is
+    to fail runs alone, without the general operator, which would fail first.
     """
     source = from_source(ParquetFileSource("never read", record)).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda e: e.at
@@ -253,9 +255,10 @@ def run(
         watermark = MAX_TIMESTAMP if elements is None else max(MIN_TIMESTAMP, highest - 81)
         following = BatchTime(watermark, number * 10)
         chunk = Chunk(list(batch), [None] * len(batch))
-        reference.round(
-            {Port(topology.sources[0].id): chunk}, watermark=watermark, processing_time=following.now
-        )
+        if not alone:
+            reference.round(
+                {Port(topology.sources[0].id): chunk}, watermark=watermark, processing_time=following.now
+            )
         engine.batch(batch, BatchTimes(time, following), 1 + number % 3, crash=number % 5 == crash_at)
         time = following
         highest = max([highest, *(e.at for e in batch if e.text != "ff")])

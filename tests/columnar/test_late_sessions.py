@@ -177,7 +177,7 @@ def test_sessions_are_due_when_they_fire_and_when_they_go() -> None:
 def test_a_sum_beyond_64_bits_of_a_late_element_names_the_step() -> None:
     batches = [[at(5, number=2**62), at(131, "clock")], [at(9, number=2**62)]]
     with pytest.raises(AggregateOverflowError, match=r"does not fit into 64 bits") as caught:
-        run(sessions(10, millis(90), agg.sum(lambda e: e.number)), batches, columnar_form)
+        run(sessions(10, millis(90), agg.sum(lambda e: e.number)), batches, columnar_form, alone=True)
     assert "test_late_sessions.py:" in str(caught.value.where)
 
 

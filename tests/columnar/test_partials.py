@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
@@ -282,19 +283,70 @@ def test_declared_aggregates_of_elements_in_order_share_nothing(
     assert explained(lambda keyed: keyed.window(tumbling).aggregate(both)) == FOLDED
 
 
+@dataclass
 class Failing(Numbers):
-    """Cannot merge."""
+    """Raises in one of its methods; in ``add``, and only there, at one element alone."""
+
+    method: str
+
+    def create_accumulator(self) -> list[int]:
+        self._fail("create_accumulator")
+        return []
+
+    def add(self, value: Element, accumulator: list[int]) -> list[int]:
+        if value.number == 13:
+            self._fail("add")
+        return super().add(value, accumulator)
+
+    def get_result(self, accumulator: list[int]) -> tuple[int, ...]:
+        self._fail("get_result")
+        return super().get_result(accumulator)
 
     def merge(self, a: list[int], b: list[int]) -> list[int]:
-        raise ValueError("no")
+        self._fail("merge")
+        return super().merge(a, b)
+
+    def _fail(self, method: str) -> None:
+        if method == self.method:
+            raise ValueError(f"no {method}")
 
 
-def test_a_merge_that_fails_behind_the_exchange_is_told_with_key_and_window() -> None:
-    with pytest.raises(UserFunctionError, match="no") as caught:
-        run(sliding(Failing(), 60, 20), [[*four(0, 1), *four(25, 2)]], row_form)
-    assert "'k'" in str(caught.value)
-    # The latest of the windows that both are in.
-    assert "start=0, end=60" in str(caught.value)
+BAD = at(23, number=13)
+FOLDED_WINDOWS = {
+    "tumbling": (
+        TumblingEventTimeWindows.of(millis(60)),
+        {
+            "create_accumulator": "key 'k', window TimeWindow(start=0, end=60)",
+            "add": f"key 'k', window TimeWindow(start=0, end=60), element {BAD!r}",
+            "merge": "key 'k', window TimeWindow(start=0, end=60)",
+            "get_result": "key 'k', window TimeWindow(start=0, end=60)",
+        },
+    ),
+    # Of the windows that share a pane, the latest is told.
+    "sliding": (
+        SlidingEventTimeWindows.of(millis(60), millis(20)),
+        {
+            "create_accumulator": "key 'k', window TimeWindow(start=0, end=60)",
+            "add": f"key 'k', window TimeWindow(start=20, end=80), element {BAD!r}",
+            "merge": "key 'k', window TimeWindow(start=0, end=60)",
+            "get_result": "key 'k', window TimeWindow(start=-40, end=20)",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("method", ["create_accumulator", "add", "merge", "get_result"])
+@pytest.mark.parametrize("name", FOLDED_WINDOWS)
+def test_a_function_that_folds_before_is_told_with_key_window_and_element(name: str, method: str) -> None:
+    windows, given = FOLDED_WINDOWS[name]
+    # The second batch is folded apart, and merged into what the first has left.
+    inputs = [[*four(0, 1), *four(22, 2)], [*four(21, 3), BAD, *four(24, 4)]]
+    with pytest.raises(UserFunctionError) as caught:
+        run(lambda keyed: keyed.window(windows).aggregate(Failing(method)), inputs, row_form, alone=True)
+    assert caught.value.message == f"a function of the step raised ValueError: no {method}"
+    assert caught.value.given == given[method]
+    assert "test_partials.py:" in str(caught.value.where)
+    assert isinstance(caught.value.__cause__, ValueError)
 
 
 class Unreadable:

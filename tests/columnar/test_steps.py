@@ -227,11 +227,11 @@ def test_bad_input_gives_what_the_general_operator_gives(case: str, name: str) -
 @pytest.mark.parametrize("name", ["tumbling", "sliding", "sessions"])
 def test_a_sum_beyond_64_bits_is_an_error_that_names_the_step(name: str) -> None:
     with pytest.raises(AggregateOverflowError, match=r"does not fit into 64 bits") as caught:
-        run(PLANS[name], [[at(1, number=2**62), at(2, number=2**62)]], columnar_form)
+        run(PLANS[name], [[at(1, number=2**62), at(2, number=2**62)]], columnar_form, alone=True)
     assert caught.value.where is not None
     assert "test_steps.py:" in str(caught.value.where)
 
 
 def test_timestamps_beyond_the_reach_of_columns_are_refused() -> None:
     with pytest.raises(UnsupportedOperationError, match="too far away for columns"):
-        run(tumbling, [[at(2**62)]], columnar_form)
+        run(tumbling, [[at(2**62)]], columnar_form, alone=True)

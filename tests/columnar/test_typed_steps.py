@@ -179,7 +179,7 @@ def trip(took: timedelta) -> Trip:
 def test_a_sum_of_time_spans_beyond_64_bits_is_an_error_that_names_the_step() -> None:
     inputs = [[trip(timedelta(microseconds=2**62)), trip(timedelta(microseconds=2**62))]]
     with pytest.raises(AggregateOverflowError, match=r"9223372036854775808 microseconds") as caught:
-        run(PLANS["tumbling"], inputs, columnar_form, record=Trip)
+        run(PLANS["tumbling"], inputs, columnar_form, record=Trip, alone=True)
     assert "test_typed_steps.py:" in str(caught.value.where)
 
 

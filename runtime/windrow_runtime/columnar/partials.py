@@ -27,6 +27,7 @@ from windrow_runtime.columnar.geometry import Panes
 from windrow_runtime.columnar.grouping import Ints, Keys, cells_of
 from windrow_runtime.operators.fast_loops import fast_form, why_general
 from windrow_runtime.operators.partials import Partials
+from windrow_runtime.operators.state import NOTHING
 from windrow_runtime.operators.step_errors import function_failed, told_by
 
 if TYPE_CHECKING:
@@ -100,23 +101,29 @@ class PaneFold:
         values = chain.from_iterable(chunk.values for chunk in chunks(in_order))
         distinct = keys.distinct.to_pylist()
         owners = [distinct[code] for code in cells.codes.tolist()]
+        return cells.codes, Partials(owners, self._fold(values, owners, starts, counts), starts, counts)
+
+    def _fold(
+        self, values: Iterator[Any], owners: Sequence[Any], starts: Sequence[int], counts: Sequence[int]
+    ) -> list[Any]:
+        """The accumulators of elements, of which those of one key and pane come together."""
+        create, add = self.function.create_accumulator, self.function.add
         made: list[Any] = []
+        value: Any = NOTHING
         try:
-            made.extend(self._fold(values, counts))
+            for count in counts:
+                value = NOTHING  # the accumulator is made for none
+                accumulator = create()
+                for value in islice(values, count):
+                    accumulator = add(value, accumulator)
+                made.append(accumulator)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            given = told_by(owners[len(made)], window=self._last_window(starts[len(made)]))
+            place = len(made)
+            given = told_by(owners[place], window=self._last_window(starts[place]), element=value)
             raise function_failed(self.step, error, given) from error
-        return cells.codes, Partials(owners, made, starts, counts)
-
-    def _fold(self, values: Iterator[Any], counts: Sequence[int]) -> Iterator[Any]:
-        create, add = self.function.create_accumulator, self.function.add
-        for count in counts:
-            accumulator = create()
-            for value in islice(values, count):
-                accumulator = add(value, accumulator)
-            yield accumulator
+        return made
 
     def _last_window(self, pane: int) -> TimeWindow:
         start = pane - (pane - self.panes.offset) % self.panes.slide

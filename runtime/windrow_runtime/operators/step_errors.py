@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
 
 from windrow.errors import SinkError, UserFunctionError, WindrowError
 from windrow.plan import Step
+from windrow_runtime.operators.state import NOTHING
 
 __all__ = ["calls_of_life", "function_failed", "shortened", "sink_failed", "sink_unwritable", "told_by"]
 
-_NOTHING: Final = object()
 _SHOWN = 200
 _TOLD = 500
 
@@ -41,12 +40,12 @@ def function_failed(step: Step, error: Exception, given: str) -> UserFunctionErr
     )
 
 
-def told_by(key: object, *, window: object = _NOTHING, element: object = _NOTHING) -> str:
-    """What a keyed function was given, for :func:`function_failed`."""
+def told_by(key: object, *, window: object = NOTHING, element: object = NOTHING) -> str:
+    """What a keyed function was given, for :func:`function_failed`; ``NOTHING`` is left out."""
     parts = [f"key {shortened(key)}"]
-    if window is not _NOTHING:
+    if window is not NOTHING:
         parts.append(f"window {shortened(window)}")
-    if element is not _NOTHING:
+    if element is not NOTHING:
         parts.append(f"element {shortened(element)}")
     return ", ".join(parts)
 
