@@ -22,15 +22,17 @@ import numpy.typing as npt
 from windrow.aggregates import DeclaredAggregate
 from windrow.aggregates.arithmetic import Count
 from windrow.aggregates.combined import Combined
+from windrow.errors import WindrowError
 from windrow.functions import AggregateFunction
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.chunks import Chunk, Chunks
 from windrow_runtime.columnar.forms import ColumnarForm
 from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.kernels.combined import same_input
 from windrow_runtime.columnar.panes import PaneOperator, concatenated, panes_in
+from windrow_runtime.columnar.records import made_of, told_of
 from windrow_runtime.columnar.values import element_values, python_values
+from windrow_runtime.operators.step_errors import function_failed
 
 __all__ = ["LateResult", "OnRows", "fire_late"]
 
@@ -47,7 +49,7 @@ class LateResult:
         key: The key.
         start: The start of the window, in milliseconds.
         end: Its end.
-        result: The result of the aggregate.
+        result: The result.
     """
 
     key: Any
@@ -61,27 +63,42 @@ class OnRows:
     """The aggregate of a step, as one of rows: these hold side by side what the kernel takes from an element.
 
     Attributes:
+        form: The step.
         function: The aggregate.
-        element: The type of the elements, which may be in the rows.
     """
 
+    form: ColumnarForm
     function: AggregateFunction[Any, Any, Any]
-    element: RecordType
 
     @classmethod
     def of(cls, form: ColumnarForm) -> OnRows:
         """That of a step."""
-        return cls(_on_rows(form.aggregate, form.kernel.inputs), form.element)
+        return cls(form, _on_rows(form.aggregate, form.kernel.inputs))
 
     def rows(self, inputs: Sequence[Any], count: int) -> list[tuple[Any, ...]]:
         """The rows of so many elements, of the columns that the kernel takes."""
         if not inputs:
             return [()] * count
-        return list(zip(*(element_values(column, self.element) for column in inputs), strict=True))
+        return list(zip(*(element_values(column, self.form.element) for column in inputs), strict=True))
 
     def accumulators(self, kernel: Kernel, states: Sequence[Any]) -> list[Any]:
         """The accumulators that columns of states stand for."""
-        return kernel.accumulators(states, lambda _, column: element_values(column, self.element))
+        return kernel.accumulators(states, lambda _, column: element_values(column, self.form.element))
+
+    def result(self, key: Any, start: int, end: int, accumulator: Any) -> LateResult:
+        """The result of a window.
+
+        Raises:
+            UserFunctionError: If a class refuses its fields; with key and window.
+        """
+        form = self.form
+        try:
+            made = made_of(form, self.function.get_result(accumulator), key, start, end)
+        except WindrowError:
+            raise
+        except Exception as error:
+            raise function_failed(form.step, error, told_of(form, key, start, end)) from error
+        return LateResult(key, start, end, made)
 
 
 def _on_rows(
@@ -141,7 +158,7 @@ def fire_late(
         at = (key_values[place], start)
         accumulator = held[at] if at in held else function.create_accumulator()
         held[at] = accumulator = function.add(rows[place], accumulator)
-        found.append(LateResult(*at, start + operator.windows.size, function.get_result(accumulator)))
+        found.append(aggregate.result(*at, start + operator.windows.size, accumulator))
     return found
 
 

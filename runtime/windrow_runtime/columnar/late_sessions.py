@@ -71,7 +71,7 @@ def fire_late_sessions(
             elif end - 1 <= watermark:
                 accumulator = reduce(function.merge, held) if held else function.create_accumulator()
                 accumulator = function.add(contents[row], accumulator)
-                found.append((row, LateResult(key, start, end, function.get_result(accumulator))))
+                found.append((row, aggregate.result(key, start, end, accumulator)))
             line.put(start, end, accumulator)
     return [result for _, result in sorted(found, key=itemgetter(0))]
 

@@ -2,32 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from windrow.aggregates.combined import Combined
+from windrow.errors import WindrowError
+from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.arrow import arrow_schema
 from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar.forms import ColumnarForm
+from windrow_runtime.columnar.geometry import Panes
 from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.route import own_constructor
-from windrow_runtime.columnar.values import element_values
+from windrow_runtime.columnar.values import element_values, python_values
+from windrow_runtime.operators.step_errors import function_failed, told_by
 
-__all__ = ["made_of", "record_batch", "values_of"]
+__all__ = ["made_of", "record_batch", "told_of", "values_of"]
 
 # Any in this module: pyarrow has no types, and results are of every type.
 
 
 def values_of(form: ColumnarForm, fired: Fired) -> list[Any]:
-    """The results as the aggregate makes them: records, tuples or values."""
-    members = [_made(aggregate, column, form.element) for aggregate, column in _members(form, fired)]
+    """The results as the aggregate makes them: records, tuples or values.
+
+    Raises:
+        UserFunctionError: If a class refuses its fields; with key and window.
+    """
+    members = [_made(form, fired, aggregate, column) for aggregate, column in _members(form, fired)]
     target, names = _target(form)
+    rows = zip(*members, strict=True)
     if target is not None:
         if names[0]:
-            return [target(**dict(zip(names, row, strict=True))) for row in zip(*members, strict=True)]
-        return list(map(target, *members))
-    if _is_tuple(form):
-        return list(zip(*members, strict=True))
-    return members[0]
+            return _each(form, fired, lambda row: target(**dict(zip(names, row, strict=True))), rows)
+        return _each(form, fired, lambda row: target(*row), rows)
+    return list(rows) if _is_tuple(form) else members[0]
+
+
+def _each(
+    form: ColumnarForm, fired: Fired, make: Callable[[Any], Any], rows: Iterable[Sequence[Any]]
+) -> list[Any]:
+    """A result for each window. What was made before one was refused tells whose it is."""
+    made: list[Any] = []
+    try:
+        made.extend(make(row) for row in rows)
+    except WindrowError:
+        raise
+    except Exception as error:
+        place = len(made)
+        (key,) = python_values(fired.keys.slice(place, 1))
+        given = told_of(form, key, int(fired.starts[place]), int(fired.ends[place]))
+        raise function_failed(form.step, error, given) from error
+    return made
+
+
+def told_of(form: ColumnarForm, key: Any, start: int, end: int) -> str:
+    """Key and window of a result, for errors."""
+    is_global = isinstance(form.windows, Panes) and form.windows.is_global
+    return told_by(key, window=GlobalWindow() if is_global else TimeWindow(start, end))
 
 
 def record_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> Any:
@@ -98,15 +129,15 @@ def _members(form: ColumnarForm, fired: Fired) -> list[tuple[Any, Any]]:
     ]
 
 
-def _made(aggregate: Any, column: Any, element: RecordType) -> list[Any]:
+def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: Any) -> list[Any]:
     """The results of one member; a combination makes its own of those of its members."""
     if not isinstance(aggregate, Combined):
-        return element_values(column, element)
+        return element_values(column, form.element)
     members = [
-        _made(member, child, element)
+        _made(form, fired, member, child)
         for (_, member), child in zip(aggregate.members, column.flatten(), strict=True)
     ]
-    return list(map(aggregate.made_of, zip(*members, strict=True)))
+    return _each(form, fired, aggregate.made_of, zip(*members, strict=True))
 
 
 def _column(fact: Any) -> Any:

@@ -8,15 +8,14 @@ from typing import Any, Final
 from windrow.errors import WindrowError
 from windrow_runtime.columnar.chunks import Chunks, dump_rows, load_rows
 from windrow_runtime.columnar.forms import ColumnarForm
-from windrow_runtime.columnar.late import LateResult, OnRows, fire_late
+from windrow_runtime.columnar.late import OnRows, fire_late
 from windrow_runtime.columnar.late_sessions import fire_late_sessions
 from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.panes import PaneOperator, concatenated, no_rows, panes_in
-from windrow_runtime.columnar.records import made_of, record_batch, values_of
+from windrow_runtime.columnar.records import record_batch, values_of
 from windrow_runtime.columnar.sessions import SessionOperator
 from windrow_runtime.operators.metrics import Metrics
 from windrow_runtime.operators.page_store import PageStore
-from windrow_runtime.operators.step_errors import function_failed, told_by
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
 from windrow_runtime.spark.collector import Collector
 from windrow_runtime.spark.column_state import load_chunks, load_pages, store_chunks, store_pages
@@ -138,7 +137,7 @@ class ColumnRunner:
             self._take_late(arrived.filter(_mask(placed.late)))
         if self._on_rows is not None:
             for result in fire_late_sessions(operator, self._on_rows, rows, placed, inputs, watermark):
-                self._emit_late(result)
+                self._collector.collect(result.result, result.end - 1)
         return operator.add(rows, placed, inputs)
 
     def _drain(self, packer: Packer) -> Iterator[PackedRow]:
@@ -174,7 +173,7 @@ class ColumnRunner:
         if self._on_rows is not None:
             keys = rows.column(0)
             for result in fire_late(operator, self._on_rows, chunks, keys, panes, inputs, watermark):
-                self._emit_late(result)
+                self._collector.collect(result.result, result.end - 1)
         folded, _ = operator.fold(rows.column(0), rows.column(1).to_numpy(), inputs)
         operator.add(chunks, [folded])
 
@@ -197,29 +196,9 @@ class ColumnRunner:
                     part = batch.slice(start, _ROWS_IN_A_PAYLOAD)
                     yield packer.row_for_sink(sink, pack_columns(sink, dump_rows(part, compress=False)))
             return
-        for value, stamp in zip(self._values_of(fired), fired.stamps.tolist(), strict=True):
+        for value, stamp in zip(values_of(self._form, fired), fired.stamps.tolist(), strict=True):
             self._collector.collect(value, stamp)
         yield from self._drain(packer)
-
-    def _values_of(self, fired: Fired) -> list[Any]:
-        try:
-            return values_of(self._form, fired)
-        except WindrowError:
-            raise
-        except Exception as error:
-            raise function_failed(self._form.step, error, f"{len(fired)} results of windows") from error
-
-    def _emit_late(self, late: LateResult) -> None:
-        form = self._form
-        try:
-            value = made_of(form, late.result, late.key, late.start, late.end)
-        except WindrowError:
-            raise
-        except Exception as error:
-            raise function_failed(
-                form.step, error, told_by(late.key, window=(late.start, late.end))
-            ) from error
-        self._collector.collect(value, late.end - 1)
 
 
 def _mask(chosen: Any) -> Any:
