@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from windrow.errors import InvalidArgumentError
-from windrow.redaction import REDACTED, redact
+from windrow.redaction import REDACTED, redact, spellings
 
 __all__ = ["DatabaseUrl"]
 
@@ -98,7 +98,7 @@ def _parse_server(scheme: str, rest: str) -> tuple[str, tuple[str, ...]]:
         raise _unreadable(scheme, "a port that is no number, or brackets that do not match") from None
     shown, secrets = _mask_query(parts.query)
     if parts.password is not None:
-        secrets += _spellings(parts.password)
+        secrets += spellings(parts.password)
     host = parts.hostname or ""
     host = f"[{host}]" if ":" in host else host
     where = f"{host}{'' if port is None else f':{port}'}{parts.path}"
@@ -128,11 +128,5 @@ def _mask_query(query: str) -> tuple[str, tuple[str, ...]]:
             shown.append(f"{name}={value}")
         else:
             shown.append(f"{name}={REDACTED}")
-            secrets += _spellings(value)
+            secrets += spellings(value)
     return f"?{'&'.join(shown)}" if shown else "", secrets
-
-
-def _spellings(secret: str) -> tuple[str, ...]:
-    """A secret as an address, a driver or a log may spell it."""
-    plain = unquote(secret)
-    return tuple({text for text in (secret, plain, quote(plain, safe=""), quote(plain)) if text})

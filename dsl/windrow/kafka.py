@@ -18,7 +18,7 @@ from typing import Any, Generic, Literal, TypeVar
 from typing_extensions import TypeForm
 
 from windrow.errors import InvalidArgumentError, require_callable
-from windrow.redaction import redact_options
+from windrow.redaction import redact_options, secrets_in
 from windrow.sinks import Sink
 from windrow.sources import OnMalformed, Source, check_on_malformed
 
@@ -134,6 +134,11 @@ class TopicSource(Source[T_co]):
     def options(self) -> Mapping[str, str]:
         """All options for the reader of Spark. They have the secrets in them, so do not show them."""
         return MappingProxyType(self._options)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Those among the options."""
+        return secrets_in(self._options)
 
     @property
     def on_malformed(self) -> OnMalformed:
@@ -290,6 +295,11 @@ class KafkaSink(Sink[T_contra]):
     def options(self) -> Mapping[str, str]:
         """All options for the writer of Spark. They have the secrets in them, so do not show them."""
         return MappingProxyType(self._options)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Those among the options."""
+        return secrets_in(self._options)
 
     @property
     def needs_schema(self) -> bool:

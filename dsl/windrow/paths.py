@@ -9,6 +9,7 @@ import os
 import re
 
 from windrow.errors import InvalidArgumentError, SourceError
+from windrow.redaction import redact_address
 
 __all__ = ["PathGuard", "check_pattern"]
 
@@ -28,7 +29,7 @@ def check_pattern(path: str) -> None:
     if ".." in re.split(r"[/{},]", path[begin:]):
         raise InvalidArgumentError(
             "a path may not go up behind a wildcard",
-            given=path,
+            given=redact_address(path),
             expected="'..' in front of the first wildcard only",
         )
 

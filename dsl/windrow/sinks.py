@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from windrow.database_url import DatabaseUrl
 from windrow.errors import InvalidArgumentError
-from windrow.redaction import redact
+from windrow.redaction import redact_address, secrets_in, secrets_in_address
 
 __all__ = [
     "CollectSink",
@@ -35,6 +35,11 @@ class Sink(ABC, Generic[T_contra]):
     def needs_schema(self) -> bool:
         """Whether the type of the elements must be known, to derive columns from it."""
         return False
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no plan, log or error may show, such as passwords among options; the longest first."""
+        return ()
 
     @abstractmethod
     def describe(self) -> str:
@@ -90,8 +95,18 @@ class FileSink(Sink[T_contra]):
         """True."""
         return True
 
+    @property
+    def shown_path(self) -> str:
+        """The path as ``explain()`` and errors show it: without the secrets that an address may hold."""
+        return redact_address(self.path)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Those in the path."""
+        return secrets_in_address(self.path)
+
     def describe(self) -> str:
-        return f"{self.format_name} {self.path}"
+        return f"{self.format_name} {self.shown_path}"
 
 
 class JsonFileSink(FileSink[T_contra]):
@@ -178,6 +193,11 @@ class DatabaseSink(Sink[T_contra]):
         """The table with its schema."""
         return self.table if self.schema is None else f"{self.schema}.{self.table}"
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Those in the address."""
+        return tuple(sorted(self.url.secrets, key=len, reverse=True))
+
     def describe(self) -> str:
         keyed = f" by {', '.join(self.key)}" if self.key else ""
         return f"database {self.url}, table {self.qualified_table}{keyed}"
@@ -217,9 +237,14 @@ class DeltaSink(Sink[T_contra]):
         """True."""
         return True
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Those in the path and among the options of the object store."""
+        return (*secrets_in(self.storage_options), *secrets_in_address(self.path))
+
     def describe(self) -> str:
         partitioned = f" by {', '.join(self.partition_by)}" if self.partition_by else ""
-        return f"delta {redact(self.path)}{partitioned}"
+        return f"delta {redact_address(self.path)}{partitioned}"
 
 
 def _name(given: str, what: str) -> str:

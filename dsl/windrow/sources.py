@@ -13,6 +13,7 @@ from typing_extensions import TypeForm
 
 from windrow.errors import InvalidArgumentError
 from windrow.paths import check_pattern
+from windrow.redaction import redact_address, secrets_in, secrets_in_address
 from windrow.tags import OutputTag
 
 __all__ = [
@@ -82,6 +83,11 @@ class Source(ABC, Generic[T_co]):
     def has_timestamps(self) -> bool:
         """Whether the elements come with timestamps, so that none need be assigned."""
         return False
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no plan, log or error may show, such as passwords among options; the longest first."""
+        return ()
 
     @abstractmethod
     def describe(self) -> str:
@@ -184,8 +190,18 @@ class FileSource(Source[T]):
         """What becomes of malformed records."""
         return self._on_malformed
 
+    @property
+    def shown_path(self) -> str:
+        """The path as ``explain()`` and errors show it: without the secrets that an address may hold."""
+        return redact_address(self.path)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Those in the path."""
+        return secrets_in_address(self.path)
+
     def describe(self) -> str:
-        return f"{self.format_name} {self.path}"
+        return f"{self.format_name} {self.shown_path}"
 
 
 class JsonFileSource(FileSource[T]):
@@ -313,6 +329,11 @@ class RateSource(Source[RateRecord]):
     def element_type(self) -> object:
         """:class:`RateRecord`."""
         return RateRecord
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Those among the options."""
+        return secrets_in(self.options)
 
     def describe(self) -> str:
         return f"rate {self.rows_per_second}/s"

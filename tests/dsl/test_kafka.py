@@ -11,7 +11,8 @@ from windrow import Pipeline, from_source
 from windrow.errors import InvalidArgumentError
 from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource
 from windrow.redaction import redact, redact_options, secrets_in
-from windrow.sinks import CollectSink
+from windrow.sinks import CollectSink, ParquetFileSink
+from windrow.sources import JsonFileSource
 
 SECRETS = {
     "kafka.sasl.jaas.config": 'PlainLoginModule required username="me" password="hunter22";',
@@ -103,3 +104,49 @@ def test_redaction() -> None:
         "refused: *****, token=*****, 3 rows"
     )
     assert "hunter22" in secrets_in(SECRETS)
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("s3a://ann:s3cret@bucket/in", "s3a://ann:*****@bucket/in"),
+        ("no file s3a://ann:s3c/re+t@bucket/in/x@y.json", "no file s3a://ann:*****@bucket/in/x@y.json"),
+        ("http://host:4040/jobs/mail@home", "http://host:4040/jobs/mail@home"),
+        ("https://host/x?sv=1&sig=s3cret&se=2", "https://host/x?sv=1&sig=*****&se=2"),
+        ("https://host/x?X-Amz-Signature=s3cret", "https://host/x?X-Amz-Signature=*****"),
+        ("fs.s3a.secret.key=s3cret, 1", "fs.s3a.secret.key=*****, 1"),
+        ("fs.azure.account.key.x.windows.net: s3cret", "fs.azure.account.key.x.windows.net: *****"),
+        ("""{'kafka.ssl.key.password': 's3cret', 'a': 1}""", """{'kafka.ssl.key.password': *****, 'a': 1}"""),
+        ("""{"password": "s3cret", "a": 1}""", """{"password": *****, "a": 1}"""),
+        ("""{"jaas": "x password=\\"s3cret\\";"}""", """{"jaas": "x password=*****;"}"""),
+        ("no valid token:\nCaused by: x", "no valid token:\nCaused by: x"),
+        ("sigma=3", "sigma=3"),
+    ],
+)
+def test_what_reads_as_a_secret_is_hidden(text: str, hidden: str) -> None:
+    assert redact(text) == hidden
+
+
+def test_the_passwords_of_addresses_among_options_are_secrets() -> None:
+    options = {"kafka.url": "https://me:s3c%2Fret@host/x", "n": "1"}
+    assert secrets_in(options) == ("s3c%2Fret", "s3c/ret")
+
+
+def test_paths_are_shown_without_the_secrets_of_their_address() -> None:
+    path = "s3a://ann:s3cret@bucket/in"
+    source = JsonFileSource(path, str)
+    sink = ParquetFileSink[str]("s3a://bucket/out?token=swordfish")
+    assert source.describe() == "json s3a://ann:*****@bucket/in"
+    assert sink.describe() == "parquet s3a://bucket/out?token=*****"
+    plan = Pipeline("paths", from_source(source).sink_to(sink))
+    assert "s3cret" not in plan.explain() + repr(plan) + repr(source)
+    assert "swordfish" not in plan.explain() + repr(sink)
+    assert (source.path, sink.path) == (path, "s3a://bucket/out?token=swordfish")
+    assert (source.secrets, sink.secrets) == (("s3cret",), ("swordfish",))
+    # Of a mounted file system nothing is secret.
+    local = JsonFileSource("/data/token=abc", str)
+    assert (local.describe(), local.secrets) == ("json /data/token=abc", ())
+    with pytest.raises(InvalidArgumentError) as caught:
+        JsonFileSource("s3a://ann:s3cret@bucket/*/../x", str)
+    assert "s3cret" not in str(caught.value)
+    assert "s3a://ann:*****@bucket" in str(caught.value)
