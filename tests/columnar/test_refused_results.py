@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.columnar.engine import Element, Keyed, at, millis, run
-from windrow import DataStream
+from windrow import DataStream, WindowedStream
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError, UserFunctionError
 from windrow.windows import (
@@ -103,7 +103,8 @@ def test_so_is_one_of_a_window_that_fires_again_for_a_late_element(name: str, ta
     assigner, window = ASSIGNERS[name]
 
     def build(keyed: Keyed) -> DataStream[Any]:
-        return keyed.window(assigner).allowed_lateness(millis(500)).aggregate(target)
+        windows: WindowedStream[Any, Any, Any] = keyed.window(assigner)
+        return windows.allowed_lateness(millis(500)).aggregate(target)
 
     # The windows of key l fire under the watermark 219, before the element that makes 13 of it comes.
     inputs = [[at(130, "l", 6), at(300, "k", 1)], [at(300, "k", 1)], [at(130, "l", 7)]]

@@ -186,6 +186,12 @@ def test_an_unknown_path_is_named(tmp_path: Path) -> None:
     assert "test_sources.py:" in str(caught.value)
 
 
+def test_an_address_is_shown_without_its_secrets() -> None:
+    with pytest.raises(SourceError, match="the path does not exist") as caught:
+        run(from_source(JsonFileSource("s3a://ann:s3cret@bucket/in", Reading)))
+    assert caught.value.given == "s3a://ann:*****@bucket/in"
+
+
 def test_a_source_of_sparks_is_refused_with_a_hint() -> None:
     stream = from_source(RateSource(5)).map(lambda row: Reading("a", row.value, None))
     with pytest.raises(UnsupportedOperationError, match="run the pipeline with SparkRunner"):

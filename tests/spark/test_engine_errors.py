@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from windrow import Pipeline, from_source
 from windrow.errors import CheckpointError, EngineError, SourceError, UserFunctionError, WindrowError
-from windrow_runtime.spark.engine_errors import engine_failure, unwritable
-from windrow_runtime.spark.failures import MarkedError
+from windrow.kafka import KafkaSink, KafkaSource
+from windrow.plan import Step
+from windrow_runtime.operators.secrets import secrets_of
+from windrow_runtime.spark.engine_errors import engine_failure, secrets_hidden, unwritable
+from windrow_runtime.spark.failures import MarkedError, find_failure
+from windrow_runtime.spark.kafka import write_kafka
+from windrow_runtime.spark.query import Query
+from windrow_runtime.spark.writers import ConnectWriter
+
+# Any in this module: what stands for Spark.
 
 FRAME = "\tat org.apache.spark.sql.execution.streaming.state.StateStoreRDD.compute(StateStoreRDD.scala:1)"
 FRAMES = "\n".join([FRAME] * 50)
@@ -121,3 +135,147 @@ def test_what_keeps_files_from_being_written() -> None:
     assert unwritable(OSError(13, "Permission denied")) == "[Errno 13] Permission denied"
     assert unwritable(JavaError("java.io.IOException: Mkdirs failed to create file:/out")) is not None
     assert unwritable(JavaError("org.apache.spark.SparkException: Job 3 cancelled")) is None
+
+
+SOURCE = KafkaSource(
+    "a:9092",
+    "in",
+    str,
+    options={"kafka.sasl.jaas.config": 'PlainLoginModule required username="me" password="hunter22";'},
+)
+SINK = KafkaSink[str]("a:9092", "out", options={"kafka.ssl.keystore.password": "swordfish"})
+PLAN = Pipeline("secret", from_source(SOURCE).sink_to(SINK))
+SECRETS = secrets_of(PLAN.steps)
+CONSUMER = JavaError(
+    "org.apache.spark.SparkException: Job aborted due to stage failure",
+    "org.apache.kafka.common.KafkaException: Failed to construct kafka consumer",
+    "org.apache.kafka.common.KafkaException: javax.security.auth.login.LoginException: "
+    f"no login for hunter22 with {SOURCE.options['kafka.sasl.jaas.config']}",
+)
+PRODUCER = JavaError("org.apache.kafka.common.KafkaException: Failed to load SSL keystore with swordfish")
+
+
+def assert_hidden(error: BaseException) -> None:
+    """Nothing that Python prints of an error is secret, the beginning of what was cut included."""
+    text = "".join(traceback.format_exception(error))
+    for secret in (*SECRETS, "hunter", "swordf", "required username"):
+        assert secret not in text
+    assert "*****" in text
+
+
+@pytest.mark.parametrize("cut", range(300, 320))
+def test_what_a_source_says_while_it_runs_is_told_without_secrets(cut: int) -> None:
+    said = f"LoginException: {'x' * (cut - 22)} hunter22"
+    failure = engine_failure(
+        JavaError("java.lang.Exception: Job aborted", f"java.io.{said}"), "pipeline", SECRETS
+    )
+    assert "hunt" not in "".join(traceback.format_exception(failure))
+
+
+@pytest.mark.parametrize("raised", [CONSUMER, PRODUCER], ids=["consumer", "producer"])
+def test_what_the_connector_says_is_told_without_secrets(raised: Exception) -> None:
+    failure = engine_failure(raised, "pipeline 'secret'", SECRETS)
+    assert type(failure) is EngineError
+    assert str(failure.given).startswith("KafkaException: ")
+    assert_hidden(failure)
+    with pytest.raises(EngineError) as caught, secrets_hidden(SECRETS, "pipeline 'secret'"):
+        raise raised
+    assert caught.value.where == "pipeline 'secret'"
+    assert caught.value.__suppress_context__
+    assert_hidden(caught.value)
+
+
+def test_what_shows_no_secret_passes_as_it_is() -> None:
+    error = ValueError("token=abc")
+    with pytest.raises(ValueError, match="token=abc") as caught, secrets_hidden(SECRETS):
+        raise error
+    assert caught.value is error
+    with secrets_hidden(SECRETS):
+        pass
+
+
+def test_an_error_that_a_worker_marked_is_told_without_secrets() -> None:
+    error = UserFunctionError("a function raised", given="key 'swordfish'", where="p.2.map, p.py:3")
+    error.__cause__ = ValueError("swordfish")
+    failure = engine_failure(JavaError(str(MarkedError(error))), "pipeline 'p'", SECRETS)
+    assert type(failure) is UserFunctionError
+    assert failure.given == "key '*****'"
+    assert_hidden(failure)
+
+
+def test_a_file_that_cannot_be_read_is_told_without_the_password_of_its_address() -> None:
+    found = find_failure(
+        JavaError(
+            "org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file "
+            "s3a://ann:s3cret@bucket/in/0.json. Reason: no s3a://ann:s3cret@bucket SQLSTATE: KD001"
+        )
+    )
+    assert found is not None
+    assert found.given == "s3a://ann:*****@bucket/in/0.json"
+    assert "s3cret" not in str(found)
+
+
+def test_why_files_cannot_be_written_is_told_without_secrets() -> None:
+    refused = JavaError("org.apache.hadoop.AccessControlException: Permission denied: me, swordfish")
+    assert unwritable(refused, SECRETS) == "AccessControlException: Permission denied: me, *****"
+
+
+class Writer:
+    """Stands for a DataFrame and its writer, whose action fails."""
+
+    sparkSession: Any = SimpleNamespace(addTag=str, removeTag=str)  # noqa: N815  Spark's name
+    version = "4.1.0"
+
+    def format(self, name: str) -> Writer:
+        return self
+
+    def options(self, **options: str) -> Writer:
+        return self
+
+    @property
+    def write(self) -> Writer:
+        return self
+
+    def save(self) -> None:
+        raise PRODUCER
+
+
+def sink_step() -> Step:
+    return PLAN.steps[-1]
+
+
+def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gate = SimpleNamespace(enter=lambda batch, session: None, leave=lambda: None, is_stopping=False)
+    query: Any = SimpleNamespace(_gate=gate, _secrets=SECRETS, _place="pipeline 'secret'", _failure=None)
+    frame: Any = Writer()
+
+    def batches(frame: Any, batch: int) -> None:
+        write_kafka(frame, sink_step())
+
+    write = Query._written_here(query, batches)  # type: ignore[arg-type]  # stands for the writer of batches
+    with caplog.at_level(logging.DEBUG), pytest.raises(EngineError) as caught:
+        write(frame, 0)
+    assert_hidden(caught.value)
+    assert query._failure is caught.value
+    assert "swordfish" not in caplog.text
+
+
+def test_what_a_batch_raises_gets_to_the_log_of_a_connect_server_without_secrets() -> None:
+    frame: Any = Writer()
+    results: Any = None
+    writer = ConnectWriter({3: sink_step()}, (), results, "query", None, SECRETS)
+
+    def batches(frame: Any, batch: int) -> None:
+        write_kafka(frame, sink_step())
+
+    batches_of: Any = batches
+    writer._batches = batches_of
+    with pytest.raises(MarkedError) as caught:
+        writer(frame, 0)
+    assert_hidden(caught.value)
+    failure = engine_failure(caught.value, "pipeline 'secret'", SECRETS)
+    assert type(failure) is EngineError
+    assert failure.where == "pipeline 'secret'"
+    assert_hidden(failure)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import traceback
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +18,8 @@ from deltalake import DeltaTable
 from tests.outputs.postgres import PASSWORD
 from tests.spark.comparison import Event
 from windrow import Pipeline, from_source
-from windrow.errors import InvalidArgumentError, SinkError
-from windrow.sinks import DatabaseSink, DeltaSink, ParquetFileSink
+from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError
+from windrow.sinks import DatabaseSink, DeltaSink, FunctionSink, ParquetFileSink
 from windrow.sources import CollectionSource, ParquetFileSource
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
@@ -134,6 +136,22 @@ def test_postgresql_takes_a_batch_that_is_run_again_once(
     assert sorted(every) == expected(12)
     assert sorted(latest) == sorted(ROWS[-3:])
     assert [batch for _, batch in noted] == [1]
+
+
+def test_what_a_sink_raises_shows_no_secret_of_another(spark: SparkSession, tmp_path: Path) -> None:
+    def refuse(batch: int, events: Sequence[Event]) -> None:
+        raise ValueError("no login with swordfish")
+
+    events = from_source(CollectionSource(EVENTS, Event))
+    delta = DeltaSink[Event](tmp_path / "delta", storage_options={"token": "swordfish"})
+    pipeline = Pipeline("secret", events.sink_to(delta), events.sink_to(FunctionSink(refuse)))
+    with pytest.raises(UserFunctionError, match=r"ValueError: no login with \*{5}") as caught:
+        SparkRunner(spark).run(pipeline)
+    assert f"{HERE}:" in str(caught.value.where)
+    text = "".join(traceback.format_exception(caught.value))
+    # The line of the function is the user's to show.
+    assert "swordfish" not in text.replace('raise ValueError("no login with swordfish")', "")
+    assert "ValueError: no login with *****" in text
 
 
 def test_a_sink_that_does_not_fit_is_refused_before_anything_runs(

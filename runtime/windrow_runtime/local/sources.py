@@ -13,6 +13,7 @@ from typing import Any
 from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
 from windrow.paths import PathGuard
 from windrow.plan import SourceNode, Step
+from windrow.redaction import redact_address
 from windrow.sources import (
     CollectionSource,
     CsvFileSource,
@@ -99,7 +100,10 @@ def _list_files(step: Step, path: str) -> list[Path]:
         raise error.at(step.where) from None
     if not found and not glob.has_magic(path) and not os.path.exists(path):
         raise SourceError(
-            "the path does not exist", given=path, expected="a file or a folder", where=step.where
+            "the path does not exist",
+            given=redact_address(path),
+            expected="a file or a folder of this machine",
+            where=step.where,
         )
     return sorted(found, key=lambda file: (file.stat().st_mtime_ns // 1_000_000, str(file)))
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from windrow.errors import SinkError, UserFunctionError, WindrowError
 from windrow.plan import Step
+from windrow.redaction import redact, redact_address, secrets_in_address
 from windrow_runtime.operators.state import NOTHING
 
 __all__ = ["calls_of_life", "function_failed", "shortened", "sink_failed", "sink_unwritable", "told_by"]
@@ -64,7 +65,7 @@ def sink_unwritable(step: Step, path: str, reason: str) -> SinkError:
     """The error for files that cannot be written."""
     return SinkError(
         "the files of a sink cannot be written",
-        given=f"{path}: {reason}",
+        given=f"{redact_address(path)}: {_without_secrets_of(path, reason)}",
         expected="a folder with space left, in which this user may make folders",
         where=step.where,
         hint="mend that and run again: with a checkpoint the batch is written then",
@@ -86,6 +87,11 @@ def calls_of_life(step: Step, name: str, function: object) -> Iterator[None]:
         raise error.at(step.where) from error.__cause__
     except Exception as error:
         raise function_failed(step, error, f"{name}() of {type(function).__name__}") from error
+
+
+def _without_secrets_of(path: str, reason: str) -> str:
+    secrets = secrets_in_address(path)
+    return redact(reason, secrets) if secrets else reason
 
 
 def _told(error: Exception) -> str:

@@ -143,7 +143,7 @@ class DeltaOutput(Output):
 
     def _clean(self, text: str) -> str:
         text = _COLOUR.sub("", _BACKTRACE.sub("", text))
-        secrets = sorted(self._sink.storage_options.values(), key=len, reverse=True)
+        secrets = sorted({*self._sink.storage_options.values(), *self._sink.secrets}, key=len, reverse=True)
         return redact(text, (secret for secret in secrets if len(secret) >= _SECRET_LENGTH))
 
 

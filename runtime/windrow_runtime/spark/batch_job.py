@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.errors import UnsupportedOperationError
 from windrow.plan import Pipeline, SinkNode, SourceNode
 from windrow.sinks import CollectSink, WriterSink
 from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs import open_outputs
 from windrow_runtime.spark.engine_errors import engine_failure
@@ -98,10 +99,8 @@ def run_job(pipeline: Pipeline, lowered: Lowered) -> PipelineResult:
 def _told(pipeline: Pipeline) -> Iterator[None]:
     try:
         yield
-    except WindrowError:
-        raise
     except Exception as error:
-        failure = engine_failure(error, f"pipeline {pipeline.name!r}")
+        failure = engine_failure(error, f"pipeline {pipeline.name!r}", secrets_of(pipeline.steps))
         raise failure from failure.__cause__
 
 

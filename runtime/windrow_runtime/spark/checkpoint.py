@@ -12,6 +12,7 @@ from typing import Any
 
 from windrow.errors import IncompatibleStateError, InvalidArgumentError
 from windrow.plan import Step
+from windrow.redaction import redact_address
 from windrow_runtime.spark.checkpoint_files import check_whole, files_told, read_description
 from windrow_runtime.spark.end_of_stream import END_LINE, EndMark, write_whole
 from windrow_runtime.spark.paths import as_spark_path
@@ -49,7 +50,7 @@ class Checkpoint:
         if "://" in text and not text.startswith("file://"):
             raise InvalidArgumentError(
                 "the checkpoint must be in a mounted file system",
-                given=text,
+                given=redact_address(text),
                 expected="a path that the driver and all workers can open",
             )
         folder = Path(text.removeprefix("file://"))

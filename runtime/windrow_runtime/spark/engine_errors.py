@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from windrow.errors import CheckpointError, EngineError, WindrowError
+from windrow.redaction import redact
+from windrow_runtime.operators.secrets import shown_in, without_secrets
 from windrow_runtime.spark.failures import RemoteError, find_failure
 
-__all__ = ["engine_failure", "spark_said", "unwritable"]
+__all__ = ["engine_failure", "secrets_hidden", "shows_secret", "spark_said", "unwritable"]
 
 _CAUSE = re.compile(r"^(?:Caused by: |: )?((?:[a-z]\w*\.)+[A-Z]\w*)(?:: (.*))?$", re.MULTILINE)
 _RAISED = re.compile(
@@ -86,70 +90,119 @@ _KINDS = (
 )
 
 
-def engine_failure(error: BaseException, where: str) -> WindrowError:
+def engine_failure(error: BaseException, where: str | None, secrets: Sequence[str] = ()) -> WindrowError:
     """The error to raise for one that came from Spark, from its ``__cause__``.
 
     Args:
         error: What Spark raised.
-        where: The pipeline and its checkpoint.
+        where: The pipeline and its checkpoint; None: the caller knows them.
+        secrets: What neither the error nor its cause may show, the longest first.
     """
-    failure = error if isinstance(error, WindrowError) else _recognised(error)
+    failure = error if isinstance(error, WindrowError) else find_failure(error)
     if failure is None:
-        failure = EngineError(
+        said = _said(error, secrets)
+        failure = _recognised(said) or EngineError(
             "Spark stopped the pipeline",
-            given=_reason_of(error),
+            given=_reason_of(said),
             hint="Spark's log has the whole error; with a checkpoint, a run goes on with the batch that failed",
         )
-        failure.__cause__ = spark_said(error)
-    return failure.at(where)
+        failure.__cause__ = _chain_of(said)
+    return without_secrets(failure, secrets).at(where)
 
 
-def _recognised(error: BaseException) -> WindrowError | None:
-    """The error that a worker marked, or of a kind that is known; else None."""
-    marked = find_failure(error)
-    if marked is not None:
-        return marked
-    text = _text(error)
-    if _FULL.search(text):
-        failure: WindrowError = EngineError(
+@contextmanager
+def secrets_hidden(secrets: Sequence[str], where: str | None = None) -> Iterator[None]:
+    """Where what is raised shows a secret, an error without it takes its place; all else passes as it is.
+
+    Args:
+        secrets: The secrets, the longest first.
+        where: The pipeline; None: the caller knows it.
+
+    Raises:
+        WindrowError: In the place of what showed a secret.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not shows_secret(error, secrets):
+            raise
+        failure = engine_failure(error, where, secrets)
+        raise failure from failure.__cause__
+
+
+def shows_secret(error: BaseException, secrets: Sequence[str]) -> bool:
+    """Whether an error shows a secret where Python prints it, or in the stack of Spark's Java side."""
+    return shown_in(error, secrets) or any(secret in _stack_of(error) for secret in secrets)
+
+
+class _Said(NamedTuple):
+    """What an exception of Spark's says, without secrets.
+
+    They are taken out before anything is cut, which could leave half of one.
+
+    Attributes:
+        kind: The class of the exception.
+        first: Its text.
+        text: That with the stack of Spark's Java side, which has a chain of causes of its own.
+    """
+
+    kind: str
+    first: str
+    text: str
+
+
+def _said(error: BaseException, secrets: Sequence[str] = ()) -> _Said:
+    first = redact(str(error), secrets)
+    return _Said(type(error).__name__, first, f"{first}\n{redact(_stack_of(error), secrets)}")
+
+
+def _stack_of(error: BaseException) -> str:
+    stack: str = getattr(error, "_stackTrace", None) or ""
+    return stack
+
+
+def _recognised(said: _Said) -> WindrowError | None:
+    """The error of a kind that is known; else None."""
+    if _FULL.search(said.text):
+        return EngineError(
             "a disk is full, or a file may not grow",
-            given=_reason_of(error),
+            given=_reason_of(said),
             expected="space for the checkpoint, the files of sinks, and Spark's scratch files",
             hint="free some and run again: the run goes on from its checkpoint; spark.local.dir says where scratch is",
         )
-        failure.__cause__ = spark_said(error)
-        return failure
     for kind in _KINDS:
-        found = kind.words.search(text)
-        if found is not None:
-            failure = kind.error(kind.message, given=_told(error, kind.words), hint=kind.hint)
-            failure.__cause__ = spark_said(error)
-            return failure
+        if kind.words.search(said.text):
+            return kind.error(kind.message, given=_told(said, kind.words), hint=kind.hint)
     return None
 
 
-def unwritable(error: BaseException) -> str | None:
+def unwritable(error: BaseException, secrets: Sequence[str] = ()) -> str | None:
     """Why files cannot be written, if that is the error; else None."""
     if isinstance(error, OSError):
-        return f"{error}"
+        return redact(str(error), secrets)
     if find_failure(error) is not None:
         return None
-    reason = _reason_of(error)
+    reason = _reason_of(_said(error, secrets))
     return reason if _FULL.search(reason) or _REFUSED.search(reason) else None
 
 
-def _reason_of(error: BaseException) -> str:
+def spark_said(error: BaseException, secrets: Sequence[str] = ()) -> RemoteError:
+    """The chain of reasons, as the cause of an error."""
+    return _chain_of(_said(error, secrets))
+
+
+def _reason_of(said: _Said) -> str:
     """The innermost reason, in a line."""
-    causes = _causes(error)
-    text = causes[-1] if causes else f"{type(error).__name__}: {error}".partition("\n")[0]
-    raised = _RAISED.findall(_text(error)) if text.startswith(_BY_PYTHON) else []
+    causes = _causes(said)
+    text = causes[-1] if causes else f"{said.kind}: {said.first}".partition("\n")[0]
+    raised = _RAISED.findall(said.text) if text.startswith(_BY_PYTHON) else []
     return _cut(raised[-1] if raised else text)
 
 
-def _told(error: BaseException, words: re.Pattern[str]) -> str:
+def _told(said: _Said, words: re.Pattern[str]) -> str:
     """The line with the words, which often names a file, and what caused it."""
-    innermost = _reason_of(error)
-    lines = [line for line in _text(error).splitlines() if words.search(line) and not line.startswith("\t")]
+    innermost = _reason_of(said)
+    lines = [line for line in said.text.splitlines() if words.search(line) and not line.startswith("\t")]
     if not lines:
         return innermost
     line = _cut(_NAMES.sub("", lines[0].rpartition("exception: ")[2].strip()))
@@ -158,23 +211,17 @@ def _told(error: BaseException, words: re.Pattern[str]) -> str:
     return line if innermost.partition(": ")[2] in line else f"{line} ({innermost})"
 
 
-def _causes(error: BaseException) -> list[str]:
+def _causes(said: _Said) -> list[str]:
     found = (
-        f"{name.rpartition('.')[2]}: {text}" if text else name for name, text in _CAUSE.findall(_text(error))
+        f"{name.rpartition('.')[2]}: {text}" if text else name for name, text in _CAUSE.findall(said.text)
     )
     return list(dict.fromkeys(found))
 
 
-def spark_said(error: BaseException) -> RemoteError:
-    """The chain of reasons, as the cause of an error."""
-    causes = _causes(error) or [str(error)]
+def _chain_of(said: _Said) -> RemoteError:
+    causes = _causes(said) or [said.first]
     lines = [_cut(cause) for cause in causes[-_CAUSES_SHOWN:]]
     return RemoteError("\n  caused by ".join(lines), "from Spark")
-
-
-def _text(error: BaseException) -> str:
-    # What Spark's Java side raises has its own chain of causes beside its text.
-    return f"{error}\n{getattr(error, '_stackTrace', None) or ''}"
 
 
 def _cut(text: str) -> str:

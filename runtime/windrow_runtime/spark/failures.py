@@ -16,6 +16,7 @@ from contextlib import contextmanager
 import windrow
 from windrow import errors
 from windrow.errors import SourceError, WindrowError
+from windrow.redaction import redact, redact_address
 
 __all__ = ["MarkedError", "RemoteError", "failures_marked", "find_failure"]
 
@@ -70,8 +71,8 @@ def find_failure(error: BaseException) -> WindrowError | None:
         file, reason = unreadable.groups()
         return SourceError(
             "Spark cannot read a file of a source",
-            given=file,
-            hint=f"Spark says: {reason.partition(' SQLSTATE')[0]}",
+            given=redact_address(file),
+            hint=f"Spark says: {redact(reason.partition(' SQLSTATE')[0])}",
         )
     parts: dict[str, str | None] = json.loads(base64.urlsafe_b64decode(found.group(1)))
     kind = getattr(errors, str(parts["kind"]), WindrowError)

@@ -17,12 +17,13 @@ from windrow.errors import (
 )
 from windrow.kafka import KafkaFormat, KafkaRecord, KafkaSink, TopicSource
 from windrow.plan import SinkNode, SourceNode, Step
-from windrow.redaction import redact, secrets_in
+from windrow.redaction import redact
 from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed as codec_malformed
 from windrow_runtime.codecs.json_decoder import JsonDecoder
 from windrow_runtime.codecs.json_encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.operators.step_errors import shortened
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.failures import failures_marked
@@ -50,7 +51,7 @@ def kafka_frame(spark: SparkSession, step: Step) -> DataFrame:
         SourceError: If Spark refuses the options.
     """
     source = _source(step)
-    with _told(spark, step.where, source.options, source.describe()):
+    with _told(spark, step.where, source):
         frame = spark.readStream.format("kafka").options(**source.options).load().select(*_columns(source))
         _ = frame.columns  # over Spark Connect nothing is looked up before
     return frame
@@ -151,7 +152,7 @@ def check_connector(spark: SparkSession, step: Step) -> None:
         UnsupportedOperationError: With the package that brings it.
     """
     sink = _sink(step)
-    with _told(spark, step.where, sink.options, sink.describe()):
+    with _told(spark, step.where, sink):
         # Nothing is read: the connector is looked up, and the rest waits for an action.
         _ = spark.read.format("kafka").options(**sink.options, subscribe="windrow").load().columns
 
@@ -159,7 +160,7 @@ def check_connector(spark: SparkSession, step: Step) -> None:
 def write_kafka(rows: DataFrame, step: Step) -> None:
     """Write the rows that :func:`kafka_rows` made."""
     sink = _sink(step)
-    with _told(rows.sparkSession, step.where, sink.options, sink.describe()):
+    with _told(rows.sparkSession, step.where, sink):
         rows.write.format("kafka").options(**sink.options).save()
 
 
@@ -227,7 +228,7 @@ class _ToRows:
             return value
         raise InvalidArgumentError(
             f"the format {self.format!r} of a Kafka sink writes values of one type",
-            given=value,
+            given=shortened(value),
             expected="str" if self.format == "text" else "bytes",
             where=self.where,
             hint='value_format="json" for every other type',
@@ -265,7 +266,7 @@ class _ToRows:
         except Exception as error:
             raise UserFunctionError(
                 f"the {what} function of the sink raised {type(error).__name__}: {error}",
-                given=f"element {value!r}",
+                given=f"element {shortened(value)}",
                 where=self.where,
             ) from error
 
@@ -274,7 +275,7 @@ class _ToRows:
 
 
 @contextmanager
-def _told(spark: SparkSession, where: str, options: Mapping[str, str], given: str) -> Iterator[None]:
+def _told(spark: SparkSession, where: str, end: TopicSource[Any] | KafkaSink[Any]) -> Iterator[None]:
     """Turns what Spark says of the connector and of its options into our errors, without secrets."""
     from pyspark.errors import AnalysisException, IllegalArgumentException
 
@@ -284,7 +285,7 @@ def _told(spark: SparkSession, where: str, options: Mapping[str, str], given: st
         if _NOT_THERE in str(error):
             raise UnsupportedOperationError(
                 "Spark's connector for Kafka is not there",
-                given=given,
+                given=end.describe(),
                 expected="a session that was started with the connector",
                 where=where,
                 hint=f"spark-submit --packages {_package(spark.version)}; "
@@ -293,9 +294,9 @@ def _told(spark: SparkSession, where: str, options: Mapping[str, str], given: st
         # Not chained: Spark's text may hold what an option says.
         raise SourceError(
             "Spark refuses the options for Kafka",
-            given=given,
+            given=end.describe(),
             where=where,
-            hint=f"Spark says: {redact(str(error), secrets_in(options)).splitlines()[0]}",
+            hint=f"Spark says: {redact(str(error), end.secrets).splitlines()[0]}",
         ) from None
 
 

@@ -11,11 +11,12 @@ from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.plan import Pipeline, SinkNode
 from windrow.sinks import CollectSink, WriterSink
 from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.outputs import Output
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.clock_keeper import ClockKeeper
-from windrow_runtime.spark.engine_errors import engine_failure
+from windrow_runtime.spark.engine_errors import engine_failure, shows_secret
 from windrow_runtime.spark.gate import BatchGate, Interrupted
 from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.results import MemoryResults, Results, SpooledResults
@@ -73,6 +74,7 @@ class Query:
         self._spark = spark
         self._checkpoint = checkpoint
         self._lowered = lowered
+        self._secrets = secrets_of(pipeline.steps)
         self._gate = BatchGate()
         self._results: Results = MemoryResults()
         self._write: Callable[[DataFrame, int], None]
@@ -81,7 +83,9 @@ class Query:
             spooled.clear()
             register_classes(lowered.classes)
             sinks = {number: detached(step) for number, step in lowered.sinks.items()}
-            self._write = ConnectWriter(sinks, lowered.classes, spooled, checkpoint.query_id(), keeper)
+            self._write = ConnectWriter(
+                sinks, lowered.classes, spooled, checkpoint.query_id(), keeper, self._secrets
+            )
         else:
             batches = BatchWriter(lowered.sinks, lowered.classes, self._results, outputs, keeper)
             self._write = self._written_here(batches)
@@ -109,7 +113,7 @@ class Query:
             except WindrowError:
                 raise
             except Exception as error:
-                failure = engine_failure(error, self._place)
+                failure = engine_failure(error, self._place, self._secrets)
                 raise failure from failure.__cause__
         return query
 
@@ -141,8 +145,10 @@ class Query:
             except Exception as error:
                 if gate.is_stopping and not isinstance(error, WindrowError):
                     raise Interrupted from None
-                # Spark turns what is raised here into an exception of its own.
-                self._failure = engine_failure(error, self._place)
+                # Spark turns what is raised here into an exception of its own, and logs it.
+                failure = self._failure = engine_failure(error, self._place, self._secrets)
+                if shows_secret(error, self._secrets):
+                    raise failure from failure.__cause__
                 raise
             finally:
                 gate.leave()
@@ -309,7 +315,7 @@ class Query:
                 return True
             return bool(query.awaitTermination(timeout_seconds))  # type: ignore[arg-type]  # Spark takes fractions
         except StreamingQueryException as error:
-            failure = self._failure or engine_failure(error, self._place)
+            failure = self._failure or engine_failure(error, self._place, self._secrets)
             raise failure from failure.__cause__
 
     def result(self) -> PipelineResult:

@@ -14,6 +14,7 @@ from urllib.request import url2pathname
 from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
 from windrow.kafka import TopicSource
 from windrow.plan import SourceNode, Step
+from windrow.redaction import redact_address
 from windrow.sources import (
     CollectionSource,
     CsvFileSource,
@@ -242,16 +243,16 @@ def _scan_files(
     path = _existing(step, source.path)
     if isinstance(source, JsonFileSource):
         frame = stream.text(path).selectExpr("value", _FILE)
-        return Scan(frame, _FileReader(_JsonReader(kind, source.path), path, step.where))
+        return Scan(frame, _FileReader(_JsonReader(kind, source.shown_path), path, step.where))
     if isinstance(source, CsvFileSource):
         # A quoted value may hold a line break, and the header is in the first line: so files are read whole.
         frame = stream.text(path, wholetext=True).selectExpr("value", _FILE)
-        csv_reader = _CsvReader(kind, source.path, source.delimiter, step.where)
+        csv_reader = _CsvReader(kind, source.shown_path, source.delimiter, step.where)
         return Scan(frame, _FileReader(csv_reader, path, step.where))
     if isinstance(source, ParquetFileSource):
         _check_parquet(spark, step, kind, path)
         frame = stream.schema(spark_schema(kind)).parquet(path)
-        rows = _RowReader(kind, source.path)
+        rows = _RowReader(kind, source.shown_path)
         if all_columns and "://" not in source.path:
             names = frame.where("_metadata.row_index = 0").selectExpr(_FILE)
             return Scan(names, rows, ParquetFiles(kind, path, step.where))
@@ -320,7 +321,7 @@ def _check_parquet(spark: SparkSession, step: Step, kind: RecordType, path: str)
     try:
         check_spark_schema(schema, kind)
     except WindrowError as error:
-        raise error.at(f"{step.where}, {path}") from None
+        raise error.at(f"{step.where}, {redact_address(path)}") from None
 
 
 @dataclass(frozen=True)

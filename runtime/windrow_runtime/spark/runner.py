@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from windrow.sinks import (
     WriterSink,
 )
 from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.step_errors import sink_unwritable
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs import has_output, open_outputs
@@ -31,6 +32,7 @@ from windrow_runtime.spark.batch_job import batch_job, run_job
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.clock_keeper import ClockKeeper
 from windrow_runtime.spark.columns_sink import ColumnsSink, checkpoint_inside, pipeline_of
+from windrow_runtime.spark.engine_errors import secrets_hidden
 from windrow_runtime.spark.kafka import check_connector
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, lower, time_of
 from windrow_runtime.spark.query import Query
@@ -273,11 +275,14 @@ class SparkRunner:
         for step in topology.sinks:
             _check_sink(step)
             if isinstance(step.node, SinkNode) and isinstance(step.node.sink, KafkaSink):
-                check_connector(self._spark, step)
+                with secrets_hidden(secrets_of([step]), step.where):
+                    check_connector(self._spark, step)
 
     def _batch(self, pipeline: Pipeline) -> Lowered:
         configure(self._spark)
-        return batch_job(self._spark, pipeline, self._wanted().groups(), self._clock, columnar=self._columnar)
+        groups = self._wanted().groups()
+        with _secrets_hidden(pipeline):
+            return batch_job(self._spark, pipeline, groups, self._clock, columnar=self._columnar)
 
     def _wanted(self) -> Parallelism:
         session = int(str(self._spark.conf.get("spark.sql.shuffle.partitions", "200")))
@@ -290,7 +295,13 @@ class SparkRunner:
         forms = forms_of(topology) if self._columnar else {}
         time = time_of(topology, own_clock=own_clock)
         stored = resume(checkpoint, topology, time, self._wanted(), forms)
-        return lower(self._spark, pipeline, checkpoint, stored, forms, own_clock=own_clock)
+        with _secrets_hidden(pipeline):
+            return lower(self._spark, pipeline, checkpoint, stored, forms, own_clock=own_clock)
+
+
+def _secrets_hidden(pipeline: Pipeline) -> AbstractContextManager[None]:
+    """Where Spark is told of the sources: what it refuses it shows, with the options."""
+    return secrets_hidden(secrets_of(pipeline.steps), f"pipeline {pipeline.name!r}")
 
 
 def _check_sink_of_own_clock(step: Step) -> None:

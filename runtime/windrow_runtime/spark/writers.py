@@ -30,7 +30,7 @@ from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_files import batch_tag
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
 from windrow_runtime.spark.columns_sink import ColumnsSink
-from windrow_runtime.spark.engine_errors import spark_said, unwritable
+from windrow_runtime.spark.engine_errors import secrets_hidden, spark_said, unwritable
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.file_parts import PART_SCHEMA, PartStage, part_sink, rows_of
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
@@ -249,10 +249,10 @@ class BatchWriter:
             raise
         except Exception as error:
             # The rows may have to be computed again, so it need not be the sink that failed.
-            reason = unwritable(error)
+            reason = unwritable(error, sink.secrets)
             if reason is None:
                 raise
-            raise sink_unwritable(step, sink.path, reason) from spark_said(error)
+            raise sink_unwritable(step, sink.path, reason) from spark_said(error, sink.secrets)
 
     def _write_batch_folder(
         self,
@@ -308,6 +308,7 @@ class ConnectWriter:
         results: Keeps what is collected and counted where the runner finds it.
         query: The identity of the query.
         keeper: Tells the time of the next batch, where windrow keeps it.
+        secrets: What neither the server's log nor an error may show.
     """
 
     def __init__(
@@ -317,8 +318,9 @@ class ConnectWriter:
         results: Results,
         query: str,
         keeper: ClockKeeper | None,
+        secrets: tuple[str, ...] = (),
     ) -> None:
-        self._parts = (dict(sinks), classes, results, query, keeper)
+        self._parts = (dict(sinks), classes, results, query, keeper, secrets)
         self._batches: BatchWriter | None = None
 
     def __getstate__(self) -> Any:
@@ -329,9 +331,9 @@ class ConnectWriter:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch; what it raises gets back to the user's process as text."""
-        with failures_marked():
+        sinks, classes, results, query, keeper, secrets = self._parts
+        with failures_marked(), secrets_hidden(secrets):
             if self._batches is None:
-                sinks, classes, results, query, keeper = self._parts
                 outputs = open_outputs(list(sinks.values()), query)
                 self._batches = BatchWriter(sinks, classes, results, outputs, keeper)
             session = frame.sparkSession
