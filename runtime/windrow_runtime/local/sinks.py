@@ -37,19 +37,11 @@ def check_sink(step: Step) -> None:
             hint="run the pipeline with SparkRunner",
         )
     if isinstance(sink, FileSink):
-        if "://" in sink.path:
-            raise UnsupportedOperationError(
-                "the interpreter writes to the file system of this machine",
-                given=sink.describe(),
-                expected="a path without a scheme",
-                where=step.where,
-                hint="run the pipeline with SparkRunner",
-            )
         record_type(step.node.element_type)
         if local_path(sink.path) is None:
             raise UnsupportedOperationError(
                 "the interpreter writes to mounted file systems only",
-                given=sink.path,
+                given=sink.shown_path,
                 expected="a path, or a file: URI",
                 where=step.where,
                 hint="run the pipeline with SparkRunner",
