@@ -15,6 +15,7 @@ import pytest
 from tests.spark.fake_steps import Forward, Store
 from tests.working_sets import make_working_sets_small
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
+from windrow.errors import UnsupportedOperationError
 from windrow.evictors import CountEvictor
 from windrow.functions import AggregateFunction, KeyedProcessContext, KeyedProcessFunction, OnTimerContext
 from windrow.sinks import CollectSink
@@ -38,6 +39,7 @@ from windrow.windows import (
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.local.execution import Chunk, Execution
 from windrow_runtime.operators.lowering import operator_for
+from windrow_runtime.operators.partition import keys_in
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.working_set import WORKING_SET
 from windrow_runtime.spark import page_codec, page_contents, step_pages
@@ -274,6 +276,15 @@ class Engine:
         rows.sort(key=lambda row: row.number)
         return [value for row in rows for value in unpack_elements(row.payload).values]
 
+    def keys_in_working_set(self, label: int) -> set[Hashable]:
+        data = self.records[label]
+        assert data is not None
+        record = GroupState.load(data, FINGERPRINT).steps[self.step]
+        if not record.working:
+            return set()
+        pages = StepPages(record, self.codec, self.stores[label], stable_hash, GROUPS.count)
+        return set(keys_in(pages.load([WORKING_SET])))
+
     def check(self, label: int) -> None:
         """Nothing is stored that nobody refers to, and nothing is missing."""
         store, data = self.stores[label], self.records[label]
@@ -412,6 +423,36 @@ def test_random_windows_keep_the_shift_that_their_group_has_drawn(shares: list[i
     shifts = {key: {window.start % size for _, window, _ in engine.found[key]} for key in (first, second)}
     assert [len(shifts[key]) for key in (first, second)] == [1, 1]
     assert shifts[first] != shifts[second]
+
+
+class Hoarding(KeyedProcessFunction[Any, Element, tuple[Any, ...]]):
+    """Keeps what comes, and at 0 a function, which nobody can store."""
+
+    held = ValueStateDescriptor[list[Any]]("held")
+
+    def process_element(self, value: Element, context: KeyedProcessContext[Any]) -> Iterable[tuple[Any, ...]]:
+        key, _, number = value
+        held = context.get_state(self.held)
+        held.update([*(held.value() or []), number or Hoarding.process_element])
+        return [(key, number)]
+
+
+def test_a_value_in_the_working_set_that_cannot_be_stored_is_told_with_its_step(shares: list[int]) -> None:
+    # batch          1           2               3              4           5
+    # keys           all, paged  one: remembered the same, in   the same    the same, with a function
+    # working set    -           -               one key        one key     cannot be stored
+    engine = Engine(topology_of(lambda keyed: keyed.process(Hoarding())), by_clock=False)
+    one = next(key for key in range(40) if stable_hash(key) % GROUPS.count == 0)
+    time = BatchTime(MIN_TIMESTAMP, 0)
+    engine.batch([(key, 0, 7) for key in range(300)], BatchTimes(time, time), crash=False)
+    for _ in range(3):
+        engine.batch([(one, 0, 8)], BatchTimes(time, time), crash=False)
+    assert engine.keys_in_working_set(GROUPS.labels[0]) == {one}
+    where = engine.level.steps[0].where
+    assert where is not None
+    with pytest.raises(UnsupportedOperationError, match=r"is to be stored|cannot be stored") as caught:
+        engine.batch([(one, 0, 0)], BatchTimes(time, time), crash=False)
+    assert caught.value.where == where
 
 
 @pytest.mark.parametrize("trigger", [ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger])
