@@ -9,33 +9,31 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.checkpoints.kept import COLLECTED, FOLDER, READINGS, pipeline, plain, unpack
+from tests.spark.checkpoints.archives import COLLECTED, KEPT, archives, kept_in, plain, unpack
 from windrow_runtime.spark import SparkRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-ARCHIVES = sorted(FOLDER.glob("*.tar.xz"))
 
 
 def release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-def test_a_checkpoint_is_kept() -> None:
-    assert ARCHIVES
-    assert sum(archive.stat().st_size for archive in ARCHIVES) < 500_000
+def test_a_checkpoint_of_each_pipeline_is_kept() -> None:
+    assert {archive.name.partition("-")[0] for archive in archives()} == KEPT.keys()
+    assert sum(archive.stat().st_size for archive in archives()) < 500_000
 
 
-@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda archive: archive.name.removesuffix(".tar.xz"))
+@pytest.mark.parametrize("archive", archives(), ids=lambda archive: archive.name.removesuffix(".tar.xz"))
 def test_a_kept_checkpoint_is_read(spark: SparkSession, tmp_path: Path, archive: Path) -> None:
-    # readings   0 ... 23    24 ... 47
-    # run        then        today
-    made_by = archive.name.removesuffix(".tar.xz").rpartition("-")[2]
+    # input   first half    the rest
+    # run     then          today
+    kept, made_by = kept_in(archive)
     if release(metadata.version("pyspark")) < release(made_by):
         pytest.skip("Spark reads no checkpoints of a newer Spark")
     unpack(archive, tmp_path)
-    plan, outputs = pipeline(READINGS)
+    plan, outputs = kept.whole(tmp_path)
     expected, _ = outputs.expected(plan)
     before = json.loads((tmp_path / COLLECTED).read_text())
     after = plain(outputs.of(SparkRunner(spark, checkpoint=tmp_path).run(plan)))

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 from typing_extensions import NotRequired, TypedDict
 
-from tests.spark.checkpoints.kept import FOLDER, READINGS, unpack
+from tests.spark.checkpoints.archives import archives, unpack
+from tests.spark.checkpoints.kept import READINGS
 from tests.spark.checkpoints.kept import pipeline as kept_pipeline
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
@@ -480,7 +481,7 @@ def test_a_plan_on_objects_is_for_windrows_before_columns_too(tmp_path: Path) ->
 
 
 def test_the_plan_of_a_kept_checkpoint_stays_as_it_is(tmp_path: Path) -> None:
-    (archive, *_) = FOLDER.glob("*.tar.xz")
+    archive = next(archive for archive in archives() if archive.name.startswith("kept-"))
     unpack(archive, tmp_path)
     file = tmp_path / "windrow.json"
     before = json.loads(file.read_text())

@@ -5,11 +5,9 @@ A change that no checkpoint of its own survives needs a new pipeline beside this
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tests.spark.comparison import Outputs, millis
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
@@ -24,13 +22,7 @@ from windrow.sources import CollectionSource
 from windrow.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows
 
-__all__ = ["FOLDER", "HALF", "READINGS", "ROOT", "pipeline", "unpack"]
-
-FOLDER = Path(__file__).parent
-ROOT = "@CHECKPOINT@"
-"""Stands in the archive where Spark notes the absolute path of the checkpoint."""
-COLLECTED = "collected.json"
-"""The file of the archive with what the first run gave."""
+__all__ = ["HALF", "READINGS", "pipeline"]
 
 
 @dataclass(frozen=True)
@@ -129,21 +121,3 @@ def pipeline(readings: Sequence[Reading]) -> tuple[Pipeline, Outputs]:
         .apply(lambda key, window, found: [(key, window.end, sorted(reading.at for reading in found))]),
     )
     return outputs.pipeline("kept"), outputs
-
-
-def unpack(archive: Path, folder: Path) -> None:
-    """Put a kept checkpoint into a folder, as if it had been made there."""
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
-    for file in folder.rglob("*"):
-        if file.is_file():
-            content = file.read_bytes()
-            if ROOT.encode() in content:
-                file.write_bytes(content.replace(ROOT.encode(), str(folder).encode()))
-
-
-def plain(found: dict[str, Any]) -> Any:
-    """As JSON gives it back: lists for tuples, keys as text."""
-    import json
-
-    return json.loads(json.dumps(found))

@@ -1,35 +1,61 @@
-"""Makes a checkpoint to keep: ``python -m tests.spark.checkpoints.make``, once for each format of stored state.
+"""Makes a checkpoint to keep: ``python -m tests.spark.checkpoints.make NAME``, for each format of stored state.
 
-The pipeline of :mod:`tests.spark.checkpoints.kept` runs half way, and its checkpoint goes into an archive beside this
-file, named by the versions of windrow and Spark. Archives of released versions are never made again.
+A pipeline of :mod:`tests.spark.checkpoints.archives` runs half way, and its checkpoint goes into an archive beside this
+file, named by the versions of windrow and Spark. What is in its state is printed: look whether that is what it is for.
+Archives of released versions are never made again.
 
 Spark notes absolute paths in its checkpoints. They are replaced by a mark, and Spark's checksums, which would no longer
-fit, are left out.
+fit, are left out. So are the files that a pipeline reads, which it writes itself.
 """
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tests.spark.checkpoints.kept import COLLECTED, FOLDER, HALF, READINGS, ROOT, pipeline
+from tests.spark.checkpoints.archives import COLLECTED, INPUT, KEPT, ROOT, archive_of
 from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.group_state import FINGERPRINT_BYTES, GroupState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SMALL = {
+    "spark.sql.streaming.stateStore.maintenanceInterval": "200ms",
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
+    "spark.sql.streaming.minBatchesToRetain": "2",
+}
+"""Spark writes state as a whole soon, and deletes what is in it: an archive of all batches would hold it twice."""
 
 
 def main() -> None:
-    archive = FOLDER / f"windrow-{metadata.version('windrow')}-spark-{metadata.version('pyspark')}.tar.xz"
+    parser = argparse.ArgumentParser(prog="python -m tests.spark.checkpoints.make")
+    parser.add_argument("name", choices=sorted(KEPT), help="the pipeline")
+    name: str = parser.parse_args().name
+    kept = KEPT[name]
+    archive = archive_of(name, metadata.version("windrow"), metadata.version("pyspark"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "checkpoint").resolve()
-        plan, outputs = pipeline(READINGS[:HALF])
-        result = SparkRunner(checkpoint=folder, partitions=2).run(plan, drain=False)
-        with tarfile.open(archive, "w:xz") as tar:
+        plan, outputs = kept.half(folder)
+        runner = SparkRunner(
+            checkpoint=folder, partitions=kept.partitions, key_groups_per_partition=kept.key_groups
+        )
+        for setting, value in SMALL.items():
+            runner.spark.conf.set(setting, value)
+        result = runner.run(plan, drain=False)
+        for line in what_is_in(runner.spark, folder):
+            print(line)
+        with tarfile.open(archive, "x:xz") as tar:
             add(tar, COLLECTED, json.dumps(outputs.of(result)).encode(), 0)
             for file in sorted(folder.rglob("*")):
-                if file.is_file() and not (file.name.startswith(".") and file.suffix == ".crc"):
+                if is_kept(file, folder):
                     add(
                         tar,
                         str(file.relative_to(folder)),
@@ -37,6 +63,25 @@ def main() -> None:
                         file.stat().st_mtime,
                     )
     print(f"{archive.name}: {archive.stat().st_size} bytes")
+
+
+def what_is_in(spark: SparkSession, folder: Path) -> Iterator[str]:
+    """A line for each step in each key group."""
+    for level in sorted((folder / "spark" / "state").iterdir()):
+        reader = spark.read.format("statestore").option("operatorId", level.name)
+        frame = reader.option("stateVarName", "group").load(str(folder / "spark"))
+        for label, data in frame.selectExpr("key.*", "value.data").collect():
+            fingerprint = data[6 : 6 + FINGERPRINT_BYTES]
+            for step, record in GroupState.load(bytes(data), fingerprint).steps.items():
+                yield (
+                    f"level {level.name}, group {label}, step {step}: {len(record.sizes)} pages of "
+                    f"{sum(record.sizes)} bytes, {len(record.working)} in the working set, {record.segments} segments"
+                )
+
+
+def is_kept(file: Path, folder: Path) -> bool:
+    is_checksum = file.name.startswith(".") and file.suffix == ".crc"
+    return file.is_file() and not is_checksum and not file.is_relative_to(folder / INPUT)
 
 
 def add(tar: tarfile.TarFile, name: str, content: bytes, modified: float) -> None:

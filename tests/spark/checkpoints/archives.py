@@ -1,0 +1,103 @@
+"""The archives of kept checkpoints: which pipelines they are of, and how a checkpoint is taken out of one."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.spark.checkpoints import kept, paged
+from tests.spark.comparison import Outputs
+from windrow import Pipeline
+
+__all__ = [
+    "COLLECTED",
+    "INPUT",
+    "KEPT",
+    "ROOT",
+    "Kept",
+    "archive_of",
+    "archives",
+    "kept_in",
+    "plain",
+    "unpack",
+]
+
+_FOLDER = Path(__file__).parent
+_SUFFIX = ".tar.xz"
+ROOT = "@CHECKPOINT@"
+"""Stands in the archive where Spark notes the absolute path of the checkpoint."""
+COLLECTED = "collected.json"
+"""The file of the archive with what the first run gave."""
+INPUT = "input"
+"""The folder for files that a pipeline reads. It is in that of the checkpoint, so that its path is known, too."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A pipeline with a kept checkpoint.
+
+    Attributes:
+        partitions: In how many partitions the first run had its state.
+        key_groups: In how many key groups each of them.
+        half: The pipeline over what the first run read, and its outputs. Takes the folder of the checkpoint.
+        whole: The same over all there is.
+    """
+
+    partitions: int
+    key_groups: int
+    half: Callable[[Path], tuple[Pipeline, Outputs]]
+    whole: Callable[[Path], tuple[Pipeline, Outputs]]
+
+
+KEPT = {
+    "kept": Kept(
+        2,
+        2,
+        lambda folder: kept.pipeline(kept.READINGS[: kept.HALF]),
+        lambda folder: kept.pipeline(kept.READINGS),
+    ),
+    "paged": Kept(
+        1,
+        1,
+        lambda folder: paged.pipeline(folder / INPUT, paged.HALF),
+        lambda folder: paged.pipeline(folder / INPUT, paged.FILES),
+    ),
+}
+"""The pipelines, by the name that archives begin with."""
+
+
+def archive_of(name: str, windrow: str, spark: str) -> Path:
+    """The archive of a pipeline, made by these versions."""
+    return _FOLDER / f"{name}-windrow-{windrow}-spark-{spark}{_SUFFIX}"
+
+
+def archives() -> list[Path]:
+    """All that are kept."""
+    return sorted(_FOLDER.glob(f"*{_SUFFIX}"))
+
+
+def kept_in(archive: Path) -> tuple[Kept, str]:
+    """The pipeline of an archive, and the version of Spark that made it."""
+    name, _, _, _, spark = archive.name.removesuffix(_SUFFIX).rsplit("-", 4)
+    return KEPT[name], spark
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Put a kept checkpoint into a folder, as if it had been made there."""
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    for file in folder.rglob("*"):
+        if file.is_file():
+            content = file.read_bytes()
+            if ROOT.encode() in content:
+                file.write_bytes(content.replace(ROOT.encode(), str(folder).encode()))
+
+
+# Any: what JSON holds.
+def plain(found: dict[str, Any]) -> Any:
+    """As JSON gives it back: lists for tuples, keys as text."""
+    return json.loads(json.dumps(found))
