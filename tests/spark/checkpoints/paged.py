@@ -10,9 +10,9 @@ Its one key group has, where the first run ends:
 
 Keys are long and random, so that few of them are enough to fill pages, which are compressed::
 
-    batch   0               1                       2 ... 4                 | 5 ... 8
+    batch   0               1                       2 ... 4                 | 5       6       7
     quick   some keys at 0  many keys at 2300       a slow key at 2400      | the same
-    slow    few keys, 400 ms on from batch to batch, up to 1640             | up to 3240
+    slow    few keys, 400 ms on from batch to batch, up to 1640             | 2000    2800    3600
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTi
 
 __all__ = ["FILES", "HALF", "pipeline"]
 
-FILES = 9
+FILES = 8
 """How many files each source has. A batch has one of each."""
 HALF = 5
 _SLOW = range(3)
@@ -105,7 +105,8 @@ def pipeline(folder: Path, files: int) -> tuple[Pipeline, Outputs]:
     )
     for number in range(files):
         _write(folder / "quick", number, _quick(number))
-        _write(folder / "slow", number, [(key, number * 400 + key * 20) for key in _SLOW])
+        at = number * 400 if number < HALF else number * 800 - 2_000
+        _write(folder / "slow", number, [(key, at + key * 20) for key in _SLOW])
     readings = quick.union(slow)
     keyed = readings.key_by(lambda reading: reading.sensor)
     # Enough for a chunk and for pages of objects, and enough for a segment. Names have no form on columns.
