@@ -22,7 +22,7 @@ from windrow.windows import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from windrow_runtime.columnar import chunks, pages, panes
+from windrow_runtime.columnar import chunks, due, pages, pane_rows
 from windrow_runtime.columnar.forms import columnar_form
 
 # Any in this module: results of every type, and pyarrow has no types.
@@ -133,6 +133,11 @@ def sliding_unevenly(keyed: Keyed) -> DataStream[Any]:
 
 
 @plan
+def sliding_by_an_odd_time(keyed: Keyed) -> DataStream[Any]:
+    return keyed.window(SlidingEventTimeWindows.of(millis(60), millis(17), millis(-5))).aggregate(unordered())
+
+
+@plan
 def sessions(keyed: Keyed) -> DataStream[Any]:
     return keyed.window(EventTimeSessionWindows.with_gap(millis(12))).aggregate(unordered())
 
@@ -169,10 +174,13 @@ def all_time(keyed: Keyed) -> DataStream[Any]:
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks of some rows, windows that are merged some at a time."""
+    """Chunks of some rows, of which some are read at a time, and windows that are merged some at a time."""
     monkeypatch.setattr(chunks, "_TAIL_BYTES", 1500)
     monkeypatch.setattr(chunks, "_FANOUT", 3)
-    monkeypatch.setattr(panes, "_ROWS_AT_ONCE", 40)
+    monkeypatch.setattr(due, "_BYTES_AT_ONCE", 3_000)
+    monkeypatch.setattr(due, "_BYTES_HELD", 5_000)
+    monkeypatch.setattr(pane_rows, "_ROWS_AT_ONCE", 200)
+    monkeypatch.setattr(pane_rows, "_WORTH_SHARING", 16)
     monkeypatch.setattr(pages, "_INLINE_BYTES", 2500)
     sizes = replace(pages._SIZES, small=500, dense=2500, split_where_due=2500)
     monkeypatch.setattr(pages, "_SIZES", sizes)
@@ -196,6 +204,23 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
     assert engine.counted["late_records_dropped"] == dropped
     if name not in {"for_ever", "sessions_for_ever", "all_time"}:
         assert set(engine.records.values()) == {None}
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("lateness", [0, 25])
+def test_windows_of_many_panes(lateness: int) -> None:
+    """Windows that follow each other take what they have in common."""
+
+    def many(keyed: Keyed) -> DataStream[Any]:
+        windows = keyed.window(SlidingEventTimeWindows.of(millis(200), millis(6)))
+        return windows.allowed_lateness(millis(lateness)).aggregate(unordered())
+
+    inputs = [batch[::8] for batch in batches(random.Random(4))]
+    engine, (wanted,), dropped = run(many, inputs, columnar_form, crash_at=2)
+    assert len(wanted) > 3_000
+    assert by_key(engine.results) == by_key(wanted)
+    assert engine.counted["late_records_dropped"] == dropped
+    assert set(engine.records.values()) == {None}
 
 
 YEAR = 365 * 24 * 3_600_000

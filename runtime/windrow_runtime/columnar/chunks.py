@@ -8,7 +8,8 @@ stays (O'Neil et al., The log-structured merge-tree, 1996).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,10 +24,12 @@ __all__ = [
     "Chunk",
     "Chunks",
     "Measure",
+    "concatenated",
     "dump_entries",
     "dump_rows",
     "load_entries",
     "load_rows",
+    "no_rows",
 ]
 
 # Any in this module: pyarrow has no types.
@@ -99,6 +102,25 @@ def load_rows(data: bytes, schema: Any) -> Any:
     return rows
 
 
+def concatenated(batches: Sequence[Any]) -> Any:
+    """Record batches as one."""
+    import pyarrow as pa
+
+    filled = [batch for batch in batches if batch.num_rows]
+    if len(filled) == 1:
+        return filled[0]
+    if not filled:
+        return batches[0]
+    return pa.Table.from_batches(filled).combine_chunks().to_batches()[0]
+
+
+def no_rows(schema: Any) -> Any:
+    """A record batch of these columns with nothing in it."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pylist([], schema)
+
+
 @dataclass(frozen=True, slots=True)
 class Measure:
     """What a chunk's entry says of its rows.
@@ -145,6 +167,8 @@ class Chunks:
         self._merge = merge
         self._tail_bytes = tail
         self._tail: Any = None
+        self._held: dict[int, bytes] = {}
+        self._room = 0
 
     @property
     def tail(self) -> bytes:
@@ -159,20 +183,25 @@ class Chunks:
 
     def read_tail(self) -> Any:
         """The newest rows."""
-        import pyarrow as pa
-
         if self._tail is None:
             data = self._tail_bytes
-            self._tail = (
-                load_rows(data, self._schema) if data else pa.RecordBatch.from_pylist([], self._schema)
-            )
+            self._tail = load_rows(data, self._schema) if data else no_rows(self._schema)
         return self._tail
+
+    @contextmanager
+    def holding(self, most: int) -> Iterator[None]:
+        """Holds the bytes of chunks that are read, up to so many, where they are read several times."""
+        self._room = most
+        try:
+            yield
+        finally:
+            self._room = 0
+            self._held.clear()
 
     def replace(self, entry: Chunk, rows: Any) -> None:
         """Put other rows in the place of a chunk."""
         if not rows.num_rows:
-            self._store.remove(entry.number)
-            self.entries.remove(entry)
+            self._remove(entry)
             return
         self._put(entry.number, rows, self.entries.index(entry), replaces=True)
 
@@ -200,18 +229,27 @@ class Chunks:
     def _put(self, number: int, rows: Any, place: int, *, replaces: bool = False) -> None:
         data = dump_rows(rows)
         self._store.put(number, data)
+        self._held.pop(number, None)
         measure = self._measure(rows)
         entry = Chunk(number, len(data), measure.due, measure.first, measure.last)
         self.entries[place : place + replaces] = [entry]
 
+    def _remove(self, entry: Chunk) -> None:
+        self._store.remove(entry.number)
+        self._held.pop(entry.number, None)
+        self.entries.remove(entry)
+
     def _load(self, entry: Chunk) -> Any:
-        data = self._store.get(entry.number)
+        data = self._held.get(entry.number) or self._store.get(entry.number)
         if data is None:
             raise part_missing(
                 "a chunk of the stored state",
                 given=f"chunk {entry.number} of {len(self.entries)}",
                 expected=f"{entry.size} bytes",
             )
+        if entry.number not in self._held and len(data) <= self._room:
+            self._held[entry.number] = data
+            self._room -= len(data)
         return load_rows(data, self._schema)
 
     def _free_number(self) -> int:
@@ -220,18 +258,15 @@ class Chunks:
 
     def _compact(self) -> None:
         """Make one chunk of the last ones, as long as there are many that are not larger than it would be."""
-        import pyarrow as pa
-
         while len(self.entries) >= _FANOUT:
             last = self.entries[-_FANOUT:]
             total = sum(entry.size for entry in last)
             if total > _LARGEST or max(entry.size for entry in last) > total // 2:
                 return
             parts = [self._load(entry) for entry in last]
-            merged = self._merge(pa.Table.from_batches(parts).combine_chunks().to_batches()[0])
+            merged = self._merge(concatenated(parts))
             for entry in last[1:]:
-                self._store.remove(entry.number)
-                self.entries.remove(entry)
+                self._remove(entry)
             self.replace(last[0], merged)
 
 

@@ -1,32 +1,37 @@
 """Which windows a pane is in, for many panes at once.
 
-A pane is the greatest common divisor of size and slide: all its elements are in the same windows. A tumbling window is
-one pane; sliding windows share theirs::
+A pane is what lies between two places where windows begin or end: all its elements are in the same windows. A tumbling
+window is one pane. Sliding windows share theirs, and cut each slide into two at most (Krishnamurthy et al., On-the-fly
+sharing for streamed aggregation, 2006)::
 
-    size 60, slide 20   panes   |0   |20  |40  |60  |80
-                        windows |----0-------|
-                                     |----20------|
-                                          |----40------|
+    size 70, slide 30   panes   |0 |10   |30|40   |60|70   |90|
+                        windows |---------0----------|
+                                         |---------30---------|
+
+A step may hold millions of panes, each in thousands of windows. So windows are told by arithmetic, and only those that
+are asked for are made.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import gcd
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
-__all__ = ["FARTHEST", "Panes", "cleanups", "gone"]
+__all__ = ["FARTHEST", "Panes", "Starts", "cleanups", "gone"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 FARTHEST = 1 << 61
 """Timestamps and sizes up to here, in milliseconds, can be added without leaving 64 bits: 73 million years."""
+
+_STARTS_AT_ONCE: Final = 10_000
 
 
 def gone(last: Ints, lateness: int, watermark: int) -> Mask:
@@ -46,6 +51,32 @@ def gone(last: Ints, lateness: int, watermark: int) -> Mask:
 def cleanups(last: Ints, lateness: int) -> Ints:
     """When windows go, by their last timestamps; the end of time if that is never."""
     return np.full(len(last), MAX_TIMESTAMP) if lateness >= FARTHEST else last + lateness
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """The starts of many windows, ascending, of which some are made at a time.
+
+    Attributes:
+        firsts: The first start of each run of windows.
+        bounds: The numbers of the windows with which runs begin, and last the number of all windows.
+        slide: The distance of starts in a run.
+    """
+
+    firsts: Ints
+    bounds: Ints
+    slide: int
+
+    def __len__(self) -> int:
+        """How many windows there are."""
+        return int(self.bounds[-1])
+
+    def __iter__(self) -> Iterator[Ints]:
+        """Their starts, some thousands at a time."""
+        for low in range(0, len(self), _STARTS_AT_ONCE):
+            numbers = np.arange(low, min(low + _STARTS_AT_ONCE, len(self)))
+            runs = np.searchsorted(self.bounds, numbers, side="right") - 1
+            yield self.firsts[runs] + (numbers - self.bounds[runs]) * self.slide
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,36 +101,45 @@ class Panes:
         return not self.size
 
     @property
-    def pane(self) -> int:
-        """The length of a pane, in milliseconds."""
-        return gcd(self.size, self.slide)
-
-    @property
     def windows_each(self) -> int:
         """In how many windows a pane is at most."""
         return 1 if self.is_global else -(-self.size // self.slide)
 
-    def panes_of(self, stamps: Ints) -> Ints:
-        """The start of each timestamp's pane."""
+    @property
+    def _cut(self) -> int:
+        """How far behind a start of windows others end; 0: they end where others start."""
+        return self.size % self.slide
+
+    def numbers_of(self, stamps: Ints) -> Ints:
+        """The number of each timestamp's pane: panes that follow each other have numbers that do."""
         if self.is_global:
             return np.zeros(len(stamps), np.int64)
-        return stamps - (stamps - self.offset) % self.pane
+        shifted = stamps - self.offset
+        slides: Ints = shifted // self.slide
+        return 2 * slides + (shifted - slides * self.slide >= self._cut) if self._cut else slides
+
+    def panes_at(self, numbers: Ints) -> Ints:
+        """The starts of panes, by their numbers."""
+        if self.is_global:
+            return numbers
+        if not self._cut:
+            return numbers * self.slide + self.offset
+        return (numbers >> 1) * self.slide + (numbers & 1) * self._cut + self.offset
+
+    def panes_of(self, stamps: Ints) -> Ints:
+        """The start of each timestamp's pane."""
+        return self.panes_at(self.numbers_of(stamps))
 
     def last_windows(self, panes: Ints) -> Ints:
         """The start of the last window that each pane is in."""
         return panes if self.is_global else panes - (panes - self.offset) % self.slide
 
-    def windows(self, panes: Ints) -> tuple[Ints, Ints]:
-        """All windows that panes are in: the places of the panes, and the starts of windows, side by side."""
-        places = np.arange(len(panes))
+    def first_windows(self, panes: Ints) -> Ints:
+        """The start of the first window that each pane is in."""
+        if self.is_global:
+            return panes
         last = self.last_windows(panes)
-        if self.windows_each == 1:
-            return places, last
-        steps = np.arange(self.windows_each) * self.slide
-        starts = last[:, None] - steps[None, :]
-        inside = starts > (panes - self.size)[:, None]
-        rows, columns = np.nonzero(inside)
-        return places[rows], starts[rows, columns]
+        return last - (last - panes + (self.size - 1)) // self.slide * self.slide
 
     def last_times(self, windows: Ints) -> Ints:
         """The last timestamp of windows, by their starts: they fire when the watermark has reached it."""
@@ -116,12 +156,72 @@ class Panes:
     def next_times(self, panes: Ints, watermark: int) -> Ints:
         """When each pane has a window that fires or goes next; the end of time if that is never."""
         times = np.full(len(panes), MAX_TIMESTAMP)
-        places, windows = self.windows(panes)
-        for moments in (self.last_times(windows), self._cleanups(windows)):
-            ahead = moments > watermark
-            np.minimum.at(times, places[ahead], moments[ahead])
+        if self.is_global:
+            return times
+        first, last = self.first_windows(panes), self.last_windows(panes)
+        for delay in {0, self.lateness}:
+            if delay < FARTHEST:
+                found = np.maximum(first, self._between(watermark - delay, MAX_TIMESTAMP)[0])
+                ahead = found <= last
+                np.minimum(times, found + (self.size - 1 + delay), out=times, where=ahead)
         return times
 
-    def _cleanups(self, windows: Ints) -> Ints:
-        last = self.last_times(windows)
-        return last if self.is_global else cleanups(last, self.lateness)
+    def ending(self, panes: Ints, after: int, until: int) -> Starts:
+        """The windows with anything in them whose last timestamp lies behind one watermark and not behind the other.
+
+        Args:
+            panes: The panes that have something in them, ascending.
+            after: The one watermark, in milliseconds.
+            until: The other one.
+        """
+        if not len(panes):
+            return Starts(panes, np.zeros(1, np.int64), self.slide)
+        first, last = self._ranges(panes, after, until)
+        # Both ends rise with panes, so each begins new windows behind those of the one before.
+        first[1:] = np.maximum(first[1:], last[:-1] + self.slide)
+        counts = np.maximum((last - first) // self.slide + 1, 0)
+        return Starts(first, np.concatenate([[0], np.cumsum(counts)]), self.slide)
+
+    def windows(self, panes: Ints, after: int, until: int) -> tuple[Ints, Ints]:
+        """The windows of each pane whose last timestamp lies behind one watermark and not behind the other.
+
+        Args:
+            panes: The panes, in any order.
+            after: The one watermark, in milliseconds.
+            until: The other one.
+
+        Returns:
+            The places of the panes, and the starts of windows, side by side: of each pane the later ones come first.
+        """
+        first, last = self._ranges(panes, after, until)
+        counts = np.maximum((last - first) // self.slide + 1, 0)
+        places = np.repeat(np.arange(len(panes)), counts)
+        steps = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return places, last[places] - steps * self.slide
+
+    def held_by(self, panes: Ints, starts: Ints) -> tuple[Ints, Ints]:
+        """Which of ascending panes windows hold: from one place up to another, which is not among them."""
+        return np.searchsorted(panes, starts), np.searchsorted(panes, starts + max(self.size, 1))
+
+    def _ranges(self, panes: Ints, after: int, until: int) -> tuple[Ints, Ints]:
+        """The first and the last window of each pane that ends behind one watermark and not behind the other.
+
+        Where there is none, the last one comes before the first.
+        """
+        if self.is_global:
+            ends = after < MAX_TIMESTAMP <= until
+            return panes.copy(), panes - int(not ends)
+        low, high = self._between(after, until)
+        first, last = self.first_windows(panes), self.last_windows(panes)
+        if low > high:
+            return first, first - self.slide
+        return np.maximum(first, low), np.minimum(last, high)
+
+    def _between(self, after: int, until: int) -> tuple[int, int]:
+        """The starts of the first and the last window that end behind one watermark and not behind the other."""
+        # No window of an element begins beyond these bounds, and what is computed from them stays in 64 bits.
+        low, high = (
+            min(max(watermark - self.size, -2 * FARTHEST), 2 * FARTHEST) + 1 for watermark in (after, until)
+        )
+        low += 1
+        return low + (self.offset - low) % self.slide, high - (high - self.offset) % self.slide

@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from windrow_runtime.codecs import stable_hash
 
-__all__ = ["bits_in_group", "hash_keys", "pages_of", "stable_hashes"]
+__all__ = ["bits_in_group", "hash_keys", "pages_of", "parts_of", "stable_hashes"]
 
 _NONE = -(2**63) + 11  # None may share a hash with a number
+_NONE_LENGTH = 1 << 40
 _NONE_SUM = crc32(b"0")
 _PYTHONS_PRIME = 2**61 - 1
 
@@ -47,6 +48,49 @@ def pages_of(bits: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.int64]:
     reach = 1 << (count - 1).bit_length()
     pages: npt.NDArray[np.int64] = (bits & (reach - 1)).astype("int64")
     return pages - (pages >= count) * (reach >> 1)
+
+
+def parts_of(keys: Any, count: int) -> npt.NDArray[np.uint8]:
+    """Deals the keys of an Arrow array out to parts that are about alike, for as long as a batch runs.
+
+    Unlike :func:`hash_keys` it goes through texts as columns, and so asks for no distinct keys.
+
+    Args:
+        keys: The keys, those of one group.
+        count: How many parts there are, 256 at most.
+    """
+    from pyarrow import types
+
+    is_text = types.is_string(keys.type) or types.is_binary(keys.type)
+    hashes = _hashes_of_texts(keys) if is_text else hash_keys(keys)
+    found: npt.NDArray[np.uint8] = (bits_in_group(hashes) % np.uint64(count)).astype(np.uint8)
+    return found
+
+
+def _hashes_of_texts(texts: Any) -> npt.NDArray[np.uint64]:
+    """Eight bytes of all texts at a time; None is a text of its own length."""
+    import pyarrow as pa
+
+    nulls = texts.is_null().to_numpy(zero_copy_only=False)
+    texts = texts.cast(pa.binary()).fill_null(b"")
+    _, offsets, data = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int32, len(texts) + 1, texts.offset * 4).astype(np.int64)
+    first, last = int(bounds[0]), int(bounds[-1])
+    padded = np.zeros(last - first + 8, np.uint8)
+    if data is not None:
+        padded[: last - first] = np.frombuffer(data, np.uint8, last - first, first)
+    # A word of eight bytes begins at each byte.
+    words = np.ndarray((last - first + 1,), "<u8", padded, strides=(1,))
+    places, lengths = bounds[:-1] - first, np.diff(bounds)
+    hashes = lengths.astype(np.uint64)
+    hashes[nulls] = _NONE_LENGTH
+    rows = np.flatnonzero(lengths)
+    for done in range(0, int(lengths.max(initial=0)), 8):
+        rows = rows[lengths[rows] > done]
+        # What lies behind a text is moved out of its last word.
+        behind = np.maximum(8 - (lengths[rows] - done), 0).astype(np.uint64) * np.uint64(8)
+        hashes[rows] = _mixed(hashes[rows] ^ words[places[rows] + done] << behind)
+    return _mixed(hashes)
 
 
 def stable_hashes(keys: Any) -> npt.NDArray[np.uint64]:

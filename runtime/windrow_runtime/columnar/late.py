@@ -11,7 +11,7 @@ into what the state holds of their windows::
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -25,11 +25,12 @@ from windrow.aggregates.combined import Combined
 from windrow.errors import WindrowError
 from windrow.functions import AggregateFunction
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.columnar.chunks import Chunk, Chunks
+from windrow_runtime.columnar.chunks import Chunk, Chunks, concatenated
 from windrow_runtime.columnar.forms import ColumnarForm
 from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.kernels.combined import same_input
-from windrow_runtime.columnar.panes import PaneOperator, concatenated, panes_in
+from windrow_runtime.columnar.pane_rows import panes_in
+from windrow_runtime.columnar.panes import PaneOperator
 from windrow_runtime.columnar.records import made_of, told_of
 from windrow_runtime.columnar.values import element_values, python_values
 from windrow_runtime.operators.step_errors import function_failed
@@ -130,7 +131,7 @@ def fire_late(
     panes: Ints,
     inputs: Sequence[Any],
     watermark: int,
-) -> list[LateResult]:
+) -> Iterator[LateResult]:
     """The results of windows that fire for elements, in order of the elements.
 
     Args:
@@ -142,24 +143,19 @@ def fire_late(
         inputs: What the kernel takes from them.
         watermark: The watermark.
     """
-    places, starts = operator.windows.windows(panes)
-    ends = operator.windows.last_times(starts)
     gone = max(watermark - operator.windows.lateness, MIN_TIMESTAMP)
-    fires = (ends <= watermark) & (ends > gone)
-    places, starts = places[fires], starts[fires]
+    places, starts = operator.windows.windows(panes, gone, watermark)
     if not len(places):
-        return []
+        return
     held = _accumulators(operator, aggregate, chunks, keys, places, starts)
     key_values = python_values(keys)
     rows, function = aggregate.rows(inputs, len(key_values)), aggregate.function
     # Of each element the later windows come first, as they are assigned.
-    found: list[LateResult] = []
     for place, start in zip(places.tolist(), starts.tolist(), strict=True):
         at = (key_values[place], start)
         accumulator = held[at] if at in held else function.create_accumulator()
         held[at] = accumulator = function.add(rows[place], accumulator)
-        found.append(aggregate.result(*at, start + operator.windows.size, accumulator))
-    return found
+        yield aggregate.result(*at, start + operator.windows.size, accumulator)
 
 
 def _accumulators(

@@ -35,3 +35,14 @@ class Fired:
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    def slice(self, start: int, count: int) -> Fired:
+        """Some that follow each other: so many, or what is left."""
+        part = slice(start, start + count)
+        return Fired(
+            self.keys.slice(start, count),
+            self.starts[part],
+            self.ends[part],
+            self.stamps[part],
+            self.results.slice(start, count),
+        )

@@ -14,10 +14,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from windrow_runtime.columnar.chunks import dump_rows, load_rows
+from windrow_runtime.columnar.chunks import concatenated, dump_rows, load_rows
 from windrow_runtime.columnar.grouping import encode_keys
 from windrow_runtime.columnar.hashing import bits_in_group, hash_keys, pages_of
-from windrow_runtime.columnar.panes import concatenated
 from windrow_runtime.columnar.row_working_set import RowWorkingSet
 from windrow_runtime.operators.page_sizes import PageSizes, half_of
 from windrow_runtime.operators.page_store import PageStore

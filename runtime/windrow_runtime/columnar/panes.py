@@ -2,34 +2,34 @@
 
 State is a row for each key and pane, with what the aggregate holds of the pane's elements. When the watermark reaches
 the end of windows, the rows of their panes are merged by key, and leave as columns. Rows of one key and pane may lie in
-several chunks; they are merged where they are needed.
+several chunks; they are merged where they are needed. Neither what is read nor what is merged at a time grows with the
+state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from windrow.errors import UnsupportedOperationError
-from windrow_runtime.columnar.chunks import Chunks, Measure
+from windrow_runtime.columnar.chunks import Chunks, Measure, concatenated
+from windrow_runtime.columnar.due import DueRows
 from windrow_runtime.columnar.geometry import FARTHEST, Panes
 from windrow_runtime.columnar.grouping import Cells, cells_of, encode_keys
 from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.outcome import Fired
+from windrow_runtime.columnar.pane_rows import Held, PaneRows, panes_in
 
-__all__ = ["Held", "PaneOperator", "check_stamps", "concatenated", "no_rows", "panes_in"]
+__all__ = ["PaneOperator", "check_stamps"]
 
 # Any in this module: pyarrow has no types.
 
 Ints: TypeAlias = npt.NDArray[np.int64]
-
-_ROWS_AT_ONCE: Final = 2_000_000
-"""So many rows are merged at a time when windows fire; a sliding window has a row for each pane and key in it."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class PaneOperator:
         """
         check_stamps(stamps)
         encoded = encode_keys(keys)
-        cells = cells_of(encoded.codes, len(encoded.distinct), self.windows.panes_of(stamps))
+        cells = cells_of(encoded.codes, len(encoded.distinct), self.windows.numbers_of(stamps))
         return self._rows(
             cells, encoded.distinct, self.kernel.partial(cells.groups, inputs)
         ), cells.groups.sizes
@@ -75,7 +75,8 @@ class PaneOperator:
     def _rows(self, cells: Cells, distinct: Any, states: Sequence[Any]) -> Any:
         import pyarrow as pa
 
-        columns = [distinct.take(pa.array(cells.codes)), pa.array(cells.places), *states]
+        panes = self.windows.panes_at(cells.places)
+        columns = [distinct.take(pa.array(cells.codes)), pa.array(panes), *states]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def merged(self, rows: Any) -> Any:
@@ -83,7 +84,7 @@ class PaneOperator:
         if not rows.num_rows:
             return rows
         encoded = encode_keys(rows.column(0))
-        cells = cells_of(encoded.codes, len(encoded.distinct), panes_in(rows))
+        cells = cells_of(encoded.codes, len(encoded.distinct), self.windows.numbers_of(panes_in(rows)))
         if cells.count == rows.num_rows:
             return rows
         return self._rows(cells, encoded.distinct, self.kernel.merge(cells.groups, rows.columns[2:]))
@@ -109,22 +110,10 @@ class PaneOperator:
             previous: The watermark so far, in milliseconds.
             watermark: The new one.
         """
-        import pyarrow as pa
-
-        due: list[Any] = []
-        for entry, rows in chunks.read(lambda entry: entry.due <= watermark):
-            due.append(rows)
-            kept = rows.filter(pa.array(~self.windows.gone(panes_in(rows), watermark)))
-            if 2 * kept.num_rows <= rows.num_rows:
-                chunks.replace(entry, kept)
-            else:
-                chunks.note(entry, kept)
-        if chunks.tail and chunks.tail_due <= watermark:
-            rows = chunks.read_tail()
-            due.append(rows)
-            chunks.put_tail(rows.filter(pa.array(~self.windows.gone(panes_in(rows), watermark))))
-        if due:
-            yield from self.fire(concatenated(due), previous, watermark)
+        due = DueRows(chunks, watermark, lambda rows: self.windows.gone(panes_in(rows), watermark))
+        for rows in due.parts():
+            yield from self.fire(rows, previous, watermark)
+            del rows  # not beside those of the next part
 
     def add(self, chunks: Chunks, batches: Sequence[Any]) -> None:
         """Takes rows of state for windows that the watermark has not cleaned up."""
@@ -132,103 +121,19 @@ class PaneOperator:
 
     def fire(self, rows: Any, previous: int, watermark: int) -> Iterator[Fired]:
         """The results of the windows with an end behind one watermark and not behind the other."""
-        ends = self.windows.last_times
-        for held in self._held(rows, lambda starts: (ends(starts) > previous) & (ends(starts) <= watermark)):
+        held = PaneRows(self.windows, self.kernel, rows)
+        for found in held.held_by(self.windows.ending(held.panes, previous, watermark)):
             yield Fired(
-                keys=held.keys,
-                starts=held.starts,
-                ends=held.starts + self.windows.size,
-                stamps=ends(held.starts),
-                results=self.kernel.results(held.states),
+                keys=found.keys,
+                starts=found.starts,
+                ends=found.starts + self.windows.size,
+                stamps=self.windows.last_times(found.starts),
+                results=self.kernel.results(found.states),
             )
 
     def states_of(self, rows: Any, starts: Ints) -> Iterator[Held]:
-        """What rows of state hold of some windows, by their starts."""
-        return self._held(rows, lambda found: np.isin(found, starts))
-
-    def _held(self, rows: Any, wanted: Callable[[Ints], npt.NDArray[np.bool_]]) -> Iterator[Held]:
-        panes, ranks = np.unique(panes_in(rows), return_inverse=True)
-        places, starts = self.windows.windows(panes)
-        chosen_windows = wanted(starts)
-        places, starts = places[chosen_windows], starts[chosen_windows]
-        if not len(places):
-            return
-        counts = np.bincount(ranks, minlength=len(panes))
-        order = np.argsort(starts, kind="stable")
-        places, starts = places[order], starts[order]
-        encoded = encode_keys(rows.column(0))
-        by_pane = np.argsort(ranks, kind="stable")
-        bounds = np.concatenate([[0], np.cumsum(counts)])
-        for low, high in self._portions(starts, counts[places]):
-            pieces = [by_pane[bounds[place] : bounds[place + 1]] for place in places[low:high]]
-            chosen, owners = np.concatenate(pieces), np.repeat(starts[low:high], list(map(len, pieces)))
-            yield self._merged_rows(rows, encoded.codes[chosen], encoded.distinct, chosen, owners)
-
-    def _portions(self, starts: Ints, sizes: Ints) -> Iterator[tuple[int, int]]:
-        """Runs of panes that are merged together: all panes of a window are in one run."""
-        low = total = 0
-        for place, size in enumerate(sizes.tolist()):
-            if place > low and total + size > _ROWS_AT_ONCE and starts[place] != starts[place - 1]:
-                yield low, place
-                low, total = place, 0
-            total += size
-        yield low, len(starts)
-
-    def _merged_rows(self, rows: Any, codes: Ints, distinct: Any, chosen: Ints, owners: Ints) -> Held:
-        import pyarrow as pa
-
-        cells = cells_of(codes, len(distinct), owners)
-        columns = rows.columns[2:]
-        if cells.count == len(chosen):
-            # Each key has one row in each window: they only have to stand in order.
-            place = np.empty(len(chosen), np.int64)
-            place[cells.groups.ids] = chosen
-            states = [column.take(pa.array(place)) for column in columns]
-        else:
-            if len(chosen) != rows.num_rows or not np.array_equal(chosen, np.arange(len(chosen))):
-                columns = [column.take(pa.array(chosen)) for column in columns]
-            states = self.kernel.merge(cells.groups, columns)
-        return Held(distinct.take(pa.array(cells.codes)), cells.places, states)
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What the state holds of windows, side by side.
-
-    Attributes:
-        keys: The keys, an Arrow array.
-        starts: The starts of the windows, in milliseconds.
-        states: The columns of the kernel.
-    """
-
-    keys: Any
-    starts: Ints
-    states: Sequence[Any]
-
-
-def panes_in(rows: Any) -> Ints:
-    """The panes of rows of state."""
-    panes: Ints = rows.column(1).to_numpy()
-    return panes
-
-
-def concatenated(batches: Sequence[Any]) -> Any:
-    """Record batches as one."""
-    import pyarrow as pa
-
-    filled = [batch for batch in batches if batch.num_rows]
-    if len(filled) == 1:
-        return filled[0]
-    if not filled:
-        return batches[0]
-    return pa.Table.from_batches(filled).combine_chunks().to_batches()[0]
-
-
-def no_rows(schema: Any) -> Any:
-    """A record batch of these columns with nothing in it."""
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_pylist([], schema)
+        """What rows of state hold of some windows, by their starts, which ascend."""
+        return PaneRows(self.windows, self.kernel, rows).held_by([starts])
 
 
 def check_stamps(stamps: Ints) -> None:

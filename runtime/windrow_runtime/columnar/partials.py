@@ -88,15 +88,14 @@ class PaneFold:
         stamps = rows.column(1).to_numpy()
         if not len(stamps) or stamps.min() < -_FARTHEST or stamps.max() > _FARTHEST:
             return None
-        pane, offset = self.panes.pane, self.panes.offset
-        cells = cells_of(keys.codes, len(keys.distinct), (stamps - offset) // pane)
+        cells = cells_of(keys.codes, len(keys.distinct), self.panes.numbers_of(stamps))
         least = _WORTH_SHARING if self.panes.windows_each > 1 else _WORTH_IT
         if cells.count * least > len(stamps):
             return None
         import pyarrow as pa
 
         counts = cells.groups.sizes.tolist()
-        starts = (cells.places * pane + offset).tolist()
+        starts = self.panes.panes_at(cells.places).tolist()
         in_order = rows.take(pa.array(cells.groups.order))
         values = chain.from_iterable(chunk.values for chunk in chunks(in_order))
         distinct = keys.distinct.to_pylist()

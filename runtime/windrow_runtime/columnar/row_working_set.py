@@ -13,10 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from windrow_runtime.columnar.chunks import dump_rows, load_rows
+from windrow_runtime.columnar.chunks import concatenated, dump_rows, load_rows
 from windrow_runtime.columnar.grouping import encode_keys
 from windrow_runtime.columnar.hashing import bits_in_group, hash_keys
-from windrow_runtime.columnar.panes import concatenated
 from windrow_runtime.operators.working_set import (
     how_many_come,
     how_many_leave,

@@ -6,15 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from windrow.errors import WindrowError
-from windrow_runtime.columnar.chunks import Chunks, dump_rows, load_rows
+from windrow_runtime.columnar.chunks import Chunks, concatenated, dump_rows, load_rows, no_rows
 from windrow_runtime.columnar.forms import ColumnarForm
 from windrow_runtime.columnar.late import OnRows, fire_late
 from windrow_runtime.columnar.late_sessions import fire_late_sessions
 from windrow_runtime.columnar.outcome import Fired
-from windrow_runtime.columnar.panes import PaneOperator, concatenated, no_rows, panes_in
+from windrow_runtime.columnar.pane_rows import panes_in
+from windrow_runtime.columnar.panes import PaneOperator
 from windrow_runtime.columnar.records import record_batch, values_of
 from windrow_runtime.columnar.sessions import SessionOperator
 from windrow_runtime.operators.metrics import Metrics
+from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.operators.page_store import PageStore
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
 from windrow_runtime.spark.collector import Collector
@@ -30,6 +32,7 @@ __all__ = ["ColumnRunner"]
 # Any in this module: results are of every type, and pyarrow has no types.
 
 _ROWS_IN_A_PAYLOAD: Final = 100_000
+_VALUES_AT_ONCE: Final = 50_000
 
 
 class ColumnRunner:
@@ -100,9 +103,9 @@ class ColumnRunner:
         if watermark > record.watermark:
             for fired in operator.advance(chunks, record.watermark, watermark):
                 yield from self._emit(fired, early)
+                del fired  # not beside the next ones
         if elements:
-            self._add(operator, chunks, elements, watermark)
-            yield from self._drain(late)
+            yield from self._add(operator, chunks, elements, watermark, late)
         store_chunks(record, chunks)
 
     def _run_sessions(
@@ -151,8 +154,13 @@ class ColumnRunner:
     # Elements
 
     def _add(
-        self, operator: PaneOperator, chunks: Chunks, elements: Sequence[ColumnElements], watermark: int
-    ) -> None:
+        self,
+        operator: PaneOperator,
+        chunks: Chunks,
+        elements: Sequence[ColumnElements],
+        watermark: int,
+        packer: Packer,
+    ) -> Iterator[PackedRow]:
         form, windows = self._form, operator.windows
         rows = self._rows_of(elements)
         if form.folds_first:
@@ -166,14 +174,19 @@ class ColumnRunner:
         gone = windows.gone(panes, watermark)
         if gone.any():
             self._take_late(rows.filter(_mask(gone)))
+            yield from self._drain(packer)
             rows, panes = rows.filter(_mask(~gone)), panes[~gone]
         if not rows.num_rows:
             return
         inputs = rows.columns[2 : 2 + len(form.inputs)]
         if self._on_rows is not None:
             keys = rows.column(0)
-            for result in fire_late(operator, self._on_rows, chunks, keys, panes, inputs, watermark):
+            results = fire_late(operator, self._on_rows, chunks, keys, panes, inputs, watermark)
+            for number, result in enumerate(results, 1):
                 self._collector.collect(result.result, result.end - 1)
+                if number % FIRINGS_AT_ONCE == 0:
+                    yield from self._drain(packer)
+            yield from self._drain(packer)
         folded, _ = operator.fold(rows.column(0), rows.column(1).to_numpy(), inputs)
         operator.add(chunks, [folded])
 
@@ -196,9 +209,11 @@ class ColumnRunner:
                     part = batch.slice(start, _ROWS_IN_A_PAYLOAD)
                     yield packer.row_for_sink(sink, pack_columns(sink, dump_rows(part, compress=False)))
             return
-        for value, stamp in zip(values_of(self._form, fired), fired.stamps.tolist(), strict=True):
-            self._collector.collect(value, stamp)
-        yield from self._drain(packer)
+        for start in range(0, len(fired), _VALUES_AT_ONCE):
+            some = fired.slice(start, _VALUES_AT_ONCE)
+            for value, stamp in zip(values_of(self._form, some), some.stamps.tolist(), strict=True):
+                self._collector.collect(value, stamp)
+            yield from self._drain(packer)
 
 
 def _mask(chosen: Any) -> Any:
