@@ -109,6 +109,13 @@ COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
 }
 
 
+@pytest.mark.parametrize(("size", "slide"), [(60_000, 7_001), (86_400_000, 10_000), (86_400_000, 1)])
+def test_sliding_windows_share_panes_whatever_their_sizes_are(size: int, slide: int) -> None:
+    windows = SlidingEventTimeWindows.of(timedelta(milliseconds=size), timedelta(milliseconds=slide))
+    told = "columns, panes shared by windows, folded before the exchange"
+    assert text(keyed().window(windows).aggregate(agg.count())) == told
+
+
 @pytest.mark.parametrize("told", COLUMNS)
 def test_columns(told: str) -> None:
     assert text(COLUMNS[told]()) == told

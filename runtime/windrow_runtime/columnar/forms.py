@@ -41,8 +41,6 @@ __all__ = ["ColumnarForm", "Form", "NotColumnar", "columnar_form"]
 
 # Any in this module: sources and aggregates of every type.
 
-_MOST_WINDOWS = 10_000
-
 
 @dataclass(frozen=True, slots=True)
 class NotColumnar:
@@ -273,6 +271,6 @@ def _windows(node: WindowNode) -> Panes | Sessions | str:
         return f"{assigner.describe()} has no form on columns"
     if slide > size:
         return "there are gaps between windows"
-    if size > FARTHEST or size // slide > _MOST_WINDOWS:
+    if size > FARTHEST:
         return "windows are too large for columns"
     return Panes(size, slide, assigner.offset, lateness)
