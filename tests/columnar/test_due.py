@@ -91,7 +91,11 @@ def test_rows_that_are_kept_stay_when_others_are_fired_in_parts(monkeypatch: pyt
     chunks, store = state_of(operator, many_keys())
     first = sum(len(fired) for fired in operator.advance(chunks, MIN_TIMESTAMP, 120))
     kept = sum(rows.num_rows for _, rows in chunks.read(lambda entry: True))
+    stored = len(chunks.entries)
+    store.reads = 0
     again = sum(len(fired) for fired in operator.advance(chunks, 120, 150))
+    # Nothing fires, so each chunk is read once.
+    assert store.reads <= stored
     assert (first, again) == (KEYS, 0)
     left = sum(rows.num_rows for _, rows in chunks.read(lambda entry: True)) + chunks.read_tail().num_rows
     assert KEYS <= left < kept

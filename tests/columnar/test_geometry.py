@@ -83,6 +83,9 @@ def test_windows_that_end_between_two_watermarks(
         for place in range(low, high)
     ]
     assert sorted(held) == sorted(pairs)
+    # Windows that end may lie between the panes.
+    assert panes.any_ends(int(found[0]), int(found[-1]), after, until) >= bool(wanted)
+    assert panes.any_ends(int(found[0]), int(found[0]), after, until) == any(not place for place, _ in pairs)
     times = [next_time(panes, pane, after) for pane in found.tolist()]
     assert panes.next_times(found, after).tolist() == times
 
@@ -97,6 +100,8 @@ def test_the_window_of_all_time_ends_with_it() -> None:
     assert not len(panes.ending(one, MAX_TIMESTAMP, MAX_TIMESTAMP))
     assert [places.tolist() for places in panes.held_by(one, one)] == [[0], [1]]
     assert panes.next_times(one, 3).tolist() == [MAX_TIMESTAMP]
+    assert panes.any_ends(0, 0, 3, MAX_TIMESTAMP)
+    assert not panes.any_ends(0, 0, 3, MAX_TIMESTAMP - 1)
     assert not panes.gone(one, MAX_TIMESTAMP).any()
 
 

@@ -37,16 +37,20 @@ class DueRows:
     Attributes:
         chunks: The state.
         watermark: The watermark, in milliseconds.
+        fires: Whether a window may fire that holds rows of a chunk. Others are due to be cleaned up.
         gone: Which of some rows the watermark has cleaned up.
     """
 
     chunks: Chunks
     watermark: int
+    fires: Callable[[Chunk], bool]
     gone: Callable[[Any], _Mask]
     _part_numbers: dict[int, _Numbers] = field(default_factory=dict)
 
     def parts(self) -> Iterator[Any]:
         """The rows, in parts that have all rows of their keys in order of arrival. The last one cleans up."""
+        for entry, rows in self.chunks.read(lambda entry: self._is_due(entry) and not self.fires(entry)):
+            self._clean_up(entry, rows)
         with self.chunks.holding(_BYTES_HELD):
             pieces, count = self._first_ones()
             for part in range(count):
@@ -67,7 +71,7 @@ class DueRows:
             size += rows.nbytes
             stored += 0 if entry is None else entry.size
             if size > _BYTES_AT_ONCE and entry is not None:
-                total = sum(entry.size for entry in self.chunks.entries if self._is_due(entry))
+                total = sum(entry.size for entry in self.chunks.entries if self._fires(entry))
                 count = -(-size * total // (stored * _BYTES_AT_ONCE))
                 return [], min(count, _MOST_PARTS)
         for entry, rows in found:
@@ -96,12 +100,15 @@ class DueRows:
 
     def _read(self) -> Iterator[tuple[Chunk | None, Any]]:
         """Chunks, and the newest rows, for which there is no entry."""
-        yield from self.chunks.read(self._is_due)
+        yield from self.chunks.read(self._fires)
         if self.chunks.tail and self.chunks.tail_due <= self.watermark:
             yield None, self.chunks.read_tail()
 
     def _is_due(self, entry: Chunk) -> bool:
         return entry.due <= self.watermark
+
+    def _fires(self, entry: Chunk) -> bool:
+        return self._is_due(entry) and self.fires(entry)
 
     def _clean_up(self, entry: Chunk | None, rows: Any) -> None:
         import pyarrow as pa

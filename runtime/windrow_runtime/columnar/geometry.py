@@ -199,6 +199,18 @@ class Panes:
         steps = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
         return places, last[places] - steps * self.slide
 
+    def any_ends(self, first: int, last: int, after: int, until: int) -> bool:
+        """Whether a window ends behind one watermark and not behind the other that may hold a pane of some.
+
+        Args:
+            first: The first one of the panes.
+            last: The last one.
+            after: The one watermark, in milliseconds.
+            until: The other one.
+        """
+        firsts, lasts = self._ranges(np.array([first, last]), after, until)
+        return bool(firsts[0] <= lasts[1])
+
     def held_by(self, panes: Ints, starts: Ints) -> tuple[Ints, Ints]:
         """Which of ascending panes windows hold: from one place up to another, which is not among them."""
         return np.searchsorted(panes, starts), np.searchsorted(panes, starts + max(self.size, 1))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import isqrt
 from typing import Any, Final, TypeAlias
 
@@ -21,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windrow_runtime.columnar.geometry import Panes
-from windrow_runtime.columnar.grouping import cells_of, encode_keys
+from windrow_runtime.columnar.grouping import Keys, cells_of, encode_keys
 from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels import Kernel
 
@@ -82,14 +83,21 @@ class PaneRows:
 
     def __init__(self, windows: Panes, kernel: Kernel, rows: Any) -> None:
         self.panes, ranks = np.unique(panes_in(rows), return_inverse=True)
-        by_pane = Groups(ranks, len(self.panes))
-        self._order = by_pane.order
-        self._bounds = np.concatenate([by_pane.starts, [len(ranks)]])
-        self._keys = encode_keys(rows.column(0))
+        self._by_pane = Groups(ranks, len(self.panes))
+        self._rows = rows
         self._columns = rows.columns[2:]
         self._windows = windows
         self._kernel = kernel
         self._most = min(_ROWS_AT_ONCE, max(1, _BYTES_AT_ONCE * len(ranks) // max(1, rows.nbytes)))
+
+    @cached_property
+    def _keys(self) -> Keys:
+        return encode_keys(self._rows.column(0))
+
+    @cached_property
+    def _bounds(self) -> Ints:
+        """Where the rows of each pane begin in their order, and where the last ones end."""
+        return np.concatenate([self._by_pane.starts, [len(self._by_pane)]])
 
     def held_by(self, starts: Iterable[Ints]) -> Iterator[Held]:
         """What windows hold, in order of windows; nothing of those in which there is nothing.
@@ -154,7 +162,7 @@ class PaneRows:
         """The numbers of the rows of panes, from one place up to another for each window, and the window of each."""
         bounds = self._bounds
         pieces = [
-            self._order[low:high]
+            self._by_pane.order[low:high]
             for low, high in zip(bounds[begins].tolist(), bounds[ends].tolist(), strict=True)
         ]
         return np.concatenate(pieces), np.repeat(np.arange(len(pieces)), list(map(len, pieces)))
@@ -169,7 +177,7 @@ class PaneRows:
             place[cells.groups.ids] = rows
             return _Merged(cells.places, cells.codes, [_taken(column, place) for column in self._columns])
         columns = self._columns
-        if len(rows) != len(self._order) or not np.array_equal(rows, np.arange(len(rows))):
+        if len(rows) != len(self._by_pane) or not np.array_equal(rows, np.arange(len(rows))):
             columns = [_taken(column, rows) for column in columns]
         return _Merged(cells.places, cells.codes, self._kernel.merge(cells.groups, columns))
 

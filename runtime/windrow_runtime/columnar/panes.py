@@ -110,7 +110,13 @@ class PaneOperator:
             previous: The watermark so far, in milliseconds.
             watermark: The new one.
         """
-        due = DueRows(chunks, watermark, lambda rows: self.windows.gone(panes_in(rows), watermark))
+        windows = self.windows
+        due = DueRows(
+            chunks,
+            watermark,
+            fires=lambda entry: windows.any_ends(entry.first, entry.last, previous, watermark),
+            gone=lambda rows: windows.gone(panes_in(rows), watermark),
+        )
         for rows in due.parts():
             yield from self.fire(rows, previous, watermark)
             del rows  # not beside those of the next part
