@@ -95,7 +95,16 @@ class Everything:
         found = readings(folder, BAD)
         self.sinks = {
             name: CollectSink[Any]()
-            for name in ("bad", "late", "tumbling", "sliding", "sessions", "late_sessions", "python")
+            for name in (
+                "bad",
+                "late",
+                "tumbling",
+                "elements",
+                "sliding",
+                "sessions",
+                "late_sessions",
+                "python",
+            )
         }
         keyed = stamped(found).filter(lambda r: r.celsius > 3.5).key_by(lambda r: r.sensor)
         tumbling = (
@@ -108,6 +117,9 @@ class Everything:
             "bad": found.get_side_output(BAD),
             "late": tumbling.get_side_output(LATE),
             "tumbling": tumbling,
+            "elements": keyed.window(TumblingEventTimeWindows.of(millis(50)))
+            .allowed_lateness(millis(20))
+            .aggregate(agg.combine(agg.first(), agg.top_k(2, lambda r: r.celsius))),
             "sliding": keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30))).aggregate(summary()),
             "sessions": keyed.window(EventTimeSessionWindows.with_gap(millis(3))).aggregate(summary()),
             "late_sessions": late_sessions(keyed),
@@ -131,7 +143,7 @@ def test_columns_give_what_the_interpreter_gives(spark: SparkSession, tmp_path: 
     everything = Everything(tmp_path / "in")
     runner = SparkRunner(spark)
     forms = everything.pipeline.explain(runner)
-    assert forms.count("runs as columns") == 4
+    assert forms.count("runs as columns") == 5
     assert forms.count("runs as Python") == 1
     expected = everything.run(LocalRunner())
     assert all(expected.values())
