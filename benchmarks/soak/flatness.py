@@ -21,6 +21,7 @@ class Sample:
         jvm: Resident memory of the JVM in MiB.
         heap: What its heap holds behind a collection, in MiB.
         python: Resident memory of the Python driver in MiB.
+        objects: Containers that live in the Python driver, without tuples.
         workers: The same of all Python workers.
         batch: The median time of a batch since the sample before, in seconds.
         batches: How many batches there were since then.
@@ -36,6 +37,7 @@ class Sample:
     jvm: float
     heap: float
     python: float
+    objects: int
     workers: float
     batch: float
     batches: int
@@ -48,7 +50,7 @@ class Sample:
 
     def cells(self) -> list[str]:
         """As they are printed, in the order of :data:`HEADER`."""
-        sizes = (self.jvm, self.heap, self.python, self.workers)
+        sizes = (self.jvm, self.heap, self.python, self.objects, self.workers)
         return [
             f"{self.seconds:,.0f}",
             *(f"{size:,.0f}" for size in sizes),
@@ -68,6 +70,7 @@ HEADER: Final = (
     "JVM MiB",
     "heap MiB",
     "driver MiB",
+    "driver objects",
     "workers MiB",
     "batch s",
     "batches",
@@ -84,6 +87,7 @@ _LIMITS: Final[tuple[tuple[str, Callable[[Sample], float], float, float], ...]] 
     ("JVM, resident, MiB", lambda s: s.jvm, 1.15, 50),
     ("JVM, heap, MiB", lambda s: s.heap, 1.15, 20),
     ("Python driver, resident, MiB", lambda s: s.python, 1.10, 20),
+    ("Python driver, objects", lambda s: s.objects, 1.0, 100),
     ("Python workers, resident, MiB", lambda s: s.workers, 1.15, 50),
     ("batch time, s", lambda s: s.batch, 1.5, 0.5),
     ("state rows", lambda s: s.state_rows, 1.25, 20),

@@ -53,12 +53,12 @@ def test_soak(tmp_path: Path) -> None:
     )
     assert len(found["samples"]) == 2
     # Two samples have no quarters, so what is claimed is that nothing is lost and nothing left.
-    assert len(found["claims"]) == 3
+    assert len(found["claims"]) == 4
     assert all(claim["holds"] for claim in found["claims"]), found["claims"]
 
 
 def sample(jvm: float, batch: float) -> Sample:
-    return Sample(0, jvm, 100, 100, 100, batch, 1, 0, 10, 1, 10, 10, 0)
+    return Sample(0, jvm, 100, 100, 100, 100, batch, 1, 0, 10, 1, 10, 10, 0)
 
 
 def test_what_grows_is_told() -> None:
