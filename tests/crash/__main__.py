@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import signal
@@ -10,19 +11,26 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.crash.pipeline import PLANS, Total, build, write_input
+from tests.crash.pipeline import PLANS, Event, Total, build, write_input
 from windrow import Pipeline, from_source
 from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow_runtime.local import LocalRunner
 
 ROOT = Path(__file__).parents[2]
-_FILES_A_KILL = 16  # more than a start gets through before it is killed
-_PATIENCE = (6.0, 13.0)  # seconds: the first batch comes some six seconds after the start
+_FILES_AHEAD = 24  # a file is a batch, and a start is killed long before it has done so many
+_FILES_AT_END = 4  # for the start that is not killed
+_BATCHES = 3.0  # seconds: so long after its first batch a start is killed at the latest
+_STARTING = 8.0  # seconds: about what it takes to the first batch
+_ONE_IN = 6  # kills comes while a start is only starting
+_PROGRESS = 0.75  # of the kills come after new batches at least; else they all hit the same one
+_LIMIT = 300.0  # seconds to the first batch at most
 
 
 def main() -> int:
@@ -31,55 +39,91 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="chooses the moments (default 1)")
     parser.add_argument("--plan", choices=PLANS, default=PLANS[0], help="the pipeline (default %(default)s)")
     options = parser.parse_args()
+    # Whoever ends this process ends the pipeline with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="windrow-crash-") as folder:
         return run(Path(folder), options.kills, random.Random(options.seed), options.plan)
 
 
+@dataclass(frozen=True)
+class Moment:
+    """When a start is killed: so many seconds after it has begun, or after the first batch that it has done."""
+
+    seconds: float
+    after_batch: bool
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.2f} s after its {'first batch' if self.after_batch else 'beginning'}"
+
+
 def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0]) -> int:
-    """Run undisturbed in the interpreter, then on Spark with kills.
+    """Run on Spark with kills, then undisturbed in the interpreter.
 
     Returns:
-        0 if the outputs are equal, else 1.
+        0 if the outputs are equal, and the kills came where there was something to lose; else 1.
     """
-    source = folder / "in"
-    write_input(source, files=_FILES_A_KILL * (kills + 1))
-    LocalRunner().run(build(source, folder / "undisturbed", plan))
-    expected = totals(folder / "undisturbed")
-    killed = 0
-    starts = 0
-    while True:
-        starts += 1
-        patience = chance.uniform(*_PATIENCE) if killed < kills else None
-        code = attempt(folder, plan, patience)
-        if code == -signal.SIGKILL:
-            killed += 1
-        elif code != 0:
-            print(f"start {starts} failed with exit code {code}")
+    moments = [Moment(chance.uniform(0, _BATCHES), after_batch=True) for _ in range(kills)]
+    for number in chance.sample(range(kills), kills // _ONE_IN):
+        moments[number] = Moment(chance.uniform(0, _STARTING), after_batch=False)
+    moved = 0
+    for number, moment in enumerate(moments, 1):
+        before = batches(folder)
+        write_input(folder / "in", files=before + _FILES_AHEAD)
+        code = attempt(folder, plan, moment)
+        if code != -signal.SIGKILL:
+            print(f"start {number} ended with exit code {code} before it was killed, {moment}")
+            print(log_end(folder))
             return 1
-        else:
-            break
-    found = totals(folder / "out")
-    missing, unexpected = expected - found, found - expected
-    for total in missing:
-        print(f"missing: {total}")
-    for total in unexpected:
-        print(f"unexpected: {total}")
-    if killed < kills:
-        print(f"the pipeline came to its end after {killed} of {kills} kills; it needs more input")
+        done = batches(folder)
+        moved += done > before
+        within = f"within batch {done}" if batches(folder, "offsets") > done else "between batches"
+        print(
+            f"kill {number}, {moment}, {within}: {done} batches committed, {done - before} of them new",
+            flush=True,
+        )
+    # The last start needs not do all that lies ahead. Of the next batch Spark may have noted the files already.
+    for file in sorted((folder / "in").iterdir())[batches(folder, "offsets") + _FILES_AT_END :]:
+        file.unlink()
+    code = attempt(folder, plan)
+    if code != 0:
+        print(f"the last start failed with exit code {code}")
+        print(log_end(folder))
         return 1
+    LocalRunner().run(build(folder / "in", folder / "undisturbed", plan))
+    expected, found = written(folder / "undisturbed", plan), written(folder / "out", plan)
+    missing, unexpected = expected - found, found - expected
+    for row in missing:
+        print(f"missing: {row}")
+    for row in unexpected:
+        print(f"unexpected: {row}")
     equal = not missing and not unexpected
     verdict = "equal to" if equal else "different from"
-    print(f"{killed} kills, {starts} starts: {sum(found.values())} records, {verdict} the undisturbed run's")
+    print(
+        f"{kills} kills, {moved} of them after new batches, {batches(folder)} batches: "
+        f"{found.total()} records, {verdict} the undisturbed run's"
+    )
+    if moved < math.ceil(kills * _PROGRESS):
+        print(f"too few kills came after new batches: expected {_PROGRESS:.0%} of them")
+        return 1
     return 0 if equal else 1
 
 
-def attempt(folder: Path, plan: str, patience: float | None) -> int:
-    """Start the pipeline, and kill it after so many seconds, with all its processes.
+def attempt(folder: Path, plan: str, moment: Moment | None = None) -> int:
+    """Start the pipeline, and kill it with all its processes.
+
+    Args:
+        folder: Where it reads, writes and keeps its checkpoint.
+        plan: Which one.
+        moment: When to kill it; None: never.
 
     Returns:
         The exit code; -9 if it was killed.
+
+    Raises:
+        TimeoutError: If it does no batch.
     """
     arguments = [str(folder / name) for name in ("in", "out", "checkpoint")]
+    before = batches(folder)
     with (folder / "log").open("ab") as log:
         child = subprocess.Popen(
             [sys.executable, "-m", "tests.crash.child", *arguments, plan],
@@ -88,28 +132,56 @@ def attempt(folder: Path, plan: str, patience: float | None) -> int:
             stderr=log,
             start_new_session=True,
         )
-        try:
-            return child.wait(patience)
-        except subprocess.TimeoutExpired:
+    try:
+        if moment is not None and moment.after_batch:
+            end = time.monotonic() + _LIMIT
+            while batches(folder) == before and child.poll() is None:
+                if time.monotonic() > end:
+                    raise TimeoutError(f"no batch in {_LIMIT:.0f} s\n{log_end(folder)}")
+                time.sleep(0.02)
+        return child.wait(None if moment is None else moment.seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        return child.wait()
+    finally:
+        if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
-            return child.wait()
+            child.wait()
 
 
-def totals(output: Path) -> Counter[tuple[str, Total]]:
-    """Everything that was written, with where that was."""
-    sessions, seconds = CollectSink[Total](), CollectSink[Total]()
-    result = LocalRunner().run(
-        Pipeline(
-            "read",
-            from_source(JsonFileSource(output / "sessions", Total)).sink_to(sessions),
-            from_source(ParquetFileSource(output / "seconds", Total)).sink_to(seconds),
-        )
-    )
-    found = Counter(("file", total) for sink in (sessions, seconds) for total in result.collected(sink))
+def batches(folder: Path, what: str = "commits") -> int:
+    """How many batches Spark has noted as done; by their ``offsets``: as begun."""
+    notes = (folder / "checkpoint" / "spark" / what).glob("*")
+    return max((int(note.name) + 1 for note in notes if note.name.isdigit()), default=0)
+
+
+def log_end(folder: Path) -> str:
+    """What the starts said last."""
+    return (folder / "log").read_text(encoding="utf-8", errors="replace")[-3000:]
+
+
+def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Total | Event]]:
+    """Everything that a pipeline has written, with where that was."""
+    sessions, seconds, late = CollectSink[Total](), CollectSink[Total](), CollectSink[Event]()
+    all_parquet = plan == "parquet"
+    kind = ParquetFileSource if all_parquet else JsonFileSource
+    sinks = [
+        from_source(kind(output / "sessions", Total)).sink_to(sessions),
+        from_source(ParquetFileSource(output / "seconds", Total)).sink_to(seconds),
+    ]
+    if all_parquet:
+        sinks.append(from_source(ParquetFileSource(output / "late", Event)).sink_to(late))
+    result = LocalRunner().run(Pipeline("written", *sinks))
+    found: Counter[tuple[str, Total | Event]] = Counter()
+    found.update(("files of sessions", total) for total in result.collected(sessions))
+    found.update(("files of seconds", total) for total in result.collected(seconds))
+    if all_parquet:
+        found.update(("files of late events", event) for event in result.collected(late))
+        return found
     with closing(sqlite3.connect(output / "totals.db")) as connection:
         for table in ("sessions", "latest"):
             rows = connection.execute(f"SELECT kind, key, value FROM {table}")
-            found.update((table, Total(*row)) for row in rows)
+            found.update((f"table {table}", Total(*row)) for row in rows)
     return found
 
 

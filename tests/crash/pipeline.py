@@ -1,4 +1,4 @@
-"""The pipeline that is killed: sessions, lateness, timers, two sinks of files, and a database."""
+"""The pipelines that are killed: sessions, lateness, timers, and sinks of files and of a database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
 from windrow.sinks import DatabaseSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource
@@ -19,7 +19,7 @@ from windrow.windows import EventTimeSessionWindows
 
 __all__ = ["PLANS", "Event", "Total", "build", "write_input"]
 
-PLANS = ("one", "watermarks")
+PLANS = ("one", "watermarks", "parquet")
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class SumEverySecond(KeyedProcessFunction[str, Event, Total]):
 
 
 def write_input(folder: Path, files: int) -> None:
-    """A file a second or so of event time, with disorder."""
-    chance = random.Random(11)
-    folder.mkdir(parents=True)
-    for number in range(files):
+    """Add files until there are so many: a file a second or so of event time, with disorder."""
+    folder.mkdir(exist_ok=True)
+    for number in range(len(list(folder.iterdir())), files):
+        chance = random.Random(number)
         file = folder / f"{number:04d}.json"
         events = [
             Event(
@@ -85,7 +85,8 @@ def build(folder: Path, output: Path, plan: str = PLANS[0]) -> Pipeline:
     Args:
         folder: The input.
         output: Where sinks write.
-        plan: "one" source with timestamps; or two, whose "watermarks" windrow has to keep itself.
+        plan: "one" source with timestamps; or two, whose "watermarks" windrow has to keep itself; or one, and sinks
+            that are all "parquet", so that workers write the files.
     """
     events = from_source(JsonFileSource(folder, Event, files_per_batch=1))
     if plan == "watermarks":
@@ -95,14 +96,24 @@ def build(folder: Path, output: Path, plan: str = PLANS[0]) -> Pipeline:
     else:
         stamped = _stamped(events, 500)
     keyed = stamped.key_by(lambda event: event.key)
+    late = OutputTag("late", Event)
     sessions = (
         keyed.window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=150)))
         .allowed_lateness(timedelta(milliseconds=300))
+        .side_output_late_data(late)
         .apply(lambda key, window, events: [Total(f"{window}", key, sum(event.value for event in events))])
         .returns(Total)
     )
     seconds = keyed.process(SumEverySecond())
     output.mkdir(parents=True, exist_ok=True)
+    if plan == "parquet":
+        return Pipeline(
+            "crash",
+            sessions.sink_to(ParquetFileSink(output / "sessions")),
+            seconds.sink_to(ParquetFileSink(output / "seconds")),
+            # Few events are late, so many a batch has none.
+            sessions.get_side_output(late).sink_to(ParquetFileSink(output / "late")),
+        )
     url = f"sqlite:///{output}/totals.db"
     return Pipeline(
         "crash",
