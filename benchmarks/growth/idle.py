@@ -32,7 +32,6 @@ _QUERIES: Final[dict[str, Steps | None]] = {
     **{form: FORMS[form] for form in ("columns", "table", "process")},
     _BY_CLOCK: by_clock,
 }
-_FED: Final = [name for name in _QUERIES if name != _BY_CLOCK]
 _LATER_MS: Final = START_MS + HOUR_MS * 3 // 4  # behind the events that are stored
 _MOST: Final = 1.3
 
@@ -49,12 +48,13 @@ def measure_idle(scale: Scale) -> Section:
         ("query", "keys", "batches", "batch s", "x native", "written MiB", "load"),
     )
     batches: dict[tuple[str, int], list[BatchFigures]] = {}
+    fed = [name for name in _QUERIES if name == _NATIVE or name in scale.forms]
     with spark_session() as spark, TemporaryDirectory(prefix="windrow-growth-") as folder:
         for keys in sizes:
             # What waits for the clock never rests, so it runs alone, when the JVM is warm.
-            for names in (_FED, [_BY_CLOCK]):
+            for names in (fed, [_BY_CLOCK]):
                 batches |= _idle_batches(spark, Path(folder), scale, names, keys)
-    for name in _QUERIES:
+    for name in (*fed, _BY_CLOCK):
         for keys in sizes:
             seconds, native = (_median(batches[query, keys]) for query in (name, _NATIVE))
             section.rows.append(
