@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote
 __all__ = [
     "REDACTED",
     "hide",
+    "longest_first",
     "redact",
     "redact_address",
     "redact_options",
@@ -66,6 +67,15 @@ def spellings(secret: str) -> tuple[str, ...]:
     return tuple({text for text in (secret, plain, quote(plain, safe=""), quote(plain)) if text})
 
 
+def longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
+    """Secrets in the order in which to hide them: one that holds another is hidden as a whole.
+
+    Those of fewer than four characters are left out: they would be found in words that say nothing of them.
+    """
+    found = {secret for secret in secrets if len(secret) >= _SHORTEST}
+    return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
+
+
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """A text without secrets.
 
@@ -105,6 +115,5 @@ def _secrets_of(text: str) -> Iterator[str]:
 
 
 def _in_order(secrets: Iterable[str]) -> tuple[str, ...]:
-    """Each in all its spellings, the longest first, so that one that holds another is hidden as a whole."""
-    found = {text for secret in secrets for text in spellings(secret) if len(text) >= _SHORTEST}
-    return tuple(sorted(found, key=lambda text: (-len(text), text)))
+    """Each in all its spellings."""
+    return longest_first(text for secret in secrets for text in spellings(secret))

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from windrow.database_url import DatabaseUrl
 from windrow.errors import InvalidArgumentError
-from windrow.redaction import redact_address, secrets_in, secrets_in_address
+from windrow.redaction import longest_first, redact_address, secrets_in, secrets_in_address
 
 __all__ = [
     "CollectSink",
@@ -196,7 +196,7 @@ class DatabaseSink(Sink[T_contra]):
     @property
     def secrets(self) -> tuple[str, ...]:
         """Those in the address."""
-        return tuple(sorted(self.url.secrets, key=len, reverse=True))
+        return longest_first(self.url.secrets)
 
     def describe(self) -> str:
         keyed = f" by {', '.join(self.key)}" if self.key else ""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterable
 from typing import Annotated, Any, Union
 
 __all__ = ["can_fit"]
 
 # What a type checker takes for the other one.
-_PROMOTED = {float: (int,), complex: (int, float)}
+_PROMOTED: dict[type, tuple[type, ...]] = {float: (int,), complex: (int, float)}
 _UNIONS = (Union, types.UnionType)
 
 
@@ -41,13 +40,9 @@ def _fits(given: object, expected: object) -> bool:
         return True
     if getattr(other, "_is_protocol", False):
         return True
-    if not issubclass(one, other) and one not in _promoted(other):
+    if not issubclass(one, other) and one not in _PROMOTED.get(other, ()):
         return False
     arguments = typing.get_args(given), typing.get_args(expected)
     if one is not other or len(arguments[0]) != len(arguments[1]):
         return True
     return all(a is b or can_fit(a, b) for a, b in zip(*arguments, strict=True))
-
-
-def _promoted(kind: type) -> Iterable[type[Any]]:
-    return _PROMOTED.get(kind, ())

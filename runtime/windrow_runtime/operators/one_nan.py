@@ -12,8 +12,10 @@ import datetime
 import enum
 import math
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
+from itertools import chain
+from operator import attrgetter
 from typing import Any, overload
 
 __all__ = ["with_one_nan"]
@@ -49,17 +51,40 @@ def with_one_nan(keys: Sequence[Any]) -> Sequence[Any]:
         The same sequence where there is nothing to replace, which costs little.
     """
     kinds = set(map(type, keys))
-    if kinds <= _NEVER:
-        return keys
     if kinds == {float}:
         return [math.nan if key != key else key for key in keys]  # noqa: PLR0124 - a NaN
     try:
+        if _hold_none(keys, kinds):
+            return keys
         distinct = set(keys)
     except Exception:
         # Where the key is used it is refused, with the step and the key.
         return keys
     replaced = {key: one for key in distinct if (one := _one(key)) is not key}
     return [replaced.get(key, key) for key in keys] if replaced else keys
+
+
+def _hold_none(keys: Sequence[Any], kinds: set[type]) -> bool:
+    """Whether the types of keys, and of what keys of one class hold, tell that there is no NaN: no key is looked at."""
+    if kinds <= _NEVER:
+        return True
+    if len(kinds) != 1:
+        return False
+    (kind,) = kinds
+    if issubclass(kind, enum.Enum):
+        return True
+    if issubclass(kind, tuple):
+        return set(map(type, chain.from_iterable(keys))) <= _NEVER
+    names = _names_of(kind)
+    return bool(names) and all(set(map(type, map(attrgetter(name), keys))) <= _NEVER for name in names)
+
+
+def _names_of(kind: type) -> tuple[str, ...]:
+    """The fields of a record."""
+    if dataclasses.is_dataclass(kind):
+        return tuple([field.name for field in dataclasses.fields(kind)])
+    names: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
+    return names
 
 
 def _one(key: Any) -> Any:
@@ -73,18 +98,17 @@ def _one(key: Any) -> Any:
         return _DECIMAL_NAN if key.is_qnan() else key
     if isinstance(key, (tuple, frozenset)):
         return _one_sequence(key)
+    changed = {
+        name: one for name in _names_of(kind) if (one := _one(value := getattr(key, name))) is not value
+    }
+    if not changed:
+        return key
     if dataclasses.is_dataclass(key):
-        changed = _changed(key, (field.name for field in dataclasses.fields(key)))
-        if not changed:
-            return key
         twin = copy.copy(key)
         for name, value in changed.items():
             # The key is frozen; its twin is nobody else's yet. Its class may compute some of its fields.
             object.__setattr__(twin, name, value)
         return twin
-    changed = _changed(key, getattr(kind, "__struct_fields__", ()))
-    if not changed:
-        return key
     from msgspec.structs import replace
 
     return replace(key, **changed)
@@ -98,7 +122,3 @@ def _one_sequence(key: Any) -> Any:
     if hasattr(key, "_make"):
         return key._make(ones)
     return frozenset(ones) if isinstance(key, frozenset) else tuple(ones)
-
-
-def _changed(key: Any, names: Iterable[str]) -> dict[str, Any]:
-    return {name: one for name in names if (one := _one(value := getattr(key, name))) is not value}

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from windrow.errors import WindrowError
 from windrow.plan import SinkNode, SourceNode, Step
-from windrow.redaction import hide
+from windrow.redaction import hide, longest_first
 
 __all__ = ["RedactedError", "secrets_of", "shown_in", "without_secrets"]
-
-_SHORTEST = 4  # a shorter one would be found in words that say nothing of it
 
 
 class RedactedError(Exception):
@@ -29,9 +27,7 @@ def secrets_of(steps: Iterable[Step]) -> tuple[str, ...]:
             found.update(step.node.source.secrets)
         elif isinstance(step.node, SinkNode):
             found.update(step.node.sink.secrets)
-    return tuple(
-        sorted((text for text in found if len(text) >= _SHORTEST), key=lambda text: (-len(text), text))
-    )
+    return longest_first(found)
 
 
 def shown_in(error: BaseException, secrets: Sequence[str]) -> bool:

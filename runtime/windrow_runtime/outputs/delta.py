@@ -12,7 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 
 from windrow.errors import InvalidArgumentError, SinkError, WindrowError
 from windrow.plan import Step
-from windrow.redaction import redact
+from windrow.redaction import longest_first, redact
 from windrow.sinks import DeltaSink
 from windrow_runtime.codecs.arrow import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
@@ -21,7 +21,6 @@ from windrow_runtime.outputs.output import Identity, Output, failure, fields_nam
 
 __all__ = ["DeltaOutput"]
 
-_SECRET_LENGTH = 4  # shorter options are names and switches
 _BACKTRACE = re.compile(r"\s*\n\s+0: .*", re.DOTALL)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -143,8 +142,8 @@ class DeltaOutput(Output):
 
     def _clean(self, text: str) -> str:
         text = _COLOUR.sub("", _BACKTRACE.sub("", text))
-        secrets = sorted({*self._sink.storage_options.values(), *self._sink.secrets}, key=len, reverse=True)
-        return redact(text, (secret for secret in secrets if len(secret) >= _SECRET_LENGTH))
+        # The shortest options are names and switches, and stay.
+        return redact(text, longest_first([*self._sink.storage_options.values(), *self._sink.secrets]))
 
 
 def _check_kinds(kind: RecordType, where: str) -> None:
