@@ -48,7 +48,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 @pytest.fixture(autouse=True)
 def spark_if_marked(request: pytest.FixtureRequest) -> None:
     """Start the shared session for every test marked `spark`, so that none makes a session of its own."""
-    if request.node.get_closest_marker("spark") is not None:
+    marked = request.node.get_closest_marker
+    if marked("spark") is not None and marked("program") is None:
         request.getfixturevalue("spark")
 
 
@@ -59,6 +60,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=marker.kwargs["reason"]))
         if "spark" in getattr(item, "fixturenames", ()) or USES_SPARK.search(_example_code(item)):
             item.add_marker(pytest.mark.spark)
+        if item.get_closest_marker("program") is not None:
+            item.add_marker(pytest.mark.spark)
+        if item.config.pluginmanager.hasplugin("xdist") and item.get_closest_marker("spark") is not None:
+            # Side by side run, at most, one Spark that tests share and one that a program has.
+            group = "session" if item.get_closest_marker("program") is None else "programs"
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 def _example_code(item: pytest.Item) -> str:

@@ -28,7 +28,7 @@ def run(module: str, file: Path, *arguments: str) -> Any:
     return json.loads(file.read_text())
 
 
-@pytest.mark.spark
+@pytest.mark.program
 def test_growth(tmp_path: Path) -> None:
     chosen = ("--quick", "--form", "session", "--only", "pages", "--only", "shrinking", "--only", "idle")
     pages, shrinking, idle = run("benchmarks.growth", tmp_path / "growth.json", *chosen)["sections"]
@@ -39,7 +39,7 @@ def test_growth(tmp_path: Path) -> None:
     assert all(int(row[2]) > 0 and float(row[5]) < 0.01 for row in idle["rows"]), idle
 
 
-@pytest.mark.spark
+@pytest.mark.program
 def test_soak(tmp_path: Path) -> None:
     found = run(
         "benchmarks.soak",

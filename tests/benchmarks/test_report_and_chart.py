@@ -95,7 +95,7 @@ def test_an_unknown_workload_is_told(capsys: pytest.CaptureFixture[str]) -> None
     assert "no workload begins with nothing; there are tumbling-1k" in capsys.readouterr().err
 
 
-@pytest.mark.spark
+@pytest.mark.program
 def test_a_workload_runs_and_its_results_are_right(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     chosen = ["--quick", "--only", "tumbling-1k", "--contender", "native", "--contender", "windrow, decl"]

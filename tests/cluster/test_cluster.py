@@ -126,7 +126,7 @@ def rows(folder: Path) -> list[str]:
     return sorted(line for file in folder.glob("batch=*/part-*") for line in file.read_text().splitlines())
 
 
-@pytest.mark.spark
+@pytest.mark.program
 def test_a_submitted_pipeline_survives_the_loss_of_a_worker(tmp_path: Path) -> None:
     source, expected, output = tmp_path / "in", tmp_path / "expected", tmp_path / "out"
     write_input(source)

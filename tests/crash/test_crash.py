@@ -10,7 +10,7 @@ import pytest
 from tests.crash.__main__ import run
 
 
-@pytest.mark.spark
+@pytest.mark.program
 def test_a_killed_pipeline_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = run(tmp_path, 3, random.Random(1))
     said = capsys.readouterr().out

@@ -52,7 +52,7 @@ def server(tmp_path: Path) -> Iterator[dict[str, str]]:
             process.wait(30)
 
 
-@pytest.mark.spark
+@pytest.mark.program
 @pytest.mark.classic(reason="starts a server of its own")
 def test_a_program_gets_what_its_pipeline_collected_counted_and_raised(
     server: dict[str, str], tmp_path: Path

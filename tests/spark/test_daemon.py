@@ -27,7 +27,7 @@ os.wait()
 """
 
 
-@pytest.mark.spark
+@pytest.mark.program
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux tells a process its threads")
 def test_it_imports_what_workers_need_and_can_still_be_copied() -> None:
     import pyspark

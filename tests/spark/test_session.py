@@ -48,7 +48,7 @@ def test_a_session_is_found_from_another_thread_and_left_as_it_is(spark: SparkSe
     assert found.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
-@pytest.mark.spark
+@pytest.mark.program
 @pytest.mark.classic(reason="starts a session of its own")
 def test_workers_find_a_module_beside_the_main_program(tmp_path: Path) -> None:
     program = tmp_path / "program"
