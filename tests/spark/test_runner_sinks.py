@@ -16,12 +16,12 @@ import pytest
 
 from tests.spark.comparison import Event, millis
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
-from windrow.errors import InvalidArgumentError, UserFunctionError
+from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError
 from windrow.sinks import CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink
 from windrow.sources import CollectionSource, JsonFileSource, ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark import SparkRunner, writers
 from windrow_runtime.spark.failures import RemoteError
 
 if TYPE_CHECKING:
@@ -166,6 +166,80 @@ def test_files_hold_what_the_interpreter_writes_and_a_batch_that_is_run_again_re
     )
     LocalRunner().run(local)
     assert read_json(tmp_path / "local json") == read_parquet(tmp_path / "local parquet") == expected
+
+
+def totals(stream: DataStream[Event]) -> DataStream[Event]:
+    stamped = stream.assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
+    )
+    return (
+        stamped.key_by(lambda event: event.key).window(TumblingEventTimeWindows.of(millis(60))).reduce(total)
+    )
+
+
+def by_time(event: Event) -> tuple[int, str]:
+    return event.at, event.key
+
+
+#  batch      0: 0 ... 70     1: 80 ... 150     2: 160 ... 230     3: the end of the stream
+#  windows                    0-60, 60-120      120-180            180-240
+def test_the_last_keyed_step_writes_files_itself(spark: SparkSession, tmp_path: Path) -> None:
+    windows = totals(events())
+    pairs = windows.key_by(lambda event: event.key).count_window(2).reduce(total)
+    first = windows.filter(lambda event: event.at < 60)
+    collect = CollectSink[Event]()
+
+    def files(name: str) -> list[Event]:
+        stream = from_source(ParquetFileSource(tmp_path / name / "*" / "*.parquet", Event))
+        return sorted(read_back(stream), key=by_time)
+
+    def expected(stream: DataStream[Event]) -> list[Event]:
+        return sorted(read_back(stream), key=by_time)
+
+    # Rows of the source and of the first level pass the second one; those of the last sink Spark writes.
+    pipeline = Pipeline(
+        "levels",
+        windows.sink_to(ParquetFileSink(tmp_path / "windows")),
+        first.sink_to(ParquetFileSink(tmp_path / "first")),
+        events().sink_to(ParquetFileSink(tmp_path / "events")),
+        pairs.sink_to(ParquetFileSink(tmp_path / "pairs")),
+        pairs.sink_to(collect),
+        windows.sink_to(JsonFileSink(tmp_path / "json")),
+    )
+    checkpoint = tmp_path / "checkpoint"
+    result = SparkRunner(spark, checkpoint=checkpoint).run(pipeline)
+    assert sorted(result.collected(collect), key=by_time) == expected(pairs) == files("pairs")
+    assert files("windows") == expected(windows)
+    assert files("first") == expected(first)
+    assert files("events") == expected(events())
+    json = read_back(from_source(JsonFileSource(tmp_path / "json" / "*" / "*.json", Event)))
+    assert sorted(json, key=by_time) == expected(windows)
+    assert len(batches(tmp_path / "first")) == 1
+    # One part for each of two partitions, however many groups of keys there are.
+    assert {len(list(folder.iterdir())) for folder in (tmp_path / "windows").iterdir()} <= {1, 2}
+
+
+@pytest.mark.classic(reason="the batches are written in another process")
+def test_no_stage_but_that_of_the_last_keyed_step_writes_files(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writers, "PartStage", None)
+    SparkRunner(spark).run(Pipeline("parts", totals(events()).sink_to(ParquetFileSink(tmp_path / "out"))))
+    assert batches(tmp_path / "out")
+
+
+def test_files_that_the_last_keyed_step_cannot_write(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(SinkError, match="cannot be written") as unwritable:
+        SparkRunner(spark).run(Pipeline("file", totals(events()).sink_to(ParquetFileSink(tmp_path / "out"))))
+    assert f"{HERE}:" in str(unwritable.value.where)
+    assert str(tmp_path / "out") in str(unwritable.value)
+
+    lies = totals(events()).map(lie)
+    with pytest.raises(InvalidArgumentError, match="does not fit its type") as caught:
+        SparkRunner(spark).run(Pipeline("lies", lies.sink_to(ParquetFileSink(tmp_path / "lies"))))
+    assert str(caught.value.where).startswith("lies.")
+    assert f"sink, {__file__}:" in str(caught.value.where)
 
 
 def test_paths_with_a_scheme(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,7 @@ from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.payload import unpack_columns, unpack_elements
 from windrow_runtime.spark.shipping import detached
 
-__all__ = ["PART_SCHEMA", "PartSink", "PartStage", "part_sink", "rows_of"]
+__all__ = ["PART_SCHEMA", "PartSink", "PartStage", "PartWriter", "part_sink", "part_sinks", "rows_of"]
 
 # Any in this module: pyarrow has no types.
 
@@ -131,9 +131,59 @@ def part_sink(step: Step) -> PartSink | None:
     return None if kind.root.contains(*_SPARKS_OWN) else PartSink(detached(step), os.path.abspath(path), kind)
 
 
+def part_sinks(sinks: Mapping[int, Step]) -> dict[int, PartSink]:
+    """Those of which :func:`part_sink` knows."""
+    return {number: part for number, step in sinks.items() if (part := part_sink(step)) is not None}
+
+
+class PartWriter:
+    """Writes the rows for files of one task: a part for each sink that gets any.
+
+    Args:
+        batch: The number of the batch.
+        parts: The sinks, by their numbers.
+    """
+
+    def __init__(self, batch: int, parts: Mapping[int, PartSink]) -> None:
+        self._batch = batch
+        self._sinks = parts
+        self._open: dict[int, _Part] = {}
+
+    def write(self, number: int, payload: bytes) -> bytes | None:
+        """Write the rows of a payload; gives the name of the part if they are its first ones, to tell the driver.
+
+        Raises:
+            SinkError: If they cannot be written.
+            InvalidArgumentError: If an element is not of its type.
+        """
+        sink = self._sinks[number]
+        rows = rows_of(payload, sink.kind, sink.step.where)
+        if not rows.num_rows:
+            return None
+        part = self._open.get(number)
+        if part is not None:
+            part.write(rows)
+            return None
+        part = self._open[number] = _Part(sink, self._batch)
+        part.write(rows)
+        return part.name.encode()
+
+    def close(self) -> None:
+        """End the parts: before that, they are no files that anybody could read.
+
+        Raises:
+            SinkError: If one cannot be written.
+        """
+        with ExitStack() as stack:
+            for part in self._open.values():
+                stack.callback(part.close)
+
+
 @dataclass(frozen=True, slots=True)
 class PartStage:
     """What Spark runs on each partition of a batch, by ``mapInArrow``: writes files, and passes on all else.
+
+    A plan without keyed steps needs it: otherwise the last of them writes files itself.
 
     Attributes:
         batch: The number of the batch.
@@ -154,8 +204,8 @@ class PartStage:
     def _run(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        open_parts: dict[int, _Part] = {}
-        try:
+        told: list[tuple[int, bytes]] = []
+        with closing(PartWriter(self.batch, self.parts)) as writer:
             for given in batches:
                 batch = given.select(_PART_COLUMNS)
                 passed = [sink not in self.parts for sink in batch.column(0).to_pylist()]
@@ -166,22 +216,13 @@ class PartStage:
                     for sink, payload in zip(
                         rows.column(0).to_pylist(), rows.column(2).to_pylist(), strict=True
                     ):
-                        self._write(open_parts, sink, payload)
-        finally:
-            for part in open_parts.values():
-                part.close()
-        if open_parts:
-            names = [part.name.encode() for part in open_parts.values()]
-            columns = [pa.array(list(open_parts), pa.int32()), pa.array([0] * len(names), pa.int64())]
+                        name = writer.write(sink, payload)
+                        if name is not None:
+                            told.append((sink, name))
+        if told:
+            sinks, names = zip(*told, strict=True)
+            columns = [pa.array(sinks, pa.int32()), pa.array([0] * len(names), pa.int64())]
             yield _as_rows([*columns, pa.array(names, pa.binary())])
-
-    def _write(self, open_parts: dict[int, _Part], number: int, payload: bytes) -> None:
-        sink = self.parts[number]
-        rows = rows_of(payload, sink.kind, sink.step.where)
-        if rows.num_rows:
-            if number not in open_parts:
-                open_parts[number] = _Part(sink, self.batch)
-            open_parts[number].write(rows)
 
 
 def _as_rows(columns: Sequence[Any]) -> Any:

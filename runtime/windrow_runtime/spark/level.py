@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
     from windrow_runtime.columnar.arrivals import RowForm
     from windrow_runtime.columnar.forms import ColumnarForm
+    from windrow_runtime.spark.file_parts import PartSink
 
 __all__ = ["Fragment", "KeyedStep", "Level", "SourceFragment"]
 
@@ -135,6 +136,7 @@ class Level:
         classes: The user's classes that may occur in elements, see :mod:`windrow_runtime.spark.classes`.
         allow_pickled: Whether the state may hold values of classes that the plan does not name.
         clock: Where the time of each batch is kept, if windrow keeps it; otherwise Spark does.
+        parts: The sinks, by their numbers, whose rows the level writes to files instead of passing them on.
     """
 
     number: int
@@ -147,3 +149,4 @@ class Level:
     classes: tuple[UserClass, ...] = ()
     allow_pickled: bool = False
     clock: ClockFiles | None = None
+    parts: Mapping[int, PartSink] = field(default_factory=dict)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         ValueState,
     )
 
+    from windrow_runtime.spark.file_parts import PartWriter
+
 __all__ = ["LevelCalls"]
 
 
@@ -51,6 +53,7 @@ class LevelCalls:
         self._is_stored = False
         self._pages = StoredPages(pages, StateCalls(pages))
         self._task: GroupTask | None = None
+        self._parts: PartWriter | None = None
         self._previous = NO_TIME
         self._time: BatchTime | None = None
         self._watermarks: dict[str, tuple[int, int]] | None = None
@@ -65,21 +68,43 @@ class LevelCalls:
             rows: Packed rows, as Spark gives them.
         """
         with failures_marked(), rare_collections():
-            for packed in self._take_rows(label, self._time_of(timer_values), rows):
+            for packed in self._written(self._take_rows(label, self._time_of(timer_values), rows)):
                 yield packed.as_spark_row()
 
     def expire(self, label: int, timer_values: TimerValues) -> Iterator[Row]:
         """Called for each group whose timer is due, and that got no rows."""
         with failures_marked(), rare_collections():
             time = self._time_of(timer_values)
-            for packed in self._tick(label, time) if label < 0 else self._run(label, time, [], []):
+            rows = self._tick(label, time) if label < 0 else self._run(label, time, [], [])
+            for packed in self._written(rows):
                 yield packed.as_spark_row()
 
     def close(self) -> None:
         """Called at the end of the task."""
-        if self._task is not None:
-            self._task.close()
-            self._task = None
+        with failures_marked():
+            if self._task is not None:
+                self._task.close()
+                self._task = None
+            if self._parts is not None:
+                self._parts.close()
+                self._parts = None
+
+    def _written(self, rows: Iterator[PackedRow]) -> Iterator[PackedRow]:
+        """Writes the rows for files; passes on all others, and the name of each file."""
+        parts = self._level.parts
+        for row in rows:
+            if row.sink not in parts:
+                yield row
+                continue
+            if self._parts is None:
+                # Most plans write no files here.
+                from windrow_runtime.spark.file_parts import PartWriter
+
+                register_classes(self._level.classes)
+                self._parts = PartWriter(_batch_number(), parts)
+            name = self._parts.write(row.sink, row.payload)
+            if name is not None:
+                yield row._replace(payload=name)
 
     def _take_rows(self, label: int, time: BatchTime, rows: Iterator[Any]) -> Iterator[PackedRow]:
         if label < 0:
@@ -147,9 +172,7 @@ class LevelCalls:
         if self._level.clock is None:
             return BatchTime(decode_watermark(timer_values.getCurrentWatermarkInMs()), now)
         if self._time is None:
-            batch = current_batch()
-            assert batch is not None, "Spark gives the batch's number to every task of a query"
-            told = self._level.clock.read(batch)
+            told = self._level.clock.read(_batch_number())
             self._watermarks = {
                 step: (told.previous.get(step, MIN_TIMESTAMP), watermark)
                 for step, watermark in told.watermarks.items()
@@ -176,6 +199,12 @@ class LevelCalls:
         if new:
             calls.append(partial(self._handle.registerTimer, new))
         self._pages.settle(calls)
+
+
+def _batch_number() -> int:
+    batch = current_batch()
+    assert batch is not None, "Spark gives the batch's number to every task of a query"
+    return batch
 
 
 def _number(row: Row) -> int:

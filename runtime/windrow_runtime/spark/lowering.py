@@ -7,7 +7,7 @@ pass one stateful operator for each level of keyed steps. What goes to sinks tra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,7 @@ from windrow_runtime.spark.clock_keeper import needs_keeper
 from windrow_runtime.spark.column_scan import ColumnTarget
 from windrow_runtime.spark.end_of_stream import END_LINE
 from windrow_runtime.spark.event_clock import END_OF_STREAM
+from windrow_runtime.spark.file_parts import PartSink, part_sinks
 from windrow_runtime.spark.fragments import PortFragment, Routes
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import KeyedStep, Level
@@ -84,6 +85,7 @@ class Lowered:
         by_clock: Whether Spark runs batches for the clock, and so without end.
         clock: Where the time of each batch is kept, if windrow keeps it.
         classes: The user's classes that may occur in elements.
+        parts: The sinks, by their numbers, whose rows only name files that workers have written.
     """
 
     topology: Topology
@@ -93,6 +95,7 @@ class Lowered:
     frame: DataFrame
     sinks: dict[int, Step]
     classes: tuple[UserClass, ...]
+    parts: dict[int, PartSink] = field(default_factory=dict)
 
 
 def lower(
@@ -239,6 +242,9 @@ class _Lowering:
             {step.id: number for number, step in enumerate(topology.keyed)},
             {step.id: number for number, step in enumerate(topology.sinks, start=FIRST_SINK)},
         )
+        self._sinks = {self._routes.sinks[step.id]: step for step in topology.sinks}
+        # Rows of a stream alone: those of a job go through all levels before any is written.
+        self._parts = part_sinks(self._sinks) if checkpoint is not None else {}
         self._clock = clock
         self._allow_pickled = allow_pickled
         self._codec = StateCodec(self._classes, allow_pickled=allow_pickled)
@@ -254,8 +260,16 @@ class _Lowering:
             frame = frame.groupBy("group").transformWithState(
                 KeyGroupProcessor(self._level(number)), exchange_schema(), "Append", mode
             )
-        sinks = {self._routes.sinks[step.id]: step for step in self._topology.sinks}
-        return Lowered(self._topology, self._by_clock, self._clock, self._groups, frame, sinks, self._classes)
+        return Lowered(
+            self._topology,
+            self._by_clock,
+            self._clock,
+            self._groups,
+            frame,
+            self._sinks,
+            self._classes,
+            self._parts if self._depth else {},
+        )
 
     def lower_batch(self, now: int) -> Lowered:
         from pyspark.sql import functions as f
@@ -267,8 +281,7 @@ class _Lowering:
         for number in range(self._depth):
             rows = frame.repartition(self._groups.partitions, "group").sortWithinPartitions("group", "number")
             frame = rows.mapInArrow(BatchLevel(self._level(number), now), exchange_schema())
-        sinks = {self._routes.sinks[step.id]: step for step in self._topology.sinks}
-        return Lowered(self._topology, False, None, self._groups, frame, sinks, self._classes)
+        return Lowered(self._topology, False, None, self._groups, frame, self._sinks, self._classes)
 
     # Sources
 
@@ -352,9 +365,10 @@ class _Lowering:
     # Levels
 
     def _level(self, number: int) -> Level:
+        last = number == self._depth - 1
         return Level(
             number=number,
-            last=number == self._depth - 1,
+            last=last,
             groups=self._groups,
             fingerprint=self._stored.fingerprint,
             hash_key=stable_hash,
@@ -363,6 +377,7 @@ class _Lowering:
             classes=self._classes,
             allow_pickled=self._allow_pickled,
             clock=self._clock,
+            parts=self._parts if last else {},
         )
 
     def _keyed_steps(self, number: int) -> Iterator[KeyedStep]:

@@ -84,10 +84,18 @@ class Query:
             register_classes(lowered.classes)
             sinks = {number: detached(step) for number, step in lowered.sinks.items()}
             self._write = ConnectWriter(
-                sinks, lowered.classes, spooled, checkpoint.query_id(), keeper, self._secrets
+                sinks,
+                lowered.classes,
+                spooled,
+                checkpoint.query_id(),
+                keeper,
+                self._secrets,
+                lowered.parts,
             )
         else:
-            batches = BatchWriter(lowered.sinks, lowered.classes, self._results, outputs, keeper)
+            batches = BatchWriter(
+                lowered.sinks, lowered.classes, self._results, outputs, keeper, lowered.parts
+            )
             self._write = self._written_here(batches)
         self._failure: WindrowError | None = None
 

@@ -32,7 +32,7 @@ from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
 from windrow_runtime.spark.columns_sink import ColumnsSink
 from windrow_runtime.spark.engine_errors import secrets_hidden, spark_said, unwritable
 from windrow_runtime.spark.failures import failures_marked
-from windrow_runtime.spark.file_parts import PART_SCHEMA, PartStage, part_sink, rows_of
+from windrow_runtime.spark.file_parts import PART_SCHEMA, PartSink, PartStage, part_sinks, rows_of
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
 from windrow_runtime.spark.paths import as_spark_path
 from windrow_runtime.spark.payload import unpack_elements
@@ -117,6 +117,7 @@ class BatchWriter:
         results: Keeps what is collected and counted.
         outputs: What writes for sinks that have an output, by the ids of their steps.
         keeper: Tells the time of the next batch, where windrow keeps it.
+        parts: The sinks whose rows only name files, which the last stage of the query has written.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class BatchWriter:
         results: Results,
         outputs: Mapping[str, Output],
         keeper: ClockKeeper | None = None,
+        parts: Mapping[int, PartSink] | None = None,
     ) -> None:
         self._sinks = dict(sinks)
         self._classes = classes
@@ -136,24 +138,32 @@ class BatchWriter:
         self._on_workers = {
             number: step for number, step in sinks.items() if isinstance(_sink(step), (FileSink, KafkaSink))
         }
-        self._parts = {
-            number: part for number, step in sinks.items() if (part := part_sink(step)) is not None
-        }
+        self._needs_stage = not parts
+        self._parts = dict(parts or part_sinks(sinks))
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch."""
         register_classes(self._classes)
-        if not self._on_workers:
-            self._write_driver_sinks(frame, batch)
-            return
-        if self._parts.keys() == self._on_workers.keys():
-            self._write_parts(frame, batch)
-            return
-        # Several actions read the batch: it is kept, so that the stateful steps run once.
+        # Workers write parts in the same pass over the batch as all else, as the rows come, and tell where.
+        for part in self._parts.values():
+            part.begin(batch)
+        if self._parts and self._needs_stage:
+            stage = PartStage(batch, self._parts, self._classes)
+            frame = frame.mapInArrow(stage, PART_SCHEMA)
+        if self._on_workers.keys() == self._parts.keys():
+            told = self._write_driver_sinks(frame, batch)
+        else:
+            told = self._write_kept(frame, batch)
+        for number, part in self._parts.items():
+            part.publish(batch, told.get(number, []))
+
+    def _write_kept(self, frame: DataFrame, batch: int) -> dict[int, list[bytes]]:
+        """Writes sinks that Spark writes for us: several actions read the batch, so that it is kept."""
+        by_spark = {number: step for number, step in self._on_workers.items() if number not in self._parts}
         kept = frame.persist()
         try:
-            present = self._write_driver_sinks(kept, batch, self._on_workers)
-            for number, step in self._on_workers.items():
+            present = self._write_driver_sinks(kept, batch, by_spark)
+            for number, step in by_spark.items():
                 if isinstance(_sink(step), FileSink):
                     self._write_files(kept, batch, number, step, number in present)
                 elif number in present:
@@ -161,15 +171,7 @@ class BatchWriter:
                     write_kafka(kafka_rows(payloads, step, self._classes), step)
         finally:
             kept.unpersist()
-
-    def _write_parts(self, frame: DataFrame, batch: int) -> None:
-        """Writes files in the same pass over the batch as all else: workers write rows as they come, and tell where."""
-        for part in self._parts.values():
-            part.begin(batch)
-        stage = PartStage(batch, dict(self._parts), self._classes)
-        told = self._write_driver_sinks(frame.mapInArrow(stage, PART_SCHEMA), batch)
-        for number, part in self._parts.items():
-            part.publish(batch, told.get(number, []))
+        return present
 
     def _write_driver_sinks(
         self, frame: DataFrame, batch: int, staying: Collection[int] = ()
@@ -182,7 +184,7 @@ class BatchWriter:
             staying: The sinks whose rows stay on the workers.
 
         Returns:
-            The rows for sinks of the workers, by their numbers: names of files, or empty where rows stay there.
+            The rows for sinks of the workers, by their numbers: names of parts, or empty where rows stay there.
         """
         from pyspark.sql import functions as f
 
@@ -309,6 +311,7 @@ class ConnectWriter:
         query: The identity of the query.
         keeper: Tells the time of the next batch, where windrow keeps it.
         secrets: What neither the server's log nor an error may show.
+        parts: As of :class:`BatchWriter`.
     """
 
     def __init__(
@@ -319,23 +322,24 @@ class ConnectWriter:
         query: str,
         keeper: ClockKeeper | None,
         secrets: tuple[str, ...] = (),
+        parts: Mapping[int, PartSink] | None = None,
     ) -> None:
-        self._parts = (dict(sinks), classes, results, query, keeper, secrets)
+        self._given = (dict(sinks), classes, results, query, keeper, secrets, dict(parts or {}))
         self._batches: BatchWriter | None = None
 
     def __getstate__(self) -> Any:
-        return self._parts
+        return self._given
 
-    def __setstate__(self, parts: Any) -> None:
-        self.__init__(*parts)  # type: ignore[misc]  # unpickling begins the object anew
+    def __setstate__(self, given: Any) -> None:
+        self.__init__(*given)  # type: ignore[misc]  # unpickling begins the object anew
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch; what it raises gets back to the user's process as text."""
-        sinks, classes, results, query, keeper, secrets = self._parts
+        sinks, classes, results, query, keeper, secrets, parts = self._given
         with failures_marked(), secrets_hidden(secrets):
             if self._batches is None:
                 outputs = open_outputs(list(sinks.values()), query)
-                self._batches = BatchWriter(sinks, classes, results, outputs, keeper)
+                self._batches = BatchWriter(sinks, classes, results, outputs, keeper, parts)
             session = frame.sparkSession
             session.addTag(batch_tag(batch))
             try:
