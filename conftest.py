@@ -62,6 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
         if item.get_closest_marker("program") is not None:
             item.add_marker(pytest.mark.spark)
+            # One test of them starts Spark up to five times, beside a Spark that other tests share.
+            item.add_marker(pytest.mark.timeout(900))
         if item.config.pluginmanager.hasplugin("xdist") and item.get_closest_marker("spark") is not None:
             # Side by side run, at most, one Spark that tests share and one that a program has.
             group = "session" if item.get_closest_marker("program") is None else "programs"

@@ -16,7 +16,9 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from benchmarks.problems import WINDOW_MS
 
-__all__ = ["folding", "tumbling"]
+__all__ = ["folded", "folding", "transformed", "tumbling"]
+
+_MEANS = "sensor string, window_end long, mean double"
 
 
 class _MeanProcessor(StatefulProcessor):
@@ -80,31 +82,37 @@ class _FoldingMeanProcessor(_MeanProcessor):
         rows: Iterable[Row],
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[Row]:
-        sums: dict[int, tuple[float, int]] = {}
-        for row in rows:
-            at = row["at"]
-            window_end = at - at % WINDOW_MS + WINDOW_MS
-            total, count = sums.get(window_end, (0.0, 0))
-            sums[window_end] = (total + row["celsius"], count + 1)
-        for window_end, (total, count) in sums.items():
+        for window_end, (total, count) in folded(rows, WINDOW_MS).items():
             self._add(window_end, total, count)
         return iter(())
 
 
 def tumbling(readings: DataFrame) -> DataFrame:
     """``groupBy(sensor).transformWithState`` in Row mode, row by row."""
-    return _transformed(readings, _MeanProcessor())
+    return transformed(readings, _MeanProcessor(), _MEANS)
 
 
 def folding(readings: DataFrame) -> DataFrame:
     """The same, which folds the rows of a batch before it touches state."""
-    return _transformed(readings, _FoldingMeanProcessor())
+    return transformed(readings, _FoldingMeanProcessor(), _MEANS)
 
 
-def _transformed(readings: DataFrame, processor: StatefulProcessor) -> DataFrame:
+def folded(rows: Iterable[Row], size: int) -> dict[int, tuple[float, int]]:
+    """Sum and count of the rows of each span of so many milliseconds, by its end."""
+    sums: dict[int, tuple[float, int]] = {}
+    for row in rows:
+        at = row["at"]
+        end = at - at % size + size
+        total, n = sums.get(end, (0.0, 0))
+        sums[end] = (total + row["celsius"], n + 1)
+    return sums
+
+
+def transformed(readings: DataFrame, processor: StatefulProcessor, schema: str) -> DataFrame:
+    """The readings of each sensor through a processor with timers in event time."""
     return (
         readings.withColumn("event_time", F.timestamp_millis("at"))
         .withWatermark("event_time", "1 second")
         .groupBy("sensor")
-        .transformWithState(processor, "sensor string, window_end long, mean double", "Append", "EventTime")
+        .transformWithState(processor, schema, "Append", "EventTime")
     )

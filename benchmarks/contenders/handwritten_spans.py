@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F  # noqa: N812  its usual name
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
     StatefulProcessor,
@@ -17,22 +16,12 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
+from benchmarks.contenders.handwritten import folded, transformed
 from benchmarks.problems import GAP_MS, LONG_WINDOW_MS, SLIDE_MS, WINDOW_MS
 
 __all__ = ["chained", "sessions", "sliding"]
 
 # Any in this module: the key is a tuple of the grouping columns, which Spark does not type.
-
-
-def _folded(rows: Iterable[Row], size: int) -> dict[int, tuple[float, int]]:
-    """Sum and count of the rows of each span of so many milliseconds, by its end."""
-    sums: dict[int, tuple[float, int]] = {}
-    for row in rows:
-        at = row["at"]
-        end = at - at % size + size
-        total, n = sums.get(end, (0.0, 0))
-        sums[end] = (total + row["celsius"], n + 1)
-    return sums
 
 
 class _SlidingProcessor(StatefulProcessor):
@@ -48,7 +37,7 @@ class _SlidingProcessor(StatefulProcessor):
         rows: Iterable[Row],
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[Row]:
-        for end, (total, n) in _folded(rows, SLIDE_MS).items():
+        for end, (total, n) in folded(rows, SLIDE_MS).items():
             held = self._panes.getValue((end,))
             if held is None:
                 for window_end in range(end, end + LONG_WINDOW_MS, SLIDE_MS):
@@ -80,7 +69,7 @@ class _SlidingProcessor(StatefulProcessor):
 def sliding(readings: DataFrame) -> DataFrame:
     """Sliding windows that share panes."""
     schema = "sensor string, window_end long, mean double"
-    return _transformed(readings, _SlidingProcessor(), schema)
+    return transformed(readings, _SlidingProcessor(), schema)
 
 
 class _Session(NamedTuple):
@@ -147,7 +136,7 @@ class _SessionProcessor(StatefulProcessor):
 def sessions(readings: DataFrame) -> DataFrame:
     """Sessions that are merged by hand."""
     schema = "sensor string, first_at long, window_end long, n long, mean double"
-    return _transformed(readings, _SessionProcessor(), schema)
+    return transformed(readings, _SessionProcessor(), schema)
 
 
 class _ChainedProcessor(StatefulProcessor):
@@ -164,7 +153,7 @@ class _ChainedProcessor(StatefulProcessor):
         rows: Iterable[Row],
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[Row]:
-        for end, (total, n) in _folded(rows, WINDOW_MS).items():
+        for end, (total, n) in folded(rows, WINDOW_MS).items():
             held = self._means.getValue((end,))
             if held is None:
                 self._handle.registerTimer(end)
@@ -206,13 +195,4 @@ def _large_end(small_end: int) -> int:
 def chained(readings: DataFrame) -> DataFrame:
     """A window over a window's results."""
     schema = "sensor string, window_end long, peak double"
-    return _transformed(readings, _ChainedProcessor(), schema)
-
-
-def _transformed(readings: DataFrame, processor: StatefulProcessor, schema: str) -> DataFrame:
-    return (
-        readings.withColumn("event_time", F.timestamp_millis("at"))
-        .withWatermark("event_time", "1 second")
-        .groupBy("sensor")
-        .transformWithState(processor, schema, "Append", "EventTime")
-    )
+    return transformed(readings, _ChainedProcessor(), schema)

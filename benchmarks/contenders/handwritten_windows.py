@@ -19,6 +19,7 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from benchmarks.check import Outcome
+from benchmarks.contenders.handwritten import transformed
 from benchmarks.problems import COUNT, LATENESS_MS, TOP, WINDOW_MS
 
 __all__ = ["count", "lateness", "split_late", "top"]
@@ -181,11 +182,4 @@ class _TopProcessor(StatefulProcessor):
 
 def top(readings: DataFrame) -> DataFrame:
     """The three highest values of a window, and no more of it in state."""
-    return (
-        readings.withColumn("event_time", F.timestamp_millis("at"))
-        .withWatermark("event_time", "1 second")
-        .groupBy("sensor")
-        .transformWithState(
-            _TopProcessor(), "sensor string, window_end long, top array<double>", "Append", "EventTime"
-        )
-    )
+    return transformed(readings, _TopProcessor(), "sensor string, window_end long, top array<double>")
