@@ -15,8 +15,10 @@ import time
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
+from tests.crash.batches import give_next, given, taken, write_taken
 from tests.crash.pipeline import PLANS, Event, Total, build, write_input
 from windrow import Pipeline, from_source
 from windrow.sinks import CollectSink
@@ -30,6 +32,7 @@ _BATCHES = 3.0  # seconds: so long after its first batch a start is killed at th
 _STARTING = 8.0  # seconds: about what it takes to the first batch
 _ONE_IN = 6  # kills comes while a start is only starting
 _PROGRESS = 0.75  # of the kills come after new batches at least; else they all hit the same one
+_GIVEN = 0.5  # of the kills between batches are as if they came while Spark begins the next one
 _LIMIT = 300.0  # seconds to the first batch at most
 
 
@@ -77,19 +80,32 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0]) -
         done = batches(folder)
         moved += done > before
         within = f"within batch {done}" if batches(folder, "offsets") > done else "between batches"
+        if done and within == "between batches" and chance.random() < _GIVEN:
+            # A moment of some milliseconds that few kills find.
+            give_next(folder / "checkpoint" / "spark", 0, folder / "in")
+            within += ", the next file given"
         print(
             f"kill {number}, {moment}, {within}: {done} batches committed, {done - before} of them new",
             flush=True,
         )
-    # The last start needs not do all that lies ahead. Of the next batch Spark may have noted the files already.
-    for file in sorted((folder / "in").iterdir())[batches(folder, "offsets") + _FILES_AT_END :]:
+    # The last start needs not do all that lies ahead, but for what Spark has noted already.
+    spark, two = folder / "checkpoint" / "spark", plan == "watermarks"
+    ahead = max((number for source in range(1 + two) for number in given(spark, source)), default=-1) + 1
+    for file in sorted((folder / "in").iterdir())[ahead + _FILES_AT_END :]:
         file.unlink()
     code = attempt(folder, plan)
     if code != 0:
         print(f"the last start failed with exit code {code}")
         print(log_end(folder))
         return 1
-    LocalRunner().run(build(folder / "in", folder / "undisturbed", plan))
+    for source in range(1 + two):
+        if sorted(chain(*taken(spark, source))) != sorted((folder / "in").iterdir()):
+            print(f"not every file was taken once: {taken(spark, source)}")
+            return 1
+    # The same elements in the same batches, never killed.
+    sources = [folder / f"taken-{source}" for source in range(1 + two)]
+    several = write_taken(spark, sources)
+    LocalRunner().run(build(sources[0], folder / "undisturbed", plan, other=sources[-1]))
     expected, found = written(folder / "undisturbed", plan), written(folder / "out", plan)
     missing, unexpected = expected - found, found - expected
     for row in missing:
@@ -99,7 +115,7 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0]) -
     equal = not missing and not unexpected
     verdict = "equal to" if equal else "different from"
     print(
-        f"{kills} kills, {moved} of them after new batches, {batches(folder)} batches: "
+        f"{kills} kills, {moved} of them after new batches, {batches(folder)} batches, {several} of several files: "
         f"{found.total()} records, {verdict} the undisturbed run's"
     )
     if moved < math.ceil(kills * _PROGRESS):

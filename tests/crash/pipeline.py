@@ -79,7 +79,7 @@ def _stamped(stream: DataStream[Event], disorder: int) -> DataStream[Event]:
     )
 
 
-def build(folder: Path, output: Path, plan: str = PLANS[0]) -> Pipeline:
+def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None = None) -> Pipeline:
     """The pipeline.
 
     Args:
@@ -87,12 +87,13 @@ def build(folder: Path, output: Path, plan: str = PLANS[0]) -> Pipeline:
         output: Where sinks write.
         plan: "one" source with timestamps; or two, whose "watermarks" windrow has to keep itself; or one, and sinks
             that are all "parquet", so that workers write the files.
+        other: The input of the second source, where there is one; by default the same.
     """
     events = from_source(JsonFileSource(folder, Event, files_per_batch=1))
     if plan == "watermarks":
-        other = from_source(JsonFileSource(folder, Event, files_per_batch=1), name="other")
+        second = from_source(JsonFileSource(other or folder, Event, files_per_batch=1), name="other")
         even = _stamped(events.filter(lambda event: event.value % 2 == 0), 500)
-        stamped = even.union(_stamped(other.filter(lambda event: event.value % 2 == 1), 900))
+        stamped = even.union(_stamped(second.filter(lambda event: event.value % 2 == 1), 900))
     else:
         stamped = _stamped(events, 500)
     keyed = stamped.key_by(lambda event: event.key)
