@@ -49,7 +49,7 @@ demo: java $(STAMP) ## run the sensor pipeline on an embedded Spark and show its
 	$(BIN)/python examples/sensor_min.py $(ARGS)
 
 test: java lint types docs ## run everything that CI runs
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: lint types docs ## run everything that needs neither Spark nor Java
 	$(BIN)/python -m pytest -m "not spark" $(ARGS)

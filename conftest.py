@@ -53,21 +53,15 @@ def spark_if_marked(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("spark")
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` chooses by markers
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.config.getoption("--connect") and (marker := item.get_closest_marker("classic")) is not None:
-            item.add_marker(pytest.mark.skip(reason=marker.kwargs["reason"]))
-        if "spark" in getattr(item, "fixturenames", ()) or USES_SPARK.search(_example_code(item)):
-            item.add_marker(pytest.mark.spark)
-        if item.get_closest_marker("program") is not None:
-            item.add_marker(pytest.mark.spark)
-            # One test of them starts Spark up to five times, beside a Spark that other tests share.
-            item.add_marker(pytest.mark.timeout(900))
-        if item.config.pluginmanager.hasplugin("xdist") and item.get_closest_marker("spark") is not None:
-            # Side by side run, at most, one Spark that tests share and one that a program has.
-            group = "session" if item.get_closest_marker("program") is None else "programs"
-            item.add_marker(pytest.mark.xdist_group(group))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.config.getoption("--connect") and (marker := item.get_closest_marker("classic")) is not None:
+        item.add_marker(pytest.mark.skip(reason=marker.kwargs["reason"]))
+    if "spark" in getattr(item, "fixturenames", ()) or USES_SPARK.search(_example_code(item)):
+        item.add_marker(pytest.mark.spark)
+    if item.get_closest_marker("program") is not None:
+        item.add_marker(pytest.mark.spark)
+        # One of them starts Spark up to five times, and another test may run beside it.
+        item.add_marker(pytest.mark.timeout(900))
 
 
 def _example_code(item: pytest.Item) -> str:
