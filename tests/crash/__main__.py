@@ -89,8 +89,8 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0]) -
             flush=True,
         )
     # The last start needs not do all that lies ahead, but for what Spark has noted already.
-    spark, two = folder / "checkpoint" / "spark", plan == "watermarks"
-    ahead = max((number for source in range(1 + two) for number in given(spark, source)), default=-1) + 1
+    spark, sources = folder / "checkpoint" / "spark", range(2 if plan == "watermarks" else 1)
+    ahead = max((number for source in sources for number in given(spark, source)), default=-1) + 1
     for file in sorted((folder / "in").iterdir())[ahead + _FILES_AT_END :]:
         file.unlink()
     code = attempt(folder, plan)
@@ -98,14 +98,14 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0]) -
         print(f"the last start failed with exit code {code}")
         print(log_end(folder))
         return 1
-    for source in range(1 + two):
+    for source in sources:
         if sorted(chain(*taken(spark, source))) != sorted((folder / "in").iterdir()):
             print(f"not every file was taken once: {taken(spark, source)}")
             return 1
     # The same elements in the same batches, never killed.
-    sources = [folder / f"taken-{source}" for source in range(1 + two)]
-    several = write_taken(spark, sources)
-    LocalRunner().run(build(sources[0], folder / "undisturbed", plan, other=sources[-1]))
+    inputs = [folder / f"taken-{source}" for source in sources]
+    several = write_taken(spark, inputs)
+    LocalRunner().run(build(inputs[0], folder / "undisturbed", plan, other=inputs[-1]))
     expected, found = written(folder / "undisturbed", plan), written(folder / "out", plan)
     missing, unexpected = expected - found, found - expected
     for row in missing:

@@ -44,17 +44,18 @@ def given(spark_folder: Path, source: int) -> dict[int, list[Path]]:
 
 
 def give_next(spark_folder: Path, source: int, folder: Path) -> None:
-    """Note, as Spark does, that a source gives the next file of a folder; as if a kill came right behind that."""
-    number = max(given(spark_folder, source)) + 1
-    file = sorted(folder.iterdir())[sum(map(len, given(spark_folder, source).values()))]
-    if number % _COMPACT != _COMPACT - 1:
-        entry = {
-            "path": file.as_uri(),
-            "timestamp": int(file.stat().st_mtime) * 1000,
-            "batchId": number,
-        }
-        log = spark_folder / "sources" / str(source) / str(number)
-        log.write_text(f"v1\n{json.dumps(entry)}", encoding="utf-8")
+    """Note, as Spark does, that a source gives the next file of a folder; as if a kill came right behind that.
+
+    Not where the note would be one of all: then nothing is noted.
+    """
+    before = given(spark_folder, source)
+    number = max(before) + 1
+    if number % _COMPACT == _COMPACT - 1:
+        return
+    file = sorted(folder.iterdir())[sum(map(len, before.values()))]
+    entry = {"path": file.as_uri(), "timestamp": int(file.stat().st_mtime) * 1000, "batchId": number}
+    log = spark_folder / "sources" / str(source) / str(number)
+    log.write_text(f"v1\n{json.dumps(entry)}", encoding="utf-8")
 
 
 def write_taken(spark_folder: Path, folders: list[Path]) -> int:

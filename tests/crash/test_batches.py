@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.crash.batches import given, taken, write_taken
+from tests.crash.batches import give_next, given, taken, write_taken
 
 
 def note(file: Path, *lines: object) -> None:
@@ -42,6 +42,11 @@ def test_batches_of_several_files_and_of_none(tmp_path: Path) -> None:
     names = [[[file.name[0] for file in batch] for batch in taken(tmp_path, source)] for source in (0, 1)]
     assert names == [[["a"], ["b", "c"], [], []], [["a"], ["b"], ["c"], []]]
     assert sorted(given(tmp_path, 0)) == [0, 1, 2, 3]
+
+    # As after a kill: d is given, and no batch takes it yet.
+    give_next(tmp_path, 1, tmp_path / "in")
+    assert [file.name for file in given(tmp_path, 1)[3]] == ["d 1.json"]
+    assert taken(tmp_path, 1)[-1] == []
 
     assert write_taken(tmp_path, [tmp_path / "first", tmp_path / "second"]) == 1
     texts = [

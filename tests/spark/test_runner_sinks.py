@@ -182,7 +182,7 @@ def by_time(event: Event) -> tuple[int, str]:
 
 
 #  batch      0: 0 ... 70     1: 80 ... 150     2: 160 ... 230     3: the end of the stream
-#  windows                    0-60, 60-120      120-180            180-240
+#  fire                       0-60              60-120             120-180, 180-240
 def test_the_last_keyed_step_writes_files_itself(spark: SparkSession, tmp_path: Path) -> None:
     windows = totals(events())
     pairs = windows.key_by(lambda event: event.key).count_window(2).reduce(total)

@@ -183,7 +183,7 @@ class PartWriter:
 class PartStage:
     """What Spark runs on each partition of a batch, by ``mapInArrow``: writes files, and passes on all else.
 
-    A plan without keyed steps needs it: otherwise the last of them writes files itself.
+    Plans without keyed steps need it, and jobs; in a stream the last keyed step writes files itself.
 
     Attributes:
         batch: The number of the batch.

@@ -243,7 +243,7 @@ class _Lowering:
             {step.id: number for number, step in enumerate(topology.sinks, start=FIRST_SINK)},
         )
         self._sinks = {self._routes.sinks[step.id]: step for step in topology.sinks}
-        # Rows of a stream alone: those of a job go through all levels before any is written.
+        # Of a stream alone: Spark tells the tasks of a job no number of a batch.
         self._parts = part_sinks(self._sinks) if checkpoint is not None else {}
         self._clock = clock
         self._allow_pickled = allow_pickled
