@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from windrow.errors import CheckpointError, EngineError, WindrowError
+from windrow.errors import CheckpointError, EngineError, SourceError, WindrowError
 from windrow.redaction import redact
 from windrow_runtime.operators.secrets import shown_in, without_secrets
 from windrow_runtime.spark.failures import RemoteError, find_failure
@@ -69,6 +69,13 @@ _KINDS = (
         EngineError,
         "Spark ran out of memory",
         "raise spark.driver.memory or spark.executor.memory, read less in a batch, or use more partitions",
+    ),
+    _Kind(
+        re.compile(r"Binary file data source expects dataSchema"),
+        SourceError,
+        "the source has got a folder whose name reads like a column of Spark's list of files: "
+        "path, modificationTime, length or content",
+        "run again, with the same checkpoint: files are then listed in another way",
     ),
     _Kind(
         re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY"),

@@ -320,9 +320,12 @@ class _Lowering:
             f.lit(0).cast("long").alias("number"),
             f.lit(bytearray(CLOCK_PAYLOAD)).alias("payload"),
             f.when(is_end, END_OF_STREAM).cast("long").alias("watermark"),
+            f.lit(0).cast("long").alias("records"),
         )
 
     def _packed(self, step: Step, place: int) -> DataFrame:
+        from pyspark.sql import functions as f
+
         only_columns = bool(self._by_columns) and not leads_on(
             self._topology, Port(step.id), frozenset(self._by_columns)
         )
@@ -340,7 +343,11 @@ class _Lowering:
             way=self._column_way(step, scan.reader),
             open=scan.open,
         )
-        return scan.frame.mapInArrow(stage, source_schema())
+        frame = scan.frame.mapInArrow(stage, source_schema())
+        if self._checkpoint is None:
+            return frame
+        # What Spark counts by itself are rows of its scan: files, where workers read them.
+        return frame.observe(step.id, f.coalesce(f.sum("records"), f.lit(0)).alias("records_read"))
 
     def _column_way(self, step: Step, reader: Reader) -> ColumnWay | None:
         targets = tuple(

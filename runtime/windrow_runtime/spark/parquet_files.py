@@ -5,6 +5,7 @@ Spark's way of a row from a file to a Python worker takes some ten times as long
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -68,6 +69,8 @@ class ParquetFiles:
         import pyarrow.parquet as pq
 
         try:
+            if not os.path.getsize(file):
+                return  # as Spark does: somebody made it, and has not written it
             with pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as opened:
                 there = _places(self.kind, opened.schema_arrow.names)
                 chosen = [name for name in there.values() if name is not None]

@@ -79,10 +79,19 @@ def exchange_schema() -> StructType:
 
 
 def source_schema() -> StructType:
-    """The columns of :class:`PackedRow`, and the watermark in Spark's milliseconds, null where it does not move."""
+    """The columns of :class:`PackedRow` and those that are for Spark itself.
+
+    These are the watermark in Spark's milliseconds, null where it does not move, and how many records were read.
+    """
     from pyspark.sql.types import LongType, StructField, StructType
 
-    return StructType([*exchange_schema().fields, StructField("watermark", LongType(), nullable=True)])
+    return StructType(
+        [
+            *exchange_schema().fields,
+            StructField("watermark", LongType(), nullable=True),
+            StructField("records", LongType(), nullable=False),
+        ]
+    )
 
 
 def exchange_batch(rows: Iterable[PackedRow]) -> Any:  # pyarrow has no types
@@ -90,8 +99,11 @@ def exchange_batch(rows: Iterable[PackedRow]) -> Any:  # pyarrow has no types
     return packed_batch(rows, None).select(["group", "sink", "number", "payload"])
 
 
-def packed_batch(rows: Iterable[PackedRow], watermark: int | None) -> Any:  # pyarrow has no types
-    """The rows as an Arrow batch with the columns of :func:`source_schema`; all bear the same watermark."""
+def packed_batch(rows: Iterable[PackedRow], watermark: int | None, records: int = 0) -> Any:
+    """The rows as an Arrow batch with the columns of :func:`source_schema`.
+
+    All bear the same watermark, and the first one the number of records.
+    """
     import pyarrow as pa
 
     columns = list(zip(*rows, strict=True))
@@ -103,7 +115,9 @@ def packed_batch(rows: Iterable[PackedRow], watermark: int | None) -> Any:  # py
             pa.field("number", pa.int64(), nullable=False),
             pa.field("payload", pa.binary(), nullable=False),
             pa.field("watermark", pa.int64()),
+            pa.field("records", pa.int64(), nullable=False),
         ]
     )
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=False)]
-    return pa.RecordBatch.from_arrays([*arrays, pa.array([watermark] * length, pa.int64())], schema=schema)
+    columns += [(watermark,) * length, (records,) + (0,) * (length - 1)]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

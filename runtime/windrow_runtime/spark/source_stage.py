@@ -21,6 +21,7 @@ from windrow_runtime.spark.payload import Phase, pack_elements, sequence_number
 from windrow_runtime.spark.rows import CLOCK, COUNTERS, REPORTS, PackedRow, packed_batch
 
 if TYPE_CHECKING:
+    from windrow_runtime.spark.clock_keeper import Report
     from windrow_runtime.spark.column_scan import ColumnScan, ColumnTarget
 
 __all__ = ["CLOCK_PAYLOAD", "ColumnWay", "Decoded", "MalformedRule", "SourceStage"]
@@ -143,14 +144,18 @@ class SourceStage:
         packer: Packer,
         place: tuple[int, int],
     ) -> Iterator[Any]:
-        origin, service_label = place
         rule = self.malformed
         counted = 0
-        scan = self._scan(origin, fragment)
+        records = 0
+        scan = self._scan(place[0], fragment)
         for batch in batches:
             columns = None if self.way is None else self.way.columns(batch)
+            if columns is not None:
+                records += columns.num_rows
             if columns is None or not fragment.is_idle:
                 decoded = self.decode(batch)
+                if columns is None:
+                    records += len(decoded.values) + len(decoded.malformed)
                 if decoded.malformed:
                     counted += len(decoded.malformed)
                     self._set_aside(decoded.malformed, aside, packer)
@@ -159,29 +164,44 @@ class SourceStage:
                     columns = self.way.encode(decoded.values)
             rows = [*([] if scan is None else scan.add(columns)), *packer.full()]
             if rows:
-                yield packed_batch(rows, encode_watermark(fragment.watermark))
+                yield packed_batch(rows, encode_watermark(fragment.watermark), records)
+                records = 0
         rows = [] if scan is None else list(scan.flush())
         rows += packer.flush()
         fragment.end_batch()
         watermark = encode_watermark(fragment.watermark)
-        reports = fragment.take_reports()
+        counts = fragment.take_counts()
+        if counted:
+            counts.append((rule.step_id, "records_malformed", counted))
+        needed = not rows and (records > 0 or watermark is not None)
+        rows += self._service_rows(fragment.take_reports(), counts, place, needed=needed)
+        if rows:
+            yield packed_batch(rows, watermark, records)
+
+    def _service_rows(
+        self,
+        reports: Sequence[Report],
+        counts: list[tuple[str, str, int]],
+        place: tuple[int, int],
+        *,
+        needed: bool,
+    ) -> list[PackedRow]:
+        """Rows without elements; if they are needed, at least one."""
+        origin, service_label = place
+        rows: list[PackedRow] = []
         if reports:
             number = sequence_number(Phase.AFTER_WATERMARK, origin, _REPORT_ROW)
             payload = pack_elements(list(map(tuple, reports)), [None] * len(reports))
             rows.append(PackedRow(service_label, REPORTS, number, payload))
-        counts = fragment.take_counts()
-        if counted:
-            counts.append((rule.step_id, "records_malformed", counted))
         if counts:
             payload = pack_elements(counts, [None] * len(counts))
             number = sequence_number(Phase.AFTER_WATERMARK, origin, _LAST_ROW)
             rows.append(PackedRow(service_label, COUNTERS, number, payload))
         if self.levels > 1:
             rows += [PackedRow(label, CLOCK, 0, CLOCK_PAYLOAD) for label in self.groups.service_labels]
-        elif not rows and watermark is not None:
+        elif needed and not rows:
             rows.append(PackedRow(service_label, CLOCK, 0, CLOCK_PAYLOAD))
-        if rows:
-            yield packed_batch(rows, watermark)
+        return rows
 
     def _run_objects(self, values: Sequence[Any], fragment: SourceFragment, packer: Packer) -> None:
         """Runs elements one by one, where something takes them so."""
