@@ -251,14 +251,10 @@ def _scan_files(
         return Scan(frame, _FileReader(csv_reader, path, step.where))
     if isinstance(source, ParquetFileSource):
         _check_parquet(spark, step, kind, path)
-        frame = stream.schema(spark_schema(kind)).parquet(path)
         rows = _RowReader(kind, source.shown_path)
         if all_columns and "://" not in source.path:
-            if may_give_columns(source.path, _LISTED):
-                names = frame.where("_metadata.row_index = 0")
-            else:
-                names = stream.format("binaryFile").schema(_LIST).load(path)
-            return Scan(names.selectExpr(_FILE), rows, ParquetFiles(kind, path, step.where))
+            return Scan(_names(stream, source, kind, path), rows, ParquetFiles(kind, path, step.where))
+        frame = stream.schema(spark_schema(kind)).parquet(path)
         return Scan(frame.selectExpr("*", _FILE_ONCE), _ColumnFileReader(rows, path, step.where))
     raise UnsupportedOperationError(
         "Spark cannot read this format",
@@ -269,13 +265,27 @@ def _scan_files(
 
 
 _FILE = "_metadata.file_path as __file"
-# The format whose rows are files; without the last column it reads none. That of Parquet would count through all rows
-# for the name of a file, a tenth of the time of a batch of 250,000. Folders such as `length=7` would be columns, too,
-# which it refuses.
-_LISTED = ("path", "modificationTime", "length", "content")
-_LIST = "path string, modificationTime timestamp, length long, content binary"
 # A path for each row would be most of what goes to Python. Some task has the first row of each file.
 _FILE_ONCE = "CASE WHEN _metadata.row_index = 0 THEN _metadata.file_path END AS __file"
+# The columns of Spark's format whose rows are files.
+_LISTED: Final = ("path", "modificationTime", "length", "content")
+_LIST: Final = "path string, modificationTime timestamp, length long, content binary"
+
+
+# Any: Spark's readers, as above.
+def _names(stream: Any, source: ParquetFileSource[Any], kind: RecordType, path: str) -> DataFrame:
+    """The names of the files.
+
+    By the format whose rows are files, which reads none while nobody takes the contents. That of Parquet counts through
+    all rows for the names: a tenth of the time of a batch of 250,000. But the former refuses folders that read like one
+    of its columns, such as ``length=7``.
+    """
+    if may_give_columns(source.path, _LISTED):
+        frame = stream.schema(spark_schema(kind)).parquet(path).where("_metadata.row_index = 0")
+    else:
+        frame = stream.format("binaryFile").schema(_LIST).load(path)
+    named: DataFrame = frame.selectExpr(_FILE)
+    return named
 
 
 @dataclass(frozen=True)
