@@ -26,15 +26,16 @@ def test_folders_below(tmp_path: Path, folder: str, expected: bool) -> None:
     assert may_give_columns(str(tmp_path / "in"), COLUMNS) is expected
 
 
-def test_a_file(tmp_path: Path) -> None:
-    folder = tmp_path / "length=7"
-    folder.mkdir()
-    for place, expected in ((tmp_path, False), (folder, True)):
-        (place / "path=1").touch()
-        assert (
-            may_give_columns(str(place / "path=1" if place is folder else place / "other"), COLUMNS)
-            is expected
-        )
+def test_folders_above(tmp_path: Path) -> None:
+    (tmp_path / "length=7").mkdir()
+    for file, expected in ((tmp_path / "file", False), (tmp_path / "length=7" / "file", True)):
+        file.touch()
+        assert may_give_columns(str(file), COLUMNS) is expected
+
+
+def test_a_file_below_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "path=1").touch()
+    assert not may_give_columns(str(tmp_path), COLUMNS)
 
 
 def test_what_is_not_looked_into(tmp_path: Path) -> None:

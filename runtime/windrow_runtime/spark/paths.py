@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
-__all__ = ["as_spark_path", "may_give_columns"]
+__all__ = ["as_spark_path", "is_pattern", "may_give_columns"]
 
 
 def as_spark_path(path: str | os.PathLike[str]) -> str:
@@ -13,6 +13,11 @@ def as_spark_path(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     # Not Path.as_uri: Hadoop takes the rest of the text as it is, patterns and spaces included.
     return text if "://" in text else f"file://{os.path.abspath(text)}"
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a path stands for several, as Spark reads it."""
+    return any(sign in path for sign in "*?[{")
 
 
 def may_give_columns(path: str, columns: Collection[str]) -> bool:
@@ -23,7 +28,7 @@ def may_give_columns(path: str, columns: Collection[str]) -> bool:
             they may.
         columns: Names of columns; it does not matter how letters are cased.
     """
-    if any(sign in path for sign in "*?[{"):
+    if is_pattern(path):
         return True
     begins = tuple(f"{column.lower()}=" for column in columns)
     if any(part.lower().startswith(begins) for part in os.path.abspath(path).split(os.sep)):

@@ -39,7 +39,7 @@ from windrow_runtime.spark.checkpoint_files import files_told
 from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.kafka import kafka_frame, kafka_reader
 from windrow_runtime.spark.parquet_files import ParquetFiles, check_files
-from windrow_runtime.spark.paths import as_spark_path, may_give_columns
+from windrow_runtime.spark.paths import as_spark_path, is_pattern, may_give_columns
 from windrow_runtime.spark.state_codec import StateCodec
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ class _ColumnFileReader(_FileReader):
 
 def _existing(step: Step, path: str) -> str:
     """A path as Spark reads it. A local one exists; Spark itself looks after paths of other file systems."""
-    if "://" not in path and not any(sign in path for sign in "*?[{") and not Path(path).exists():
+    if "://" not in path and not is_pattern(path) and not Path(path).exists():
         raise SourceError(
             "the path does not exist", given=path, expected="a file or a folder", where=step.where
         )

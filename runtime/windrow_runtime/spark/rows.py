@@ -99,6 +99,7 @@ def exchange_batch(rows: Iterable[PackedRow]) -> Any:  # pyarrow has no types
     return packed_batch(rows, None).select(["group", "sink", "number", "payload"])
 
 
+# Any: pyarrow has no types.
 def packed_batch(rows: Iterable[PackedRow], watermark: int | None, records: int = 0) -> Any:
     """The rows as an Arrow batch with the columns of :func:`source_schema`.
 
