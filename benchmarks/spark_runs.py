@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -38,8 +39,11 @@ _PYFLINK_QUICK_ROWS_PER_BATCH = 5_000
 _QUICK_BATCHES = 3
 _QUICK_ROWS_PER_BATCH = 20_000
 # The JVM compiles what Spark runs for each batch (planning, scheduling, state) over a hundred batches: until then
-# its compiler takes as much of the processors as the query. Such batches need few rows for that.
+# its compiler takes as much of the processors as the query. Such batches need few rows for that. Where a batch takes
+# seconds all the same, the work is in Python, which is as fast as it gets after some of them.
 _WARM_BATCHES = 120
+_WARM_SECONDS = 60
+_WARM_BATCHES_PER_QUERY = 10
 _WARM_ROWS_PER_BATCH = 8_000
 
 
@@ -113,13 +117,17 @@ def _named(workload: SparkWorkload, name: str) -> Iterator[None]:
 def _warm_up_contenders(
     workload: SparkWorkload, spec: DatasetSpec, wanted: list[str], spark: SparkSession, scale: Scale
 ) -> None:
-    """Run each of Spark's contenders for as many batches as the JVM needs to compile what they do."""
-    dataset = prepare(replace(spec, rows_per_batch=_WARM_ROWS_PER_BATCH, batches=_WARM_BATCHES))
+    """Run each of Spark's contenders until the JVM has compiled what they do, or for a minute and a query."""
+    dataset = prepare(replace(spec, rows_per_batch=_WARM_ROWS_PER_BATCH, batches=_WARM_BATCHES_PER_QUERY))
     for name in wanted:
         if name != PYFLINK:
             print(f"... {workload.name}: {name}, warming up", file=sys.stderr, flush=True)
-            with TemporaryDirectory(prefix="windrow-bench-") as scratch:
-                contender(workload.problem, name).run(Job(spark, dataset, scale.sink, Path(scratch)))
+            end = time.monotonic() + _WARM_SECONDS
+            for _ in range(_WARM_BATCHES // _WARM_BATCHES_PER_QUERY):
+                with TemporaryDirectory(prefix="windrow-bench-") as scratch:
+                    contender(workload.problem, name).run(Job(spark, dataset, scale.sink, Path(scratch)))
+                if time.monotonic() > end:
+                    break
 
 
 def _run_contender(
