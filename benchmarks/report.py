@@ -84,6 +84,11 @@ def _spark_text(result: SparkWorkloadResult) -> str:
             for run in size.runs
             if run.version is not None
         ]
+        parts += [
+            f"{run.contender}: the same batches, but only {run.rows // size.rows_per_batch} of them"
+            for run in size.runs
+            if run.version is None and run.rows != size.rows_per_batch * size.batches
+        ]
     if result.workload.series is not None:
         parts.append(_series_table(result))
     return "\n\n".join(parts)

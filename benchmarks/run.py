@@ -49,12 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if on_spark:
             # The interpreter's workloads run without Spark and without Java.
             from benchmarks.session import spark_session
-            from benchmarks.spark_runs import run_spark_workload, warm_up
+            from benchmarks.spark_runs import Warm, run_spark_workload, warm_up
 
             with spark_session() as spark:
                 warm_up(spark)
+                warm: Warm = set()
                 for spark_workload in on_spark:
-                    report.add_spark(run_spark_workload(spark_workload, spark, scale))
+                    report.add_spark(run_spark_workload(spark_workload, spark, scale, warm))
                     _save(report, options.json)
     except (WrongResultError, MeasurementError) as error:
         print(f"no figures: {error}", file=sys.stderr)
