@@ -140,6 +140,20 @@ def test_a_file_that_is_much_older_than_those_before_it_is_read(spark: SparkSess
     assert run() == 0
 
 
+@pytest.mark.parametrize("name", ["json", "csv"])
+def test_a_folder_called_value(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    # Spark would call the text of a line so too, and take the folder's name for it.
+    write, source = FORMATS[name]
+    write_files(tmp_path / "in", write, [readings(2)])
+    write_files(tmp_path / "in" / "value=7", write, [readings(5)[2:]])
+    sink = CollectSink[Reading]()
+    pipeline = Pipeline("below", from_source(source(tmp_path / "in", Reading)).sink_to(sink))
+    runner = SparkRunner(spark)
+    for result in (runner.run(pipeline), runner.run_batch(pipeline)):
+        found = sorted(result.collected(sink), key=lambda reading: reading.celsius)
+        assert found == [Reading(**record) for record in readings(5)]
+
+
 def bad_records(name: str) -> list[dict[str, Any]]:
     """One that fits between three that do not: null where a value must be, a wrong type, a field that is missing."""
     good = readings(2)

@@ -242,11 +242,11 @@ def _scan_files(
             stream = stream.option("maxFilesPerTrigger", source.files_per_batch)
     path = _existing(step, source.path)
     if isinstance(source, JsonFileSource):
-        frame = stream.text(path).selectExpr("value", _FILE)
+        frame = stream.schema(_TEXT).text(path).selectExpr("__text", _FILE)
         return Scan(frame, _FileReader(_JsonReader(kind, source.shown_path), path, step.where))
     if isinstance(source, CsvFileSource):
         # A quoted value may hold a line break, and the header is in the first line: so files are read whole.
-        frame = stream.text(path, wholetext=True).selectExpr("value", _FILE)
+        frame = stream.schema(_TEXT).text(path, wholetext=True).selectExpr("__text", _FILE)
         csv_reader = _CsvReader(kind, source.shown_path, source.delimiter, step.where)
         return Scan(frame, _FileReader(csv_reader, path, step.where))
     if isinstance(source, ParquetFileSource):
@@ -264,6 +264,8 @@ def _scan_files(
     )
 
 
+# By itself Spark calls it "value", and then takes the name of a folder such as value=7 for the text of each line in it.
+_TEXT: Final = "__text string"
 _FILE = "_metadata.file_path as __file"
 # A path for each row would be most of what goes to Python. Some task has the first row of each file.
 _FILE_ONCE = "CASE WHEN _metadata.row_index = 0 THEN _metadata.file_path END AS __file"
