@@ -5,6 +5,7 @@ It stands at the root because tests, docstrings and pages all need it.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -18,12 +19,17 @@ from sybil import Document, Sybil
 from sybil.integration.pytest import SybilItem
 from sybil.parsers.myst import PythonCodeBlockParser
 
+from tests.java import JAVA_OPTIONS
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Property tests run the same examples every time, so that a run that fails can be run again.
 settings.register_profile("windrow", derandomize=True, deadline=None)
 settings.load_profile("windrow")
+
+# For the session of the tests and for all programs that they start.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
 
 ROOT = Path(__file__).parent
 USES_SPARK = re.compile(r"\bpyspark\b|\bwindrow_runtime\.spark\b|\bSparkRunner\b")

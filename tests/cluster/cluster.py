@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["JAVA_OPTIONS", "Cluster", "Machine", "eventually", "running_cluster", "start"]
+from tests.java import JAVA_OPTIONS
+
+__all__ = ["Cluster", "Machine", "eventually", "running_cluster", "start"]
 
 ROOT = Path(__file__).parents[2]
-# Short lives: what takes long is the start, and the best compiled code never pays.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 
 

@@ -20,7 +20,8 @@ from zipfile import ZipFile
 import pytest
 import typing_extensions
 
-from tests.cluster.cluster import JAVA_OPTIONS, ROOT, Cluster, eventually, running_cluster, start
+from tests.cluster.cluster import ROOT, Cluster, eventually, running_cluster, start
+from tests.java import JAVA_OPTIONS
 
 APP = Path(__file__).parent / "app"
 SETTINGS = {

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.java import JAVA_OPTIONS
 from tests.spark.connect_client import expected
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +31,7 @@ def server(tmp_path: Path) -> Iterator[dict[str, str]]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
     }
     command = [str(Path(pyspark.__path__[0]) / "bin" / "spark-submit"), "--master", "local[2]"]
@@ -38,6 +40,7 @@ def server(tmp_path: Path) -> Iterator[dict[str, str]]:
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))},
+        "SPARK_SUBMIT_OPTS": JAVA_OPTIONS,
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT),
     }
