@@ -58,14 +58,18 @@ def column(values: Sequence[Any], kind: Any) -> Any:
     return pa.array([*padding, *values, *padding], type=kind).slice(3, len(values))
 
 
-def states_of(kernel: Kernel, rows: Sequence[Any], ids: Sequence[int], count: int) -> list[Any]:
-    """The states of rows of the groups ``ids``."""
+def states_of(
+    kernel: Kernel, rows: Sequence[Any], ids: Sequence[int], count: int, numbers: Sequence[int] = ()
+) -> list[Any]:
+    """The states of rows of the groups ``ids``, which arrived by ``numbers`` where the kernel asks for them."""
     columns = [
         column([vars(row) for row in rows], ELEMENT)
         if selector is None
         else column([selector(row) for row in rows], input_types(selector))
         for selector in kernel.inputs
     ]
+    if kernel.is_numbered:
+        columns.append(column(numbers, pa.int64()))
     return kernel.partial(groups_of(ids, count), columns)
 
 

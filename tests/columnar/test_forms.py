@@ -103,6 +103,11 @@ COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
     "columns, panes shared by windows, folded before the exchange": lambda: (
         keyed().window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1))).aggregate(agg.count())
     ),
+    "columns, panes shared by windows": lambda: (
+        keyed()
+        .window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1)))
+        .aggregate(agg.top_k(3, lambda r: r.celsius))
+    ),
     "columns": lambda: (
         keyed().window(EventTimeSessionWindows.with_gap(FIVE)).allowed_lateness(FIVE).aggregate(agg.count())
     ),
@@ -184,7 +189,7 @@ OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
     ),
     "CountTrigger": lambda: keyed().window(WINDOW).trigger(CountTrigger.of(3)).aggregate(agg.count()),
     "not an aggregate of windrow.aggregates": lambda: keyed().window(WINDOW).reduce(max),
-    "which panes and merges do not keep": lambda: (
+    "depends on the order in which sessions merge": lambda: (
         keyed().window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(agg.first(lambda r: r.celsius))
     ),
     "gives records one by one": lambda: mean(

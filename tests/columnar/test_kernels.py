@@ -132,6 +132,41 @@ def test_a_kernel_gives_what_the_aggregate_gives(
         assert kernel.results(states[0]).type == kernel.result_type
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if kernel_of(AGGREGATES[name][0]).ordered])
+@settings(max_examples=50)
+@given(arrived=rows, data=st.data())
+def test_a_numbered_kernel_merges_in_any_order(
+    name: str, arrived: list[tuple[int, Row]], data: st.DataObject
+) -> None:
+    function, _ = AGGREGATES[name]
+    kernel = kernel_of(function).numbered()
+    assert not kernel.ordered
+    # Each row is in one of some pieces, and the pieces are merged in any order, some at a time.
+    chosen = data.draw(st.lists(st.integers(0, 3), min_size=len(arrived), max_size=len(arrived)))
+    pieces: list[list[Any]] = []
+    for wanted in range(4):
+        piece = [place for place, number in enumerate(chosen) if number == wanted]
+        own, ids = [arrived[place][1] for place in piece], [arrived[place][0] for place in piece]
+        pieces.append(states_of(kernel, own, ids, GROUPS, numbers=piece))
+    while len(pieces) > 1:
+        order = data.draw(st.permutations(range(len(pieces))))
+        some = data.draw(st.integers(2, len(pieces)))
+        stacked = [pa.concat_arrays(parts) for parts in zip(*[pieces[n] for n in order[:some]], strict=True)]
+        merged = kernel.merge(groups_of(list(range(GROUPS)) * some, GROUPS), stacked)
+        pieces = [*[pieces[n] for n in order[some:]], merged]
+    assert [state.type for state in pieces[0]] == list(kernel.state_types)
+    accumulators = kernel.accumulators(pieces[0], decode)
+    for wanted in range(GROUPS):
+        own = [row for group, row in arrived if group == wanted]
+        one = [state.slice(wanted, 1) for state in pieces[0]]
+        found = outcome(lambda one=one: rebuilt(kernel.results(one).to_pylist()[0]))
+        expected = outcome(function.get_result, folded(function, own))
+        assert agree(found, expected, slack(own)), (found, expected)
+        found = outcome(function.get_result, folded(function, own[:2], accumulators[wanted]))
+        expected = outcome(function.get_result, folded(function, [*own, *own[:2]]))
+        assert agree(found, expected, slack([*own, *own])), (found, expected)
+
+
 def _merged(function: DeclaredAggregate[Any, Any, Any], accumulators: Sequence[Any]) -> Any:
     held = accumulators[0]
     for other in accumulators[1:]:

@@ -138,6 +138,22 @@ def sliding_by_an_odd_time(keyed: Keyed) -> DataStream[Any]:
 
 
 @plan
+def elements_in_windows_that_slide(keyed: Keyed) -> DataStream[Any]:
+    return keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30))).aggregate(of_elements())
+
+
+@plan
+def sliding_in_order_with_lateness_and_late_output(keyed: Keyed) -> DataStream[Any]:
+    windows = keyed.window(SlidingEventTimeWindows.of(millis(50), millis(20))).allowed_lateness(millis(15))
+    return windows.side_output_late_data(LATE).aggregate(some())
+
+
+@plan
+def sliding_in_order_by_an_odd_time(keyed: Keyed) -> DataStream[Any]:
+    return keyed.window(SlidingEventTimeWindows.of(millis(60), millis(17), millis(-5))).aggregate(some())
+
+
+@plan
 def sessions(keyed: Keyed) -> DataStream[Any]:
     return keyed.window(EventTimeSessionWindows.with_gap(millis(12))).aggregate(unordered())
 
@@ -207,13 +223,14 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
 
 
 @pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("aggregates", [unordered, of_elements])
 @pytest.mark.parametrize("lateness", [0, 25])
-def test_windows_of_many_panes(lateness: int) -> None:
+def test_windows_of_many_panes(lateness: int, aggregates: Callable[[], Any]) -> None:
     """Windows that follow each other take what they have in common."""
 
     def many(keyed: Keyed) -> DataStream[Any]:
         windows = keyed.window(SlidingEventTimeWindows.of(millis(200), millis(6)))
-        return windows.allowed_lateness(millis(lateness)).aggregate(unordered())
+        return windows.allowed_lateness(millis(lateness)).aggregate(aggregates())
 
     inputs = [batch[::8] for batch in batches(random.Random(4))]
     engine, (wanted,), dropped = run(many, inputs, columnar_form, crash_at=2)

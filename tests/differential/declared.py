@@ -106,8 +106,8 @@ class DeclaredSteps:
         if bounded and chance.random() < 0.5:
             lateness = timedelta.max if chance.random() < 0.1 else millis(chance.randrange(120))
             windows = windows.allowed_lateness(lateness)
-        # Panes and sessions run on columns for aggregates alone that need no order.
-        ordered = isinstance(assigner, (TumblingEventTimeWindows, GlobalWindows)) or chance.random() < 0.1
+        # Sessions run on columns for aggregates alone that need no order.
+        ordered = not isinstance(assigner, EventTimeSessionWindows) or chance.random() < 0.1
         function, keyed = self._result(ordered=ordered, bounded=bounded)
         found: DataStream[Any] = windows.aggregate(function, name=name)
         if late:

@@ -101,6 +101,7 @@ class Everything:
                 "tumbling",
                 "elements",
                 "sliding",
+                "sliding_in_order",
                 "sessions",
                 "late_sessions",
                 "python",
@@ -121,6 +122,7 @@ class Everything:
             .allowed_lateness(millis(20))
             .aggregate(agg.combine(agg.first(), agg.top_k(2, lambda r: r.celsius))),
             "sliding": keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30))).aggregate(summary()),
+            "sliding_in_order": in_order(keyed),
             "sessions": keyed.window(EventTimeSessionWindows.with_gap(millis(3))).aggregate(summary()),
             "late_sessions": late_sessions(keyed),
             "python": keyed.window(TumblingEventTimeWindows.of(millis(100))).apply(
@@ -143,7 +145,7 @@ def test_columns_give_what_the_interpreter_gives(spark: SparkSession, tmp_path: 
     everything = Everything(tmp_path / "in")
     runner = SparkRunner(spark)
     forms = everything.pipeline.explain(runner)
-    assert forms.count("runs as columns") == 5
+    assert forms.count("runs as columns") == 6
     assert forms.count("runs as Python") == 1
     expected = everything.run(LocalRunner())
     assert all(expected.values())
@@ -156,22 +158,31 @@ def late_sessions(keyed: KeyedStream[Reading, str | None]) -> DataStream[Summary
     return windows.aggregate(summary())
 
 
-def test_late_sessions_go_on_from_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
-    def plan(sink: CollectSink[Summary]) -> Pipeline:
-        keyed = stamped(readings(tmp_path / "in")).key_by(lambda r: r.sensor)
-        return Pipeline("late sessions", late_sessions(keyed).sink_to(sink))
+def in_order(keyed: KeyedStream[Reading, str | None]) -> DataStream[Any]:
+    """Windows that share panes, which do not come in the order in which their elements do."""
+    windows = keyed.window(SlidingEventTimeWindows.of(millis(70), millis(20)))
+    return windows.aggregate(
+        agg.combine(agg.key(), agg.first(), agg.last(lambda r: r.at), agg.top_k(2, lambda r: r.celsius > 60))
+    )
 
-    found: list[Summary] = []
+
+def test_late_sessions_and_the_order_of_arrival_go_on_from_a_checkpoint(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sessions, ordered = CollectSink[Summary](), CollectSink[Any]()
+    keyed = stamped(readings(tmp_path / "in")).key_by(lambda r: r.sensor)
+    plan = Pipeline("on", late_sessions(keyed).sink_to(sessions), in_order(keyed).sink_to(ordered))
+    found: dict[str, list[Any]] = {"sessions": [], "ordered": []}
     for numbers, drain in ((range(2), False), (range(2, 3), False), (range(3, 5), True)):
         write(tmp_path / "in", numbers)
-        sink = CollectSink[Summary]()
-        runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
-        found += runner.run(plan(sink), drain=drain).collected(sink)
-    whole = CollectSink[Summary]()
-    expected = LocalRunner().run(plan(whole)).collected(whole)
-    assert sorted(found, key=repr) == sorted(expected, key=repr)
-    sessions = {(result.sensor, result.start) for result in found}
-    assert len(found) > len(sessions) + 20  # many fired more than once
+        result = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(plan, drain=drain)
+        found["sessions"] += result.collected(sessions)
+        found["ordered"] += result.collected(ordered)
+    expected = LocalRunner().run(plan)
+    assert sorted(found["sessions"], key=repr) == sorted(expected.collected(sessions), key=repr)
+    assert sorted(found["ordered"], key=repr) == sorted(expected.collected(ordered), key=repr)
+    windows = {(result.sensor, result.start) for result in found["sessions"]}
+    assert len(found["sessions"]) > len(windows) + 20  # many fired more than once
 
 
 def pipeline(folder: Path, sink: Any, windows: Any = None) -> Pipeline:

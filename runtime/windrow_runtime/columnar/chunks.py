@@ -40,6 +40,7 @@ _LARGEST: Final = 4 << 20
 _WORTH_COMPRESSING: Final = 1 << 10
 _STREAM: Final = b"\xff\xff\xff\xff"  # how a stream of Arrow's begins, and nothing that is compressed
 _ENTRY = struct.Struct("<qqq")
+_ARRIVED = struct.Struct("<q")
 
 
 @dataclass(slots=True)
@@ -147,6 +148,7 @@ class Chunks:
         store: Where chunks are.
         measure: Tells what an entry says of some rows; they are not empty.
         merge: Makes one row of those that belong together.
+        arrived: How many elements have got numbers of their arrival, from which on those of others begin.
     """
 
     def __init__(
@@ -158,8 +160,10 @@ class Chunks:
         store: PageStore,
         measure: Callable[[Any], Measure],
         merge: Callable[[Any], Any],
+        arrived: int = 0,
     ) -> None:
         self.entries = list(entries)
+        self.arrived = arrived
         self.tail_due = tail_due
         self._schema = schema
         self._store = store
@@ -270,20 +274,30 @@ class Chunks:
             self.replace(last[0], merged)
 
 
-def dump_entries(entries: Iterable[Chunk]) -> bytes:
-    """What cannot be told of chunks from their numbers, sizes and timers, which the engine keeps; in their order."""
-    return b"".join([_ENTRY.pack(entry.number, entry.first, entry.last) for entry in entries])
+def dump_entries(entries: Iterable[Chunk], arrived: int = 0) -> bytes:
+    """What cannot be told of chunks from their numbers, sizes and timers, which the engine keeps; in their order.
+
+    Args:
+        entries: The chunks.
+        arrived: How many elements have got numbers; behind the chunks, where there are any.
+    """
+    found = b"".join([_ENTRY.pack(entry.number, entry.first, entry.last) for entry in entries])
+    return found + _ARRIVED.pack(arrived) if arrived else found
 
 
-def load_entries(data: bytes, sizes: Callable[[int], int], dues: Callable[[int], int]) -> list[Chunk]:
-    """The entries that :func:`dump_entries` was given.
+def load_entries(
+    data: bytes, sizes: Callable[[int], int], dues: Callable[[int], int]
+) -> tuple[list[Chunk], int]:
+    """The entries and the number that :func:`dump_entries` was given.
 
     Raises:
         CheckpointError: If the bytes are cut off.
     """
-    if len(data) % _ENTRY.size:
+    end = len(data) - len(data) % _ENTRY.size
+    if len(data) - end not in (0, _ARRIVED.size):
         raise damaged_state(f"{len(data)} bytes of entries", message="stored state is cut off")
-    return [
+    entries = [
         Chunk(number, sizes(number), dues(number), first, last)
-        for number, first, last in _ENTRY.iter_unpack(data)
+        for number, first, last in _ENTRY.iter_unpack(data[:end])
     ]
+    return entries, _ARRIVED.unpack(data[end:])[0] if data[end:] else 0

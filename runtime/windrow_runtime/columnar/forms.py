@@ -84,8 +84,9 @@ class ColumnarForm:
 
     @property
     def folds_first(self) -> bool:
-        """Whether elements are folded in front of the exchange: nobody asks for late ones one by one."""
-        return isinstance(self.windows, Panes) and not self.windows.lateness and self.late_tag is None
+        """Whether elements are folded in front of the exchange: nobody asks for late ones, nor for their order."""
+        is_asked = self.late_tag is not None or self.kernel.is_numbered
+        return isinstance(self.windows, Panes) and not self.windows.lateness and not is_asked
 
     @property
     def key_type(self) -> pa.DataType:
@@ -227,10 +228,12 @@ def _form(
     kernel = kernel_for(spec.aggregate, input_type)
     if isinstance(kernel, str):
         return NotColumnar(kernel)
-    if kernel.ordered and not (isinstance(windows, Panes) and windows.windows_each == 1):
-        return NotColumnar(
-            "the aggregate depends on the order of elements, which panes and merges do not keep"
-        )
+    if kernel.ordered:
+        if isinstance(windows, Sessions):
+            return NotColumnar("the aggregate depends on the order in which sessions merge")
+        if windows.windows_each > 1:
+            # The panes of a window are merged in order of time, which is not that of arrival.
+            kernel = kernel.numbered()
     assert spec.process is None or isinstance(spec.process, FilledWindow)
     return ColumnarForm(
         step=step,

@@ -104,7 +104,7 @@ class Groups:
         """Some of the rows, in the same groups.
 
         Args:
-            rows: A mask, or ascending row numbers.
+            rows: A mask, or row numbers, whose order takes the place of that of arrival.
         """
         return Groups(self.ids[rows], self.count)
 

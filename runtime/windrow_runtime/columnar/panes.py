@@ -57,15 +57,20 @@ class PaneOperator:
 
     # Elements
 
-    def fold(self, keys: Any, stamps: Ints, inputs: Sequence[Any]) -> tuple[Any, Ints]:
+    def fold(self, keys: Any, stamps: Ints, inputs: Sequence[Any], arrived: int = 0) -> tuple[Any, Ints]:
         """One row of state for each key and pane among elements, and how many elements each stands for.
 
         Args:
             keys: The keys, an Arrow array.
             stamps: The timestamps in milliseconds.
             inputs: The columns that the kernel asks for.
+            arrived: How many elements have arrived before, where the kernel asks for numbers.
         """
+        import pyarrow as pa
+
         check_stamps(stamps)
+        if self.kernel.is_numbered:
+            inputs = [*inputs, pa.array(np.arange(arrived, arrived + len(stamps)))]
         encoded = encode_keys(keys)
         cells = cells_of(encoded.codes, len(encoded.distinct), self.windows.numbers_of(stamps))
         return self._rows(
@@ -120,6 +125,13 @@ class PaneOperator:
         for rows in due.parts():
             yield from self.fire(rows, previous, watermark)
             del rows  # not beside those of the next part
+
+    def add_elements(self, chunks: Chunks, keys: Any, stamps: Ints, inputs: Sequence[Any]) -> None:
+        """Takes elements for windows that the watermark has not cleaned up; their columns are those of ``fold``."""
+        folded, _ = self.fold(keys, stamps, inputs, chunks.arrived)
+        if self.kernel.is_numbered:
+            chunks.arrived += len(stamps)
+        self.add(chunks, [folded])
 
     def add(self, chunks: Chunks, batches: Sequence[Any]) -> None:
         """Takes rows of state for windows that the watermark has not cleaned up."""

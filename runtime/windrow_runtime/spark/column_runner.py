@@ -187,8 +187,7 @@ class ColumnRunner:
                 if number % FIRINGS_AT_ONCE == 0:
                     yield from self._drain(packer)
             yield from self._drain(packer)
-        folded, _ = operator.fold(rows.column(0), rows.column(1).to_numpy(), inputs)
-        operator.add(chunks, [folded])
+        operator.add_elements(chunks, rows.column(0), rows.column(1).to_numpy(), inputs)
 
     def _take_late(self, rows: Any) -> None:
         tag = self._form.late_tag

@@ -46,15 +46,18 @@ def load_chunks(
     merge: Callable[[Any], Any],
 ) -> Chunks:
     """The chunks of a step. Its record has the tail in the place of the first page, and a page for each chunk."""
-    entries = load_entries(record.shared, record.sizes.__getitem__, record.events.__getitem__)
-    return Chunks(schema, entries, record.inline, record.events[0], _Slot(store, record.slot), measure, merge)
+    entries, arrived = load_entries(record.shared, record.sizes.__getitem__, record.events.__getitem__)
+    slot = _Slot(store, record.slot)
+    return Chunks(schema, entries, record.inline, record.events[0], slot, measure, merge, arrived)
 
 
 def store_chunks(record: StepRecord, chunks: Chunks) -> None:
     """Note in a step's record what became of its chunks."""
     count = 1 + max((entry.number for entry in chunks.entries), default=0)
     record.inline = chunks.tail
-    record.shared = dump_entries(chunks.entries)
+    # Where nothing is left, numbers begin anew.
+    is_empty = not (chunks.tail or chunks.entries)
+    record.shared = dump_entries(chunks.entries, 0 if is_empty else chunks.arrived)
     record.sizes = array("q", [0]) * count
     record.events = array("q", [NO_TIMER]) * count
     record.clocks = array("q", [NO_TIMER]) * count

@@ -13,6 +13,7 @@ from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.kernel import Array, ArrowType
 
 __all__ = [
+    "by_number",
     "dense_codes",
     "has_order",
     "is_number",
@@ -151,6 +152,18 @@ def nullable(values: NDArray[Any], there: NDArray[np.bool_], kind: ArrowType) ->
     if there.all():
         return pa.array(values, type=kind)
     return pa.array(values, type=kind, mask=~there)
+
+
+def by_number(column: Array, rows: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """Row numbers in the order of the numbers in a column of int64.
+
+    Args:
+        column: The numbers.
+        rows: The rows, none of which lacks its number; None: all.
+    """
+    if rows is None:
+        return np.argsort(column.to_numpy(), kind="stable")
+    return rows[np.argsort(column.take(pa.array(rows)).to_numpy(), kind="stable")]
 
 
 def take(column: Array, rows: NDArray[np.int64]) -> Array:

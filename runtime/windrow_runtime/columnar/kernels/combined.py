@@ -30,6 +30,7 @@ class CombinedKernel(Kernel):
     """
 
     def __init__(self, members: Sequence[tuple[str, Kernel]]) -> None:
+        self._names = [name for name, _ in members]
         self.members = tuple([kernel for _, kernel in members])
         self.state_types = tuple([kind for kernel in self.members for kind in kernel.state_types])
         self.result_type = pa.struct(
@@ -39,6 +40,7 @@ class CombinedKernel(Kernel):
             ]
         )
         self.ordered = any(kernel.ordered for kernel in self.members)
+        self.is_numbered = any(kernel.is_numbered for kernel in self.members)
         places: dict[object, int] = {}
         selectors: list[Selector | None] = []
         taken: list[tuple[int, ...]] = []
@@ -50,12 +52,18 @@ class CombinedKernel(Kernel):
         self.inputs = tuple(selectors)
         self._taken = taken
 
+    def numbered(self) -> CombinedKernel:
+        kernels = [kernel.numbered() for kernel in self.members]
+        return CombinedKernel(list(zip(self._names, kernels, strict=True)))
+
     def partial(self, groups: Groups, columns: Sequence[Array]) -> list[Array]:
-        return [
-            state
-            for kernel, places in zip(self.members, self._taken, strict=True)
-            for state in kernel.partial(groups, [columns[place] for place in places])
-        ]
+        found: list[Array] = []
+        for kernel, places in zip(self.members, self._taken, strict=True):
+            taken = [columns[place] for place in places]
+            if kernel.is_numbered:
+                taken.append(columns[-1])
+            found += kernel.partial(groups, taken)
+        return found
 
     def merge(self, groups: Groups, states: Sequence[Array]) -> list[Array]:
         merged = self._each(states, lambda kernel, own: kernel.merge(groups, own))

@@ -41,12 +41,19 @@ class Kernel(ABC):
         result_type: The type of ``results``.
         ordered: Whether it shows in the result in which order states are merged. Not the last bits of a float, and not
             the sign of a zero: such results are equal.
+        is_numbered: Whether ``partial`` takes one more column, the last: numbers of the rows' arrival, which ascend.
+            States hold those that ``merge`` goes by, whatever the order of states.
     """
 
     inputs: tuple[Selector | None, ...]
     state_types: tuple[ArrowType, ...]
     result_type: ArrowType
     ordered: bool = False
+    is_numbered: bool = False
+
+    def numbered(self) -> Kernel:
+        """The same aggregate, for states that are merged in another order than that in which their rows arrived."""
+        return self
 
     @abstractmethod
     def partial(self, groups: Groups, columns: Sequence[Array]) -> list[Array]:
