@@ -144,8 +144,9 @@ def test_a_file_that_is_much_older_than_those_before_it_is_read(spark: SparkSess
 def test_a_folder_called_value(spark: SparkSession, tmp_path: Path, name: str) -> None:
     # Spark would call the text of a line so too, and take the folder's name for it.
     write, source = FORMATS[name]
-    write_files(tmp_path / "in", write, [readings(2)])
-    write_files(tmp_path / "in" / "value=7", write, [readings(5)[2:]])
+    for folder, some in (("value=7", readings(2)), ("value=8", readings(5)[2:])):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+        write_files(tmp_path / "in" / folder, write, [some])
     sink = CollectSink[Reading]()
     pipeline = Pipeline("below", from_source(source(tmp_path / "in", Reading)).sink_to(sink))
     runner = SparkRunner(spark)
