@@ -72,7 +72,11 @@ def _save(report: Report, file: Path | None) -> None:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="little input: does everything work?")
-    parser.add_argument("--full", action="store_true", help="10 million elements in the interpreter as well")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="the largest inputs of the interpreter and the slowest contenders as well",
+    )
     parser.add_argument(
         "--only",
         action="append",

@@ -17,7 +17,7 @@ class Scale:
 
     Attributes:
         quick: Little input, to see that everything works; the figures are rough.
-        full: The largest inputs of the interpreter as well.
+        full: The largest inputs of the interpreter as well, and the contenders that take many minutes for an input.
         rounds: How often each contender runs over an input.
         sink: Where results of Spark queries go.
         contenders: The contenders to run, by the beginning of their names; empty for all.

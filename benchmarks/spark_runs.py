@@ -78,7 +78,11 @@ def run_spark_workload(
     """
     results: list[InputResult] = []
     for size in workload.inputs[:1] if scale.quick else workload.inputs:
-        wanted = [name for name in workload.contenders if scale.wants(name) and name not in size.left_out]
+        wanted = [
+            name
+            for name in workload.contenders
+            if scale.wants(name) and (scale.full or name not in size.left_out)
+        ]
         if scale.pyflink is None:
             wanted = [name for name in wanted if name != PYFLINK]
         if wanted:

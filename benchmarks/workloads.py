@@ -52,8 +52,8 @@ class InputSize:
         keys: How many sensors.
         rows_per_batch: Rows of a micro-batch.
         batches: How many micro-batches.
-        left_out: The contenders that would take many minutes for it. They have no ratio there: a ratio across inputs
-            would compare sizes of batches, not contenders.
+        left_out: The contenders that would take many minutes for it, unless the run is a full one. They have no ratio
+            there: a ratio across inputs would compare sizes of batches, not contenders.
     """
 
     keys: int
