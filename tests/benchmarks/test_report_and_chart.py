@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from benchmarks.report import Report
 from benchmarks.results import InputResult, Run, SparkWorkloadResult
 from benchmarks.run import main
 from benchmarks.scale import Scale
-from benchmarks.workloads import DECLARED, NATIVE, PYFLINK, SPARK_WORKLOADS
+from benchmarks.workloads import DECLARED, GENERAL, NATIVE, PYFLINK, SPARK_WORKLOADS
 
 ROOT = Path(__file__).parents[2]
 WORKLOADS = {workload.name: workload for workload in SPARK_WORKLOADS}
@@ -52,6 +53,14 @@ def test_a_table_has_ratios_to_those_that_ran(capsys: pytest.CaptureFixture[str]
     assert (cells["rows/s"], cells["x native"], cells["x PyFlink"]) == ("1,000", "0.50", "10")
     assert "x folding" not in header
     assert f"{PYFLINK}: PyFlink 2.3.0, over 3,000 rows" in text
+
+
+def test_who_took_fewer_batches_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    few = replace(run(GENERAL, 0.5), rows=2_000)
+    report().add_spark(result("lateness-1k", [run(NATIVE, 0.5), few]))
+    text = capsys.readouterr().out
+    assert f"{GENERAL}: the same batches, but only 2 of them" in text
+    assert f"{NATIVE}: the same batches" not in text
 
 
 def test_a_series_has_the_cost_of_a_record(capsys: pytest.CaptureFixture[str]) -> None:

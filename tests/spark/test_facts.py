@@ -188,3 +188,18 @@ def test_groups_are_spread_evenly() -> None:
         )
         assert all(label < 0 for label in groups.service_labels)
         assert {groups.service_label_of(label) for label in groups.labels} == set(groups.service_labels)
+
+
+def test_a_folder_named_like_a_column_beside_text(spark: SparkSession, tmp_path: Path) -> None:
+    def lines() -> list[str]:
+        frame = spark.read.schema("__text string").text(str(tmp_path))
+        return [row["__text"] for row in frame.collect()]
+
+    (tmp_path / "value=7").mkdir()
+    (tmp_path / "value=7" / "below").write_text("a line\n")
+    # By itself Spark calls the text "value", whose place the folder's takes.
+    assert [row["value"] for row in spark.read.text(str(tmp_path)).collect()] == [7]
+    assert lines() == ["a line"]
+    # A file that lies beside such a folder is passed over.
+    (tmp_path / "beside").write_text("another\n")
+    assert lines() == ["a line"]

@@ -86,12 +86,13 @@ class CollectListKernel(Kernel):
         return CollectListKernel(self.inputs[0], self._kind, is_numbered=True)
 
     def partial(self, groups: Groups, columns: Sequence[Array]) -> list[Array]:
-        order = groups.order
         if columns[0].null_count:
             rows = np.flatnonzero(valid(columns[0]))
             groups = groups.where(rows)
-            order = rows[groups.order]
-        return [lists(column.take(pa.array(order)), groups.sizes) for column in columns]
+            order = pa.array(rows[groups.order])
+        else:
+            order = pa.array(groups.order)
+        return [lists(column.take(order), groups.sizes) for column in columns]
 
     def merge(self, groups: Groups, states: Sequence[Array]) -> list[Array]:
         items = rows_of_items(groups, states[0])
