@@ -10,9 +10,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from windrow.distribution import DISTRIBUTION
+
 __all__ = ["Environment", "environment"]
 
-_PACKAGES = ("windrow", "pyspark", "pyarrow", "pandas", "numpy", "msgspec")
+_PACKAGES = (DISTRIBUTION, "pyspark", "pyarrow", "pandas", "numpy", "msgspec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def environment() -> Environment:
         except importlib.metadata.PackageNotFoundError:
             continue
     return Environment(
-        date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         cores=os.cpu_count() or 1,
         load=round(os.getloadavg()[0], 2),
         processor=_processor(),

@@ -7,6 +7,8 @@ import inspect
 from importlib.metadata import version as installed_version
 from typing import TYPE_CHECKING, TypeVar
 
+from windrow.distribution import DISTRIBUTION
+
 if TYPE_CHECKING:
     from sphinx.addnodes import pending_xref
     from sphinx.application import Sphinx
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 project = "windrow"
 author = "The windrow developers"
 project_copyright = "The windrow developers"
-release = installed_version("windrow")
+release = installed_version(DISTRIBUTION)
 version = ".".join(release.split(".")[:2])
 
 # No intersphinx: a build must not need the network.

@@ -152,7 +152,8 @@ class DatabaseSink(Sink[T_contra]):
     ``windrow_batches`` beside the sink's, under the identity of the checkpoint, and a batch that was noted before is
     left out. A run without a checkpoint has an identity of its own. The elements of a batch pass through the driver.
 
-    Needs ``pip install 'windrow[database]'``. The table is made, or its columns are checked, before the first batch.
+    Needs ``pip install 'windrow-streams[database]'``. The table is made, or its columns are checked, before the first
+    batch.
 
     Args:
         url: The address: ``sqlite:///file.db``, or ``postgresql://user:password@host:port/database``. A password, and
@@ -210,7 +211,8 @@ class DeltaSink(Sink[T_contra]):
     identity of the checkpoint, and a batch that the table has already is left out. A run without a checkpoint has an
     identity of its own. The elements of a batch pass through the driver.
 
-    Needs ``pip install 'windrow[delta]'``. The table is made, or its columns are checked, before the first batch.
+    Needs ``pip install 'windrow-streams[delta]'``. The table is made, or its columns are checked, before the first
+    batch.
 
     Args:
         path: The folder of the table, or its address in an object store.

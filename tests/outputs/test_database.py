@@ -391,7 +391,7 @@ def test_a_library_that_is_missing_is_named(sqlite: Database, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
     with pytest.raises(UnsupportedOperationError, match="a library is missing") as caught:
         output_of(Total, sqlite.sink("totals"))
-    assert caught.value.hint == "pip install 'windrow[database]'"
+    assert caught.value.hint == "pip install 'windrow-streams[database]'"
 
 
 def test_the_interpreter_writes_batch_by_batch(sqlite: Database) -> None:

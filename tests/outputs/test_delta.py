@@ -204,4 +204,4 @@ def test_a_library_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(UnsupportedOperationError, match="a library is missing") as caught:
         output_of(Total, DeltaSink[Total](tmp_path))
-    assert caught.value.hint == "pip install 'windrow[delta]'"
+    assert caught.value.hint == "pip install 'windrow-streams[delta]'"

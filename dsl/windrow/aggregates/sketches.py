@@ -1,6 +1,6 @@
 """Aggregates by sketches of Apache DataSketches: a few kilobytes for any number of values, and a known error.
 
-The library is imported when a sketch is first used; ``pip install 'windrow[sketches]'``.
+The library is imported when a sketch is first used; ``pip install 'windrow-streams[sketches]'``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing_extensions import final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.numbers import as_number
+from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError
 
 __all__ = [
@@ -277,7 +278,7 @@ def _all(quantiles: Sequence[float] | None) -> list[float]:
 def approx_count_distinct(selector: Callable[[T], Any], *, rsd: float = 0.02) -> ApproxCountDistinct[T]:
     """About how many different values ``selector`` gives, by a HyperLogLog sketch; 0 of nothing.
 
-    None is left out, all NaNs are one value. Needs ``pip install 'windrow[sketches]'``.
+    None is left out, all NaNs are one value. Needs ``pip install 'windrow-streams[sketches]'``.
 
     Args:
         selector: Gives numbers, texts, bytes, dates, enums, or tuples and records of them.
@@ -305,7 +306,7 @@ def approx_quantile(
     It is one of the values: the lowest that at least the share ``q`` of all values does not exceed. None is left out; a
     NaN is higher than every number. Up to about ``k`` values the result is exact. Beyond, the share is off by less than
     1.4 % with ``k=200`` in 99 of 100 cases, and the sketch chooses by chance: two runs may differ within that bound.
-    Needs ``pip install 'windrow[sketches]'``.
+    Needs ``pip install 'windrow-streams[sketches]'``.
 
     Args:
         selector: Gives numbers, which are taken as floats.
@@ -357,7 +358,7 @@ def _check_installed(call: str) -> None:
         raise InvalidArgumentError(
             f"{call} needs Apache DataSketches, which is not installed",
             expected="the package datasketches",
-            hint="pip install 'windrow[sketches]'",
+            hint=install_hint("sketches"),
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from windrow.distribution import install_hint
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import DatabaseSink, DeltaSink, Sink
@@ -105,7 +106,7 @@ def open_outputs(sinks: Sequence[Step], query: str) -> dict[str, Output]:
                 "a library is missing that this sink needs",
                 given=f"{sink.describe()}, without {error.name}",
                 where=step.where,
-                hint=f"pip install 'windrow[{entry.extra}]'",
+                hint=install_hint(entry.extra),
             ) from error
         outputs[step.id] = output
     return outputs

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from windrow.distribution import install_hint
 from windrow.errors import UnsupportedOperationError
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 
@@ -61,7 +62,7 @@ def local_session(partitions: int) -> SparkSession:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise UnsupportedOperationError(
-            "PySpark is not installed", expected="pyspark 4.1 or newer", hint="pip install 'windrow[spark]'"
+            "PySpark is not installed", expected="pyspark 4.1 or newer", hint=install_hint("spark")
         ) from error
     try:
         return SparkSession.active()

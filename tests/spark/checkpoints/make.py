@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.spark.checkpoints.archives import COLLECTED, INPUT, KEPT, ROOT, archive_of
+from windrow.distribution import DISTRIBUTION
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.group_state import FINGERPRINT_BYTES, GroupState
 
@@ -40,7 +41,7 @@ def main() -> None:
     parser.add_argument("name", choices=sorted(KEPT), help="the pipeline")
     name: str = parser.parse_args().name
     kept = KEPT[name]
-    archive = archive_of(name, metadata.version("windrow"), metadata.version("pyspark"))
+    archive = archive_of(name, metadata.version(DISTRIBUTION), metadata.version("pyspark"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "checkpoint").resolve()
         plan, outputs = kept.half(folder)
