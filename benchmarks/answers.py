@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from benchmarks.data import CLOSING_SENSOR, Dataset
 from benchmarks.problems import (
@@ -82,17 +81,17 @@ def _read(dataset: Dataset) -> _Rows:
     tables: list[Any] = []
     batches: list[Numbers] = []
     for batch in range(dataset.spec.batches):
-        for file in dataset.files(batch):
-            tables.append(pq.read_table(file))
-            batches.append(np.full(len(tables[-1]), batch, dtype=np.int64))
-    table = pa.concat_tables(tables).combine_chunks()
-    sensors = table["sensor"].combine_chunks().dictionary_encode()
+        for table in dataset.tables(batch):
+            tables.append(table)
+            batches.append(np.full(len(table), batch, dtype=np.int64))
+    whole = pa.concat_tables(tables).combine_chunks()
+    sensors = whole["sensor"].combine_chunks().dictionary_encode()
     assert CLOSING_SENSOR not in sensors.dictionary.to_pylist()
     return _Rows(
         sensors.dictionary,
         sensors.indices.to_numpy().astype(np.int64),
-        table["at"].to_numpy(),
-        table["celsius"].to_numpy(),
+        whole["at"].to_numpy(),
+        whole["celsius"].to_numpy(),
         np.concatenate(batches),
     )
 

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from benchmarks.workloads import DECLARED, FOLDING, GENERAL, HANDWRITTEN, NATIVE, PYFLINK, PYTHON
+from benchmarks.workloads import DECLARED, FOLDING, GENERAL, HANDWRITTEN, NATIVE, PYFLINK, PYTHON, TUNED
 
 __all__ = ["Bar", "Panel", "draw", "main", "panels"]
 
 # Okabe and Ito's colours, which people who see few of them can tell apart too.
 COLOURS: Mapping[str, str] = {
-    NATIVE: "#999999",
+    NATIVE: "#cccccc",
+    TUNED: "#777777",
     DECLARED: "#0072b2",
     PYTHON: "#56b4e9",
     GENERAL: "#009e73",
@@ -33,7 +34,7 @@ OTHER = "#000000"
 SERIES = ("records", "keys")
 COLUMNS = 2
 WIDTH, MARGIN = 960, 20
-LABEL, FIGURE, BAR, GAP = 190, 70, 16, 4
+LABEL, FIGURE, BAR, GAP = 190, 120, 16, 4
 TITLE, PANEL_GAP, LINE = 20, 22, 15
 FONT = "font-family='system-ui, sans-serif' font-size='12'"
 
@@ -57,16 +58,17 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """The bars of a workload."""
+    """The bars of a workload, and notes on contenders that ran under other conditions."""
 
     title: str
     subtitle: str
     bars: Sequence[Bar]
+    notes: Sequence[str] = ()
 
     @property
     def height(self) -> int:
         """In pixels."""
-        return TITLE + LINE + len(self.bars) * (BAR + GAP)
+        return TITLE + LINE + len(self.bars) * (BAR + GAP) + len(self.notes) * LINE
 
 
 # Any: what JSON holds.
@@ -83,10 +85,26 @@ def panels(figures: Any) -> list[Panel]:
 def _speeds(result: Any) -> Panel:
     size = max(result["inputs"], key=lambda one: (len(one["runs"]), one["rows_per_batch"]))
     bars = [
-        Bar(run["contender"], run["contender"], run["rows_per_second"], f"{run['rows_per_second']:,}")
+        Bar(run["contender"], run["contender"], run["rows_per_second"], _speed(run, size["runs"]))
         for run in size["runs"]
     ]
-    return Panel(result["title"], f"rows a second; batches of {size['rows_per_batch']:,} rows", bars)
+    notes = [
+        f"{run['contender']}: {run['conditions']}"
+        for run in size["runs"]
+        if run.get("conditions") is not None
+    ]
+    unit = f"rows a second (times tuned); batches of {size['rows_per_batch']:,} rows"
+    return Panel(result["title"], unit, bars, notes)
+
+
+# Any: as above.
+def _speed(run: Any, runs: Any) -> str:
+    """The rows a second, and how many times those of tuned native Spark SQL they are."""
+    text = f"{run['rows_per_second']:,}"
+    times = run["times"].get(TUNED)
+    if times is not None and any(other["contender"] == TUNED for other in runs) and run["contender"] != TUNED:
+        text += f" ({times:.2f}x)"
+    return text
 
 
 # Any: as above.
@@ -143,6 +161,9 @@ def _panel(panel: Panel, x: float, y: float, across: float) -> list[str]:
             f"<text x='{x + LABEL + length + 5:.1f}' y='{top + 12:g}'>{escape(bar.text)}</text>",
         ]
         top += BAR + GAP
+    for note in panel.notes:
+        parts.append(f"<text x='{x:g}' y='{top + 12:g}' font-size='11' fill='#555555'>{escape(note)}</text>")
+        top += LINE
     return parts
 
 

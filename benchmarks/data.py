@@ -12,17 +12,19 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.json
 import pyarrow.parquet as pq
 
 from benchmarks.problems import BOUND_MS, LATENESS_MS, WINDOW_MS
 
-__all__ = ["CLOSING_SENSOR", "SCHEMA", "Dataset", "DatasetSpec", "Shape", "prepare"]
+__all__ = ["CLOSING_SENSOR", "SCHEMA", "Dataset", "DatasetSpec", "Format", "Shape", "prepare"]
 
 ROOT = Path(__file__).parent / "data"
 # Raised when the generator changes, so that files of an older one are not used.
 VERSION = 3
 SEED = 20_240_501
 SCHEMA = "sensor string, at long, celsius double"
+_SCHEMA = pa.schema([("sensor", pa.string()), ("at", pa.int64()), ("celsius", pa.float64())])
 
 START_MS = 1_700_000_040_000  # a multiple of a minute, and so of every window size
 # Below the watermark's delay, so that without late readings nothing is late and all contenders have one right answer.
@@ -41,6 +43,9 @@ LATE_MS = (5_000, 25_000)
 TOO_LATE_SPREAD_MS = 10_000
 # The sensors that send half of the readings where they are skewed.
 BUSY_SENSORS = 100
+
+Format = Literal["parquet", "json"]
+"""How readings are written: Parquet files, or files with a JSON object on each line."""
 
 Shape = Literal["steady", "turns", "late", "skewed"]
 """How readings fall.
@@ -64,6 +69,7 @@ class DatasetSpec:
         files_per_batch: How many files, and so splits, a micro-batch has.
         rows_per_second: How many readings there are for a second of event time.
         shape: How they fall.
+        format: How they are written.
     """
 
     keys: int
@@ -72,13 +78,14 @@ class DatasetSpec:
     files_per_batch: int = 4
     rows_per_second: int = 10_000
     shape: Shape = "steady"
+    format: Format = "parquet"
 
     @property
     def name(self) -> str:
         """The name of the folder."""
         return (
             f"{self.shape}{self.rows_per_second}-keys{self.keys}-rows{self.rows_per_batch}"
-            f"-batches{self.batches}-files{self.files_per_batch}"
+            f"-batches{self.batches}-files{self.files_per_batch}{'' if self.format == 'parquet' else '-json'}"
         )
 
     @property
@@ -96,7 +103,15 @@ class Dataset:
 
     def files(self, batch: int) -> list[Path]:
         """The files of a batch, in the order in which Spark takes them."""
-        return sorted(self.path.glob(f"batch{batch:03d}-*.parquet"))
+        return sorted(self.path.glob(f"batch{batch:03d}-*.{self.spec.format}"))
+
+    # Any: pyarrow ships no types.
+    def tables(self, batch: int) -> list[Any]:
+        """The readings of a batch, a table for each of its files."""
+        if self.spec.format == "parquet":
+            return [pq.read_table(file) for file in self.files(batch)]
+        options = pyarrow.json.ParseOptions(explicit_schema=_SCHEMA, unexpected_field_behavior="error")
+        return [pyarrow.json.read_json(file, parse_options=options) for file in self.files(batch)]
 
 
 def prepare(spec: DatasetSpec) -> Dataset:
@@ -132,10 +147,11 @@ def _generate(spec: DatasetSpec, path: Path) -> None:
             if spec.shape == "late":
                 at -= _delays(spec, batch, rows, random)
             celsius = np.round(20 + 5 * random.standard_normal(rows), 2)
-            _write(path, batch, file, names.take(pa.array(sensors)), at, celsius)
+            _write(path, batch, file, names.take(pa.array(sensors)), at, celsius, spec.format)
             written += rows
     end = START_MS + written * 1_000 // spec.rows_per_second + CLOSING_GAP_MS
-    _write(path, spec.batches, 0, pa.array([CLOSING_SENSOR]), np.array([end]), np.array([0.0]))
+    closing = pa.array([CLOSING_SENSOR]), np.array([end]), np.array([0.0])
+    _write(path, spec.batches, 0, *closing, spec.format)
 
 
 def _sensors(spec: DatasetSpec, file: int, progress: Numbers, random: np.random.Generator) -> Numbers:
@@ -169,10 +185,21 @@ def _delays(spec: DatasetSpec, batch: int, rows: int, random: np.random.Generato
 
 # Any: pyarrow ships no types.
 def _write(
-    path: Path, batch: int, file: int, sensors: Any, at: Numbers, celsius: npt.NDArray[np.float64]
+    path: Path,
+    batch: int,
+    file: int,
+    sensors: Any,
+    at: Numbers,
+    celsius: npt.NDArray[np.float64],
+    format_: Format,
 ) -> None:
-    target = path / f"batch{batch:03d}-{file}.parquet"
-    pq.write_table(pa.table({"sensor": sensors, "at": at, "celsius": celsius}), target)
+    target = path / f"batch{batch:03d}-{file}.{format_}"
+    table = pa.table({"sensor": sensors, "at": at, "celsius": celsius}, _SCHEMA)
+    if format_ == "parquet":
+        pq.write_table(table, target)
+    else:
+        with target.open("w", encoding="ascii") as lines:
+            lines.writelines([json.dumps(row, separators=(",", ":")) + "\n" for row in table.to_pylist()])
     # Spark's file source takes files in the order of their modification.
     modified = 1_700_000_000 + batch * 100 + file
     os.utime(target, (modified, modified))

@@ -80,7 +80,7 @@ def _spark_text(result: SparkWorkloadResult) -> str:
             _input_table(size),
         ]
         parts += [
-            f"{run.contender}: {run.version}, over {run.rows:,} rows, start of the job included"
+            f"{run.contender}: {run.version}; {run.conditions}"
             for run in size.runs
             if run.version is not None
         ]
@@ -184,6 +184,7 @@ def _run_json(run: Run, size: InputResult) -> dict[str, object]:
         "contender": run.contender,
         "rows": run.rows,
         "version": run.version,
+        "conditions": run.conditions,
         "rows_per_second": round(run.rows_per_second),
         "microseconds_per_row": run.microseconds_per_row,
         "times": {name: size.times(name, run) for name in BASELINES},

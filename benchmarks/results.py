@@ -25,6 +25,7 @@ class Run:
         loads: The load average of the machine at the end of each round.
         rows: How many rows it was given, the closing one left out.
         version: Of what is not in this Python: the version, else None.
+        conditions: In which ways its run was another one than that of the others; None: in none.
     """
 
     contender: str
@@ -33,6 +34,7 @@ class Run:
     memory: list[PeakMemory | None] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
     version: str | None = None
+    conditions: str | None = None
 
     @property
     def rows_per_second(self) -> float:

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     interpreted = [w for w in INTERPRETER_WORKLOADS if any(w.name.startswith(name) for name in names)]
     on_spark = [w for w in SPARK_WORKLOADS if any(w.name.startswith(name) for name in names)]
     if not interpreted and not on_spark:
-        known = ", ".join(w.name for w in (*SPARK_WORKLOADS, *INTERPRETER_WORKLOADS))
+        known = ", ".join([*(w.name for w in SPARK_WORKLOADS), *(w.name for w in INTERPRETER_WORKLOADS)])
         print(f"no workload begins with {' or '.join(names)}; there are {known}", file=sys.stderr)
         return 2
     scale = Scale(

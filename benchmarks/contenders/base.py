@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.check import Outcome
 from benchmarks.data import SCHEMA, Dataset
+from benchmarks.tuning import tuned
 
 __all__ = ["Contender", "Job", "SinkKind", "SparkQuery", "read_input", "read_results", "run_query"]
 
@@ -64,25 +66,31 @@ class SparkQuery(Contender):
     Args:
         build: Makes the results from the input.
         finish: Makes the outcome from the table of results, when the time has been taken.
+        has_settings: Whether the query has the settings of Spark's that windrow gives its own queries.
     """
 
     def __init__(
-        self, build: Callable[[DataFrame], DataFrame], finish: Callable[[Any], Outcome] = Outcome
+        self,
+        build: Callable[[DataFrame], DataFrame],
+        finish: Callable[[Any], Outcome] = Outcome,
+        *,
+        has_settings: bool = False,
     ) -> None:
         self._build = build
         self._finish = finish
+        self._has_settings = has_settings
 
     def run(self, job: Job) -> Outcome:
-        return self._finish(run_query(self._build(read_input(job)), job))
+        with tuned(job.spark) if self._has_settings else nullcontext():
+            tables = run_query(self._build(read_input(job)), job)
+        return self._finish(tables)
 
 
 def read_input(job: Job) -> DataFrame:
     """The dataset as a stream, a batch of the dataset being a micro-batch."""
-    return (
-        job.spark.readStream.schema(SCHEMA)
-        .option("maxFilesPerTrigger", job.dataset.spec.files_per_batch)
-        .parquet(str(job.dataset.path))
-    )
+    spec = job.dataset.spec
+    reader = job.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", spec.files_per_batch)
+    return reader.format(spec.format).load(str(job.dataset.path))
 
 
 def run_query(results: DataFrame, job: Job) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+
+from pyspark.sql import DataFrame
 
 from benchmarks.contenders import (
     handwritten,
@@ -16,13 +18,20 @@ from benchmarks.contenders import (
 from benchmarks.contenders.base import Contender, SparkQuery
 from benchmarks.contenders.windrow_run import WindrowPlan
 from benchmarks.problems import Problem
-from benchmarks.workloads import DECLARED, FOLDING, GENERAL, HANDWRITTEN, NATIVE, PYTHON
+from benchmarks.workloads import DECLARED, FOLDING, GENERAL, HANDWRITTEN, NATIVE, PYTHON, TUNED
 
 __all__ = ["contender"]
 
+_NATIVE: Mapping[Problem, Callable[[DataFrame], DataFrame]] = {
+    "tumbling": native.tumbling,
+    "sliding": native.sliding,
+    "sessions": native.sessions,
+    "lateness": native.late,
+    "top": native.top,
+    "chained": native.chained,
+}
 _CONTENDERS: Mapping[Problem, Mapping[str, Contender]] = {
     "tumbling": {
-        NATIVE: SparkQuery(native.tumbling),
         DECLARED: WindrowPlan(windrow_declared.tumbling),
         PYTHON: WindrowPlan(windrow_python.tumbling),
         GENERAL: WindrowPlan(partial(windrow_python.tumbling, general=True)),
@@ -30,21 +39,18 @@ _CONTENDERS: Mapping[Problem, Mapping[str, Contender]] = {
         FOLDING: SparkQuery(handwritten.folding),
     },
     "sliding": {
-        NATIVE: SparkQuery(native.sliding),
         DECLARED: WindrowPlan(windrow_declared.sliding),
         PYTHON: WindrowPlan(windrow_python.sliding),
         GENERAL: WindrowPlan(partial(windrow_python.sliding, general=True)),
         FOLDING: SparkQuery(handwritten_spans.sliding),
     },
     "sessions": {
-        NATIVE: SparkQuery(native.sessions),
         DECLARED: WindrowPlan(windrow_declared.sessions),
         PYTHON: WindrowPlan(windrow_python.sessions),
         GENERAL: WindrowPlan(partial(windrow_python.sessions, general=True)),
         FOLDING: SparkQuery(handwritten_spans.sessions),
     },
     "lateness": {
-        NATIVE: SparkQuery(native.late),
         DECLARED: WindrowPlan(windrow_declared.lateness),
         PYTHON: WindrowPlan(windrow_python.lateness),
         GENERAL: WindrowPlan(partial(windrow_python.lateness, general=True)),
@@ -56,13 +62,11 @@ _CONTENDERS: Mapping[Problem, Mapping[str, Contender]] = {
         FOLDING: SparkQuery(handwritten_windows.count),
     },
     "top": {
-        NATIVE: SparkQuery(native.top),
         DECLARED: WindrowPlan(windrow_declared.top),
         PYTHON: WindrowPlan(windrow_python.top),
         FOLDING: SparkQuery(handwritten_windows.top),
     },
     "chained": {
-        NATIVE: SparkQuery(native.chained),
         DECLARED: WindrowPlan(windrow_declared.chained),
         PYTHON: WindrowPlan(windrow_python.chained),
         GENERAL: WindrowPlan(partial(windrow_python.chained, general=True)),
@@ -73,4 +77,6 @@ _CONTENDERS: Mapping[Problem, Mapping[str, Contender]] = {
 
 def contender(problem: Problem, name: str) -> Contender:
     """The contender."""
+    if name in {NATIVE, TUNED}:
+        return SparkQuery(_NATIVE[problem], has_settings=name == TUNED)
     return _CONTENDERS[problem][name]

@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from benchmarks.check import Outcome
 from benchmarks.data import ROOT, Dataset
@@ -57,13 +56,15 @@ class PyFlinkRun:
 
     Attributes:
         outcome: The results.
-        timing: The time of its second job, the start of the job included.
+        timing: The time of its last job, the start of the job included.
+        start_seconds: The time of a job over one reading: what the start and the end of a job take.
         memory: The peak of its processes, as that of a driver: thread mode has no workers. None without /proc.
         version: Of Flink and of its Python.
     """
 
     outcome: Outcome
     timing: Timing
+    start_seconds: float
     memory: PeakMemory | None
     version: str
 
@@ -79,10 +80,10 @@ def run_pyflink(problem: Problem, dataset: Dataset, python: str) -> PyFlinkRun:
     Raises:
         MeasurementError: If the program failed.
     """
-    source, warm_up = _as_text(dataset)
+    texts = _as_text(dataset)
     with tempfile.TemporaryDirectory(prefix="windrow-bench-") as scratch:
         results, late = Path(scratch, "results"), Path(scratch, "late")
-        command = [python, str(_SCRIPT), problem, str(source), str(warm_up), str(results), str(late)]
+        command = [python, str(_SCRIPT), problem, *map(str, texts), str(results), str(late)]
         output, peak = _run(command, Path(scratch))
         figures = json.loads(output.splitlines()[-1])
         outcome = Outcome(
@@ -91,24 +92,26 @@ def run_pyflink(problem: Problem, dataset: Dataset, python: str) -> PyFlinkRun:
     return PyFlinkRun(
         outcome,
         Timing(None, (figures["seconds"],), dataset.spec.rows),
+        figures["start_seconds"],
         PeakMemory(peak, 0, 0) if peak else None,
         f"PyFlink {figures['flink']}, Python {figures['python']}",
     )
 
 
-def _as_text(dataset: Dataset) -> tuple[Path, Path]:
-    """The readings as one file of text, in order of arrival, and the first of them; made once."""
+def _as_text(dataset: Dataset) -> tuple[Path, Path, Path]:
+    """The readings as one file of text, in order of arrival, the first of them, and the very first; made once."""
     folder = ROOT / "text"
     folder.mkdir(parents=True, exist_ok=True)
-    whole, begin = folder / f"{dataset.spec.name}.csv", folder / f"{dataset.spec.name}-begin.csv"
+    whole, begin, one = (folder / f"{dataset.spec.name}{end}.csv" for end in ("", "-begin", "-one"))
     newest = (dataset.path / "_complete.json").stat().st_mtime
-    if not (begin.exists() and begin.stat().st_mtime > newest):
-        files = [file for batch in range(dataset.spec.batches + 1) for file in dataset.files(batch)]
-        table = pa.concat_tables([pq.read_table(file) for file in files])
+    if not (one.exists() and one.stat().st_mtime > newest):
+        batches = range(dataset.spec.batches + 1)
+        table = pa.concat_tables([part for batch in batches for part in dataset.tables(batch)])
         options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="none")
         pyarrow.csv.write_csv(table, whole, options)
         pyarrow.csv.write_csv(table.slice(0, len(table) // _WARM_UP_SHARE), begin, options)
-    return whole, begin
+        pyarrow.csv.write_csv(table.slice(0, 1), one, options)
+    return whole, begin, one
 
 
 def _run(command: list[str], scratch: Path) -> tuple[str, float]:

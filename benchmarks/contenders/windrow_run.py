@@ -16,7 +16,7 @@ from benchmarks.problems import BOUND_MS
 from benchmarks.readings import Reading
 from windrow import DataStream, DataStreamSink, Pipeline, WatermarkStrategy, from_source
 from windrow.sinks import FunctionSink, ParquetFileSink, Sink
-from windrow.sources import ParquetFileSource
+from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow_runtime.spark import SparkRunner
 
 __all__ = ["Build", "Sinks", "WindrowPlan"]
@@ -55,9 +55,9 @@ class WindrowPlan(Contender):
 
     def run(self, job: Job) -> Outcome:
         results, late = _Taken(job, job.results), _Taken(job, job.late)
-        source = ParquetFileSource(
-            job.dataset.path, Reading, files_per_batch=job.dataset.spec.files_per_batch
-        )
+        spec = job.dataset.spec
+        make = JsonFileSource if spec.format == "json" else ParquetFileSource
+        source = make(job.dataset.path, Reading, files_per_batch=spec.files_per_batch)
         readings = from_source(source).assign_timestamps_and_watermarks(
             WatermarkStrategy.for_bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)),
             timestamp=lambda r: r.at,

@@ -17,6 +17,7 @@ from benchmarks.growth.live import FORMS, BatchFigures, LiveQuery, Steps
 from benchmarks.growth.records import HOUR_MS, START_MS, by_clock, events_of
 from benchmarks.section import Claim, Section
 from benchmarks.session import spark_session
+from benchmarks.workloads import TUNED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["measure_idle"]
 
-_NATIVE: Final = "native Spark SQL"
+_NATIVE: Final = TUNED
 _BY_CLOCK: Final = "by the clock"
 _QUERIES: Final[dict[str, Steps | None]] = {
     _NATIVE: None,
@@ -45,7 +46,7 @@ def measure_idle(scale: Scale) -> Section:
     section = Section(
         "idle",
         "batches without data and with nothing due",
-        ("query", "keys", "batches", "batch s", "x native", "written MiB", "load"),
+        ("query", "keys", "batches", "batch s", "x tuned", "written MiB", "load"),
     )
     batches: dict[tuple[str, int], list[BatchFigures]] = {}
     fed = [name for name in _QUERIES if name == _NATIVE or name in scale.forms]
@@ -69,7 +70,7 @@ def measure_idle(scale: Scale) -> Section:
                 ]
             )
             if name != _NATIVE:
-                text = f"{name}, {keys:,} keys: {seconds / native:.2f} times native Spark SQL's (at most 1)"
+                text = f"{name}, {keys:,} keys: {seconds / native:.2f} times tuned native Spark SQL's (at most 1)"
                 section.claims.append(Claim(text, seconds <= native, timed=True))
         small, large = (_median(batches[name, keys]) for keys in sizes)
         text = f"{name}: {large / small:.2f} times as long with ten times the keys (at most {_MOST})"

@@ -95,17 +95,23 @@ class _Running(Protocol):
 
 
 class _Native:
-    """The query of native Spark SQL."""
+    """The query of native Spark SQL, with the settings of Spark's that windrow gives its own."""
 
     def __init__(self, spark: SparkSession, source: Path, output: Path, checkpoint: Path) -> None:
         from pyspark.sql import functions as f
+
+        from benchmarks.tuning import tuned
 
         events = spark.readStream.schema("user string, at bigint, amount double").parquet(str(source))
         events = events.withColumn("time", f.timestamp_millis("at")).withWatermark("time", "10 seconds")
         windows = events.groupBy(f.window("time", "1 hour"), "user")
         totals = windows.agg(f.count("*").alias("events"), f.sum("amount").alias("amount"))
         writer = totals.writeStream.format("parquet").outputMode("append")
-        self.streaming_query = writer.option("checkpointLocation", str(checkpoint)).start(str(output))
+        writer = writer.option("checkpointLocation", str(checkpoint))
+        with tuned(spark):
+            self.streaming_query = writer.start(str(output))
+            # A query takes the settings of its session when it makes its sources.
+            self.process_available()
 
     def process_available(self) -> None:
         self.streaming_query.processAllAvailable()

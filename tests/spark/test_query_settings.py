@@ -12,7 +12,7 @@ from windrow import Pipeline, WatermarkStrategy, from_collection
 from windrow.sinks import CollectSink
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.query import _DEFAULTS, _PARTITIONS
+from windrow_runtime.spark.query import _PARTITIONS, QUERY_SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ def run(spark: SparkSession, folder: Path) -> list[str]:
 def test_a_batch_writes_what_changed_and_the_session_stays_as_it_was(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    before = {name: spark.conf.get(name, None) for name in (*_DEFAULTS, _PARTITIONS)}
+    before = {name: spark.conf.get(name, None) for name in (*QUERY_SETTINGS, _PARTITIONS)}
     assert ".changelog" in run(spark, tmp_path)
     assert {name: spark.conf.get(name, None) for name in before} == before
     assert before[CHANGES] is None

@@ -36,7 +36,7 @@ _PATIENCE_SECONDS = 5.0
 _ATTEMPTS = 4
 _PARTITIONS = "spark.sql.shuffle.partitions"
 # Measured on batches of little data, two cores: 0.73 s a batch became 0.64 s by the first, and 0.58 s by both.
-_DEFAULTS = {
+QUERY_SETTINGS = {
     # A batch writes what changed in the state; snapshots are made beside it.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Checkpoints lie on a mounted file system. Hadoop's other way to rename a file there starts four processes for it,
@@ -356,7 +356,7 @@ def _settings(spark: SparkSession, partitions: int) -> Iterator[None]:
     """The settings with which a query is started, and which it keeps; others in the session keep theirs."""
     wanted = {_PARTITIONS: str(partitions)}
     # What the user says of these counts.
-    wanted |= {name: value for name, value in _DEFAULTS.items() if spark.conf.get(name, None) is None}
+    wanted |= {name: value for name, value in QUERY_SETTINGS.items() if spark.conf.get(name, None) is None}
     before = {name: spark.conf.get(name, None) for name in wanted}
     for name, value in wanted.items():
         spark.conf.set(name, value)
