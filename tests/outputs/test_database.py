@@ -352,6 +352,117 @@ def test_a_table_that_does_not_fit_is_refused_with_all_that_is_wrong(database: D
     assert "outputs.2.sink, " in str(caught.value.where)
 
 
+class Row(NamedTuple):
+    key: str
+    number: int
+    mean: float
+    price: Decimal
+    at: datetime
+    length: timedelta
+
+
+EXACT = {
+    "sqlite": ("TEXT", "BIGINT", "DOUBLE", "VARCHAR(3)", "DATETIME", "INTEGER"),
+    "postgresql": ("TEXT", "NUMERIC(20,1)", "FLOAT8", "NUMERIC", "TIMESTAMPTZ", "INTERVAL"),
+}
+COLUMNS = Row._fields
+
+
+@pytest.mark.parametrize(
+    ("backend", "column", "kind"),
+    [
+        ("postgresql", "key", "CHAR(9)"),
+        ("postgresql", "key", "NAME"),
+        ("postgresql", "number", "NUMERIC(5,2)"),
+        ("postgresql", "number", "DOUBLE PRECISION"),
+        ("postgresql", "number", "REAL"),
+        ("postgresql", "mean", "REAL"),
+        ("postgresql", "mean", "NUMERIC"),
+        ("postgresql", "price", "NUMERIC(5,2)"),
+        ("postgresql", "price", "two_digits"),
+        ("postgresql", "at", "TIMESTAMPTZ(0)"),
+        ("postgresql", "length", "INTERVAL(0)"),
+        ("postgresql", "length", "INTERVAL HOUR"),
+        ("sqlite", "key", "NUMERIC"),
+        ("sqlite", "key", "STRING"),  # a name that SQLite does not know makes numbers of texts
+        ("sqlite", "key", "INTEGER"),
+        ("sqlite", "number", "DOUBLE"),
+        ("sqlite", "number", "TEXT"),
+        ("sqlite", "mean", "INTEGER"),
+        ("sqlite", "price", "DECIMAL(5,2)"),
+        ("sqlite", "price", "REAL"),
+        ("sqlite", "length", "REAL"),
+    ],
+)
+def test_a_column_that_would_change_a_value_is_refused(
+    request: pytest.FixtureRequest, backend: str, column: str, kind: str
+) -> None:
+    database: Database = request.getfixturevalue(backend)
+    if backend == "postgresql":
+        database.run("CREATE DOMAIN two_digits AS NUMERIC(5,2)")
+    types = dict(zip(COLUMNS, EXACT[backend], strict=True)) | {column: kind}
+    database.run(f"CREATE TABLE things ({', '.join(f'{name} {text}' for name, text in types.items())})")
+    with pytest.raises(SinkError, match="the table does not fit Row") as caught:
+        output_of(Row, database.sink("things"))
+    (fault,) = caught.value.message.splitlines()[1:]
+    assert fault.startswith(f"  - {column}: the column is ")
+
+
+def test_columns_that_keep_every_value_are_taken(database: Database) -> None:
+    backend = "sqlite" if database.schema is None else "postgresql"
+    types = ", ".join(f"{name} {text}" for name, text in zip(COLUMNS, EXACT[backend], strict=True))
+    database.run(f"CREATE TABLE things ({types})")
+    at = datetime(2024, 1, 1, microsecond=1, tzinfo=timezone.utc)
+    row = Row(
+        "007", 2**63 - 1, 0.1 + 0.2, Decimal("1.000000000000000000000000001"), at, timedelta(microseconds=1)
+    )
+    output_of(Row, database.sink("things")).write(0, [row])
+    (found,) = database.run("SELECT * FROM things")
+    if backend == "postgresql":
+        assert found == row
+    else:
+        assert found == ("007", 2**63 - 1, 0.1 + 0.2, str(row.price), "2024-01-01T00:00:00.000001Z", 1)
+
+
+@pytest.mark.parametrize(
+    ("backend", "table"),
+    [
+        ("sqlite", "key TEXT COLLATE NOCASE PRIMARY KEY, value INTEGER"),
+        ("sqlite", "key TEXT COLLATE RTRIM, value INTEGER, UNIQUE (key)"),
+        ("postgresql", "key TEXT COLLATE caseless PRIMARY KEY, value BIGINT"),
+    ],
+)
+def test_a_key_that_takes_different_texts_for_equal_is_refused(
+    request: pytest.FixtureRequest, backend: str, table: str
+) -> None:
+    database: Database = request.getfixturevalue(backend)
+    if backend == "postgresql":
+        database.run(f'CREATE COLLATION {database.schema}.caseless FROM "C"')
+    database.run(f"CREATE TABLE totals ({table})")
+    if backend == "postgresql":
+        # What a collation of ICU says of itself, which not every build of PostgreSQL has.
+        namespace = f"(SELECT oid FROM pg_namespace WHERE nspname = '{database.schema}')"
+        database.run(f"UPDATE pg_collation SET collisdeterministic = false WHERE collnamespace = {namespace}")
+    with pytest.raises(SinkError, match="takes different texts for equal"):
+        output_of(Total, database.sink("totals", "key"))
+    if backend == "postgresql":
+        database.run("DROP TABLE totals")
+        database.run("CREATE TABLE totals (key TEXT COLLATE caseless, value BIGINT)")
+    # Where it is no key, it only says how texts are sorted.
+    output_of(Total, database.sink("totals")).write(0, [Total("a", 1), Total("B", 1)])
+    assert sorted(database.run("SELECT key FROM totals")) == [("B",), ("a",)]
+
+
+def test_a_text_is_refused_that_a_column_would_cut_off(postgresql: Database) -> None:
+    postgresql.run("CREATE TABLE totals (key VARCHAR(3) PRIMARY KEY, value BIGINT)")
+    output = output_of(Total, postgresql.sink("totals", "key"))
+    output.write(0, [Total("é  ", 1)])
+    with pytest.raises(InvalidArgumentError, match="has 4 characters") as caught:
+        output.write(1, [Total("é   ", 2)])
+    assert str(caught.value.where).endswith(", Total.key")
+    assert postgresql.run("SELECT * FROM totals") == [("é  ", 1)]
+
+
 def test_a_sink_that_makes_no_tables_says_what_is_missing(database: Database) -> None:
     with pytest.raises(SinkError, match="there is no table totals and no table windrow_batches") as caught:
         output_of(Total, database.sink("totals", "key", create=False))

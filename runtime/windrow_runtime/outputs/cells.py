@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import SupportsFloat
@@ -33,15 +33,18 @@ class RowEncoder:
     Args:
         kind: The type of the elements.
         backend: ``postgresql`` or ``sqlite``.
+        lengths: How many characters a column of texts holds at most, by its name, where it has a limit.
     """
 
-    def __init__(self, kind: RecordType, backend: str) -> None:
+    def __init__(self, kind: RecordType, backend: str, lengths: Mapping[str, int] | None = None) -> None:
         self._kind = kind
         dot = "" if kind.single else f"{kind.name}."
-        self._writers = [
-            _cell_writer(field.column_type, f"{dot}{field.name}" if dot else kind.name, backend)
-            for field in kind.columns
-        ]
+        self._writers: list[Writer] = []
+        for field in kind.columns:
+            path = f"{dot}{field.name}" if dot else kind.name
+            write = _cell_writer(field.column_type, path, backend)
+            limit = (lengths or {}).get(field.column)
+            self._writers.append(write if limit is None else _limited(write, path, limit))
 
     def encode(self, values: Sequence[object]) -> list[Row]:
         """The rows of elements, with a cell for each column of the record type.
@@ -85,6 +88,20 @@ def _cell_writer(value: ValueType, path: str, backend: str) -> Writer:
             raise UnfitError(path, f"{short_repr(given)}: {error}", str(value)) from None
 
     return checked_writer(value, path, fitting)
+
+
+def _limited(write: Writer, path: str, limit: int) -> Writer:
+    """Refuses texts that are too long: a database may cut them off instead, where the rest is blanks."""
+
+    def short(given: object) -> object:
+        text = write(given)
+        if isinstance(text, str) and len(text) > limit:
+            raise UnfitError(
+                path, f"{short_repr(text)} has {len(text)} characters", f"at most {limit} characters"
+            )
+        return text
+
+    return short
 
 
 def _json_text(write: Writer) -> Writer:

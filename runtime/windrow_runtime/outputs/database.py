@@ -74,7 +74,10 @@ class DatabaseOutput(Output):
                     if not found.has_table(table.name, schema=table.schema)
                 ]
                 if self._table not in missing:
-                    check_table(found, self._table, self._kind, self._where, self._sink.describe())
+                    lengths = check_table(
+                        connection, self._table, self._kind, self._where, self._sink.describe()
+                    )
+                    self._encoder = RowEncoder(self._kind, self._sink.url.backend, lengths)
             if missing and not self._sink.create:
                 raise SinkError(
                     f"there is no table {' and no table '.join(table.name for table in missing)}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,6 +13,7 @@ from sqlalchemy.types import TypeEngine
 from windrow.errors import InvalidArgumentError, SinkError
 from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
 from windrow_runtime.outputs.cells import NESTED
+from windrow_runtime.outputs.exact_columns import exact_columns
 
 __all__ = ["batches_table", "check_key", "check_table", "create_statement", "table_for"]
 
@@ -87,13 +88,21 @@ def create_statement(table: sa.Table, engine: sa.Engine) -> str:
     return " ".join(str(sa.schema.CreateTable(table).compile(engine)).split())
 
 
-def check_table(inspector: sa.Inspector, table: sa.Table, kind: RecordType, where: str, shown: str) -> None:
-    """Refuse a table that the records do not fit into.
+def check_table(
+    connection: sa.Connection, table: sa.Table, kind: RecordType, where: str, shown: str
+) -> Mapping[str, int]:
+    """Refuse a table that would not give back every record as it was.
+
+    Returns:
+        How many characters a column of texts holds at most, by its name, where it has a limit.
 
     Raises:
         SinkError: With all that is wrong.
     """
+    inspector = sa.inspect(connection)
     name, schema = table.name, table.schema
+    key = {column.name for column in table.primary_key}
+    exact = exact_columns(connection, table, kind.columns, key)
     present = {column["name"]: column for column in inspector.get_columns(name, schema)}
     faults: list[str] = []
     for field in kind.columns:
@@ -104,6 +113,9 @@ def check_table(inspector: sa.Inspector, table: sa.Table, kind: RecordType, wher
             faults.append(
                 f"{field.column}: the column is {column['type']}; expected {table.c[field.column].type}"
             )
+        elif field.column in exact.faults:
+            expected = table.c[field.column].type.compile(connection.dialect)
+            faults.append(f"{field.column}: {exact.faults[field.column]}; expected {expected}")
         elif field.column_type.nullable and not column["nullable"]:
             faults.append(f"{field.column}: the column is NOT NULL, and the field may be None")
     faults += [
@@ -111,7 +123,6 @@ def check_table(inspector: sa.Inspector, table: sa.Table, kind: RecordType, wher
         for column in present.values()
         if not _fills_itself(column)
     ]
-    key = {column.name for column in table.primary_key}
     if key and key not in _unique_columns(inspector, name, schema):
         faults.append(f"the table has no primary key or unique index of exactly: {', '.join(sorted(key))}")
     if faults:
@@ -122,6 +133,7 @@ def check_table(inspector: sa.Inspector, table: sa.Table, kind: RecordType, wher
             where=where,
             hint="alter the table or the record type, or write to a new table",
         )
+    return exact.lengths
 
 
 def _type(value: ValueType, backend: str) -> TypeEngine[Any]:
@@ -176,7 +188,7 @@ _FAMILIES: dict[Kind, tuple[type[TypeEngine[Any]], ...]] = {
 
 
 def _takes(column: ReflectedColumn, value: ValueType, dialect: str) -> bool:
-    """Whether a column takes values of a type. A column of SQLite takes everything, and a type unknown here may."""
+    """Whether a column may take values of a type; whether it keeps them as they are is for ``exact_columns`` to say."""
     given = column["type"]
     if dialect == "sqlite" or isinstance(given, sa.types.NullType):
         return True
