@@ -42,7 +42,7 @@ R = TypeVar("R")
 
 
 class ValueState(Protocol[V]):
-    """One value, or none."""
+    """One value, or none. It changes by :meth:`update` alone: what :meth:`value` hands out is a copy."""
 
     def value(self) -> V | None:
         """The value, or None where there is none."""
@@ -58,7 +58,7 @@ class ValueState(Protocol[V]):
 
 
 class ListState(Protocol[V]):
-    """Values in the order in which they were added."""
+    """Values in the order in which they were added. What is handed out is a copy of what is stored."""
 
     def get(self) -> list[V]:
         """The values; empty where there are none."""
@@ -82,7 +82,7 @@ class ListState(Protocol[V]):
 
 
 class MapState(Protocol[K, V]):
-    """Values by key, in the order in which the keys were first put."""
+    """Values by key, in the order in which the keys were first put. What is handed out is a copy of what is stored."""
 
     def get(self, key: K) -> V | None:
         """The value under ``key``, or None."""

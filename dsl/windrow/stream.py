@@ -98,11 +98,14 @@ class DataStream(Generic[T]):
             )
         )
 
-    def flat_map(self, function: Callable[[T], Iterable[R]], *, name: str | None = None) -> DataStream[R]:
+    def flat_map(
+        self, function: Callable[[T], Iterable[R] | None], *, name: str | None = None
+    ) -> DataStream[R]:
         """Make any number of elements from each, in order.
 
         Args:
-            function: A function or generator function, or a :class:`~windrow.functions.FlatMapFunction`.
+            function: A function or generator function, or a :class:`~windrow.functions.FlatMapFunction`. None for an
+                element emits nothing.
             name: Names the step.
         """
         _check_function(function, "flat_map")

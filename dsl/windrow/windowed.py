@@ -300,12 +300,12 @@ class _KeyedStage(_WindowStage[T, W], Generic[T, K, W]):
         return self._stream(ProcessSpec(process=function), _result_of(function), name)
 
     def apply(
-        self, function: Callable[[K, W, Sequence[T]], Iterable[R]], *, name: str | None = None
+        self, function: Callable[[K, W, Sequence[T]], Iterable[R] | None], *, name: str | None = None
     ) -> DataStream[R]:
         """As :meth:`process`, with a plain function.
 
         Args:
-            function: Takes key, window and elements in order of arrival; gives the records to emit.
+            function: Takes key, window and elements in order of arrival; gives the records to emit, or None for none.
             name: Names the step.
         """
         return self._stream(
@@ -404,7 +404,7 @@ class _AllStage(_WindowStage[T, W]):
         return self._stream(ProcessSpec(process=WithoutKey(function)), _result_of(function), name)
 
     def apply(
-        self, function: Callable[[W, Sequence[T]], Iterable[R]], *, name: str | None = None
+        self, function: Callable[[W, Sequence[T]], Iterable[R] | None], *, name: str | None = None
     ) -> DataStream[R]:
         """As :meth:`process`, with a plain function of window and elements."""
         return self._stream(

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from tests.differential import functions as f
+from tests.differential import mutating as m
 from tests.differential.declared import DeclaredSteps
 from tests.spark.comparison import Event, Outputs, Seen, key_of, millis
 from windrow import DataStream, KeyedStream, OutputTag
@@ -78,6 +79,7 @@ class Branch:
         outputs: Takes the outputs.
         clocked: Whether steps may use processing time.
         stagger: Draws which windows are staggered, apart from all else.
+        mutate: Draws which steps change what they are given and what they emit, apart from all else.
         declared: Draws steps with declared aggregates; None: there are none.
     """
 
@@ -89,11 +91,14 @@ class Branch:
         *,
         clocked: bool,
         stagger: random.Random,
+        mutate: random.Random,
         declared: DeclaredSteps | None = None,
     ) -> None:
         self._chance = chance
         self._clocked = clocked
         self._stagger = stagger
+        self._mutate = mutate
+        self._mutates = False
         self._declared = declared
         self._prefix = prefix
         self._outputs = outputs
@@ -121,6 +126,9 @@ class Branch:
                 # What its timers emit by the clock has no timestamp, so no window in event time may follow.
                 self._process_by_clock(current)
                 return
+            self._mutates = not mixed and self._mutate.random() < 0.3
+            if self._mutates:
+                current = current.map(m.loosened)
             current = self._mixed(current) if mixed else self._step(current, first=level == 0)
 
     def _head(self, stream: DataStream[Event]) -> DataStream[Event]:
@@ -191,6 +199,10 @@ class Branch:
 
     def _process(self, keyed: KeyedStream[Event, Any]) -> DataStream[Event]:
         chance = self._chance
+        if self._mutates and self._mutate.random() < 0.7:
+            # Any: the elements are events that can be changed.
+            holder: Any = m.Holder(self._mutate.randrange(1, 5))
+            return self._emit(keyed.process(holder, name=self._name), key_of)
         timers = f.Timers(chance.randrange(1, 150), chance.randrange(2, 9), chance.randrange(4))
         found = keyed.process(timers, name=self._name)
         side = found.get_side_output(f.SIDE)
@@ -214,7 +226,7 @@ class Branch:
             kinds += [
                 lambda: keyed.min_by(f.value_of, name=name),
                 lambda: keyed.max_by(f.value_of, name=name),
-                lambda: keyed.reduce(f.joined, name=name),
+                lambda: keyed.reduce(self._joined, name=name),
             ]
         return self._emit(self._chance.choice(kinds)(), key_of)
 
@@ -357,9 +369,13 @@ class Branch:
         without_keys = isinstance(windows, (AllWindowedStream, MergingAllWindowedStream))
 
         def own(function: ProcessWindowFunction[Any, Any, Any, Any]) -> Any:
+            if self._mutates:
+                function = m.Spoiler(function)
             return f.AllOf(function) if without_keys else function
 
         function = chance.choice([f.Now() if self._clocked else Seen(), f.Firings(of_window=not merging)])
+        folds = m.Listed() if self._mutates else f.Joined()
+        spread = m.spread_and_spoilt if self._mutates else f.spread
         # What these emit does not begin with the key of the step.
         simple = without_keys or key is f.event_key
         form = chance.choice(
@@ -368,17 +384,17 @@ class Branch:
         found: DataStream[Any]
         match form:
             case "reduce":
-                found = stage.reduce(f.joined, name=name)
+                found = stage.reduce(self._joined, name=name)
             case "aggregate":
-                found = stage.aggregate(f.Joined(), name=name)
+                found = stage.aggregate(folds, name=name)
             case "process":
                 found = stage.process(own(function), name=name)
             case "apply":
-                found = stage.apply(partial(f.spread, "all") if without_keys else f.spread, name=name)
+                found = stage.apply(partial(spread, "all") if without_keys else spread, name=name)
             case _ if chance.random() < 0.5:
-                found = stage.reduce(f.joined, own(function), name=name)
+                found = stage.reduce(self._joined, own(function), name=name)
             case _:
-                found = stage.aggregate(f.Joined(), own(function), name=name)
+                found = stage.aggregate(folds, own(function), name=name)
         order = f.all_key if without_keys else key_of
         if form in ("process", "fold, then process") and isinstance(function, f.Firings):
             self._outputs.add(f"{name} side", found.get_side_output(f.SIDE), order)
@@ -395,4 +411,9 @@ class Branch:
 
     def _emit(self, found: DataStream[Any], key: Key) -> DataStream[Event]:
         self._outputs.add(self._name, found, key)
-        return found.map(f.folded)
+        return found.map(m.folded_and_spoilt if self._mutates else f.folded)
+
+    # Any: it reduces events of both kinds.
+    @property
+    def _joined(self) -> Any:
+        return m.joined_in_place if self._mutates else f.joined

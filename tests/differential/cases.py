@@ -16,6 +16,7 @@ from tests.differential.branches import Branch
 from tests.differential.declared import DeclaredSteps
 from tests.differential.functions import Summary
 from tests.differential.inputs import random_input
+from tests.differential.mutating import Loose, Noted
 from tests.spark.comparison import Event, Outputs
 from windrow import Pipeline
 from windrow.sinks import FunctionSink
@@ -84,7 +85,15 @@ class Prepared:
             if files is not None:
                 declared = DeclaredSteps(random.Random(f"{seed}, declared {number}"), outputs)
             stagger = random.Random(f"{seed}, staggered {number}")
-            branch = Branch(chance, f"{number}", outputs, clocked=clocked, stagger=stagger, declared=declared)
+            branch = Branch(
+                chance,
+                f"{number}",
+                outputs,
+                clocked=clocked,
+                stagger=stagger,
+                mutate=random.Random(f"{seed}, mutating {number}"),
+                declared=declared,
+            )
             branch.grow(stream)
         ends = [end for outputs in self._outputs.values() for end in outputs.ends]
         if clocked:
@@ -145,6 +154,10 @@ def _plain(value: Any) -> Json:
         return value
     if isinstance(value, Event):
         return [value.key, value.at, value.value]
+    if isinstance(value, Loose):
+        return ["loose", value.key, value.at, value.value]
+    if isinstance(value, Noted):
+        return [_plain(value.key), _plain(value.numbers)]
     if isinstance(value, Summary):
         return [_plain(part) for part in (value.key, value.found, value.start, value.end)]
     if isinstance(value, GlobalWindow):

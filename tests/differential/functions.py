@@ -297,7 +297,7 @@ class AllOf(ProcessAllWindowFunction[Any, Any, Any]):
     def open(self, runtime_context: RuntimeContext) -> None:
         self._function.open(runtime_context)
 
-    def process(self, context: ProcessWindowContext[Any], elements: Sequence[Any]) -> Iterable[Any]:
+    def process(self, context: ProcessWindowContext[Any], elements: Sequence[Any]) -> Iterable[Any] | None:
         return self._function.process("all", context, elements)
 
     def clear(self, context: ProcessWindowContext[Any]) -> None:

@@ -16,6 +16,7 @@ import pytest
 from tests.differential.__main__ import INTERPRETER, main
 from tests.differential.cases import Engine, Found, Prepared
 from tests.differential.checking import check
+from tests.differential.mutating import tidied
 from windrow import Pipeline
 from windrow.aggregates import DeclaredAggregate
 from windrow.plan import AggregateSpec, WindowNode
@@ -125,6 +126,16 @@ def test_random_pipelines_with_declared_aggregates(capsys: pytest.CaptureFixture
 def test_random_pipelines_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--local", "--cases", "200", "--seed", "7"]) == 0
     assert capsys.readouterr().out.endswith(": 200 equal, 0 different\n")
+
+
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_what_functions_change_is_seen_by_nobody_else(first: int) -> None:
+    def tidy(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
+        with tidied():
+            return LocalRunner(clock=clock, fast=False).run(pipeline)
+
+    checked = check(Prepared(7, range(first, first + 20)), {"tidy functions": tidy, **INTERPRETER})
+    assert [failure.report for failure in checked.failures] == []
 
 
 def test_cases_in_one_batch(capsys: pytest.CaptureFixture[str]) -> None:

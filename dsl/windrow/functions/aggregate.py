@@ -45,7 +45,11 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co]):
 
     @abstractmethod
     def get_result(self, accumulator: A) -> R_co:
-        """The result. Called at each firing; must leave the accumulator as it is."""
+        """The result. Called at each firing; must leave the accumulator as it is.
+
+        Returns:
+            The result as it is at that moment. It may be the accumulator itself, or share parts with it.
+        """
 
     def merge(self, a: A, b: A) -> A:
         """One accumulator for the elements of both; those of ``a`` are the earlier ones.
@@ -83,7 +87,7 @@ class ReduceFunction(RichFunction, ABC, Generic[T]):
 
     @abstractmethod
     def reduce(self, a: T, b: T) -> T:
-        """Combine ``a``, what was combined so far, with ``b``, the new element."""
+        """Combine ``a``, what was combined so far, with ``b``, the new element. Both may be changed, and returned."""
 
     def __call__(self, a: T, b: T) -> T:
         """Calls :meth:`reduce`."""

@@ -30,10 +30,10 @@ class FlatMapFunction(RichFunction, ABC, Generic[T_contra, R_co]):
     """Makes any number of records from each element."""
 
     @abstractmethod
-    def flat_map(self, value: T_contra) -> Iterable[R_co]:
-        """Called for each element; what it gives is emitted in order."""
+    def flat_map(self, value: T_contra) -> Iterable[R_co] | None:
+        """Called for each element; what it gives is emitted in order, and None emits nothing."""
 
-    def __call__(self, value: T_contra) -> Iterable[R_co]:
+    def __call__(self, value: T_contra) -> Iterable[R_co] | None:
         """Calls :meth:`flat_map`."""
         return self.flat_map(value)
 

@@ -24,10 +24,10 @@ W = TypeVar("W", bound="Window")
 class Applied(ProcessWindowFunction[T, R, K, W]):
     """A plain function as a process function."""
 
-    def __init__(self, function: Callable[[K, W, Sequence[T]], Iterable[R]]) -> None:
+    def __init__(self, function: Callable[[K, W, Sequence[T]], Iterable[R] | None]) -> None:
         self.function = function
 
-    def process(self, key: K, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R]:
+    def process(self, key: K, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R] | None:
         return self.function(key, context.window, elements)
 
     def describe(self) -> str:
@@ -37,10 +37,10 @@ class Applied(ProcessWindowFunction[T, R, K, W]):
 class AppliedAll(ProcessAllWindowFunction[T, R, W]):
     """A plain function as a process function without a key."""
 
-    def __init__(self, function: Callable[[W, Sequence[T]], Iterable[R]]) -> None:
+    def __init__(self, function: Callable[[W, Sequence[T]], Iterable[R] | None]) -> None:
         self.function = function
 
-    def process(self, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R]:
+    def process(self, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R] | None:
         return self.function(context.window, elements)
 
     def describe(self) -> str:
@@ -59,7 +59,9 @@ class WithoutKey(ProcessWindowFunction[T, R, object, W]):
     def close(self) -> None:
         self.function.close()
 
-    def process(self, key: object, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R]:
+    def process(
+        self, key: object, context: ProcessWindowContext[W], elements: Sequence[T]
+    ) -> Iterable[R] | None:
         return self.function.process(context, elements)
 
     def clear(self, context: ProcessWindowContext[W]) -> None:

@@ -139,18 +139,19 @@ class KeyedProcessFunction(RichFunction, ABC, Generic[K, T_contra, R_co]):
     uses_processing_time: bool = False
 
     @abstractmethod
-    def process_element(self, value: T_contra, context: KeyedProcessContext[K]) -> Iterable[R_co]:
+    def process_element(self, value: T_contra, context: KeyedProcessContext[K]) -> Iterable[R_co] | None:
         """Called for each element, in order of arrival within its key.
 
         Args:
-            value: The element.
+            value: The element, which the function may change: nobody else sees it.
             context: Key, timestamp, state, timers and side outputs.
 
         Returns:
-            The records to emit; a generator will do. They carry the timestamp of the element.
+            The records to emit; a generator will do, and None emits nothing. They carry the timestamp of the element.
+            Each is emitted as it is at that moment; what the function changes in it afterwards has no effect.
         """
 
-    def on_timer(self, timestamp: int, context: OnTimerContext[K]) -> Iterable[R_co]:
+    def on_timer(self, timestamp: int, context: OnTimerContext[K]) -> Iterable[R_co] | None:
         """Called when a timer fires, in order of time.
 
         Args:
@@ -158,7 +159,8 @@ class KeyedProcessFunction(RichFunction, ABC, Generic[K, T_contra, R_co]):
             context: Key, time domain, state, timers and side outputs.
 
         Returns:
-            The records to emit. They carry the time of an event timer; those of a processing timer have no timestamp.
+            The records to emit, or None for none. They carry the time of an event timer; those of a processing timer
+            have no timestamp.
         """
         return ()
 

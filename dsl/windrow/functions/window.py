@@ -71,16 +71,18 @@ class ProcessWindowFunction(RichFunction, ABC, Generic[T_contra, R_co, K_contra,
     @abstractmethod
     def process(
         self, key: K_contra, context: ProcessWindowContext[W], elements: Sequence[T_contra]
-    ) -> Iterable[R_co]:
+    ) -> Iterable[R_co] | None:
         """Called at each firing of a window that has contents.
 
         Args:
             key: The key.
             context: The window, the time, state and side outputs; not to be kept beyond the call.
-            elements: The contents in order of arrival; not to be changed. Empty where an evictor took them all.
+            elements: The contents in order of arrival. They belong to the function: what it changes in them is seen
+                neither by the window's next firing nor by other windows. Empty where an evictor took them all.
 
         Returns:
-            The records to emit, in order; a generator will do. They carry the last timestamp of the window.
+            The records to emit, in order; a generator will do, and None emits nothing. They carry the last timestamp
+            of the window. Each is emitted as it is at that moment.
         """
 
     def clear(self, context: ProcessWindowContext[W]) -> None:
@@ -98,7 +100,9 @@ class ProcessAllWindowFunction(RichFunction, ABC, Generic[T_contra, R_co, W]):
     """As :class:`ProcessWindowFunction`, for windows of a stream without keys."""
 
     @abstractmethod
-    def process(self, context: ProcessWindowContext[W], elements: Sequence[T_contra]) -> Iterable[R_co]:
+    def process(
+        self, context: ProcessWindowContext[W], elements: Sequence[T_contra]
+    ) -> Iterable[R_co] | None:
         """Called at each firing of a window that has contents; see :meth:`ProcessWindowFunction.process`."""
 
     def clear(self, context: ProcessWindowContext[W]) -> None:

@@ -112,7 +112,7 @@ class FlatMapNode(OneInputNode):
 
     kind: ClassVar[str] = "flat_map"
 
-    function: Callable[[Any], Iterable[Any]]
+    function: Callable[[Any], Iterable[Any] | None]
 
     def describe(self) -> str:
         return function_name(self.function)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 import typing
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -44,7 +45,8 @@ def parameter_types(function: object) -> dict[str, object]:
 
 
 def iterable_item(kind: object | None) -> object | None:
-    """``X`` for ``Iterable[X]``, ``list[X]`` and the like."""
+    """``X`` for ``Iterable[X]``, ``list[X]`` and the like, also where None may stand in their place."""
+    kind = _without_none(kind)
     origin = typing.get_origin(kind)
     arguments = typing.get_args(kind)
     if isinstance(origin, type) and issubclass(origin, Iterable) and arguments:
@@ -52,6 +54,14 @@ def iterable_item(kind: object | None) -> object | None:
             return None
         return _definite(arguments[0])
     return None
+
+
+def _without_none(kind: object | None) -> object | None:
+    """``X`` for ``X | None``."""
+    if typing.get_origin(kind) not in (typing.Union, types.UnionType):
+        return kind
+    others = [argument for argument in typing.get_args(kind) if argument is not type(None)]
+    return others[0] if len(others) == 1 else kind
 
 
 def base_argument(instance: object, base: type, position: int) -> object | None:

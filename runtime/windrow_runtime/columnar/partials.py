@@ -25,6 +25,7 @@ from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.windows import SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.columnar.geometry import Panes
 from windrow_runtime.columnar.grouping import Ints, Keys, cells_of
+from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.fast_loops import fast_form, why_general
 from windrow_runtime.operators.partials import Partials
 from windrow_runtime.operators.state import NOTHING
@@ -106,7 +107,7 @@ class PaneFold:
         self, values: Iterator[Any], owners: Sequence[Any], starts: Sequence[int], counts: Sequence[int]
     ) -> list[Any]:
         """The accumulators of elements, of which those of one key and pane come together."""
-        create, add = self.function.create_accumulator, self.function.add
+        create, add = accumulator_maker(self.function), self.function.add
         made: list[Any] = []
         value: Any = NOTHING
         try:

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windrow.plan import Step, TimestampsNode
+from windrow_runtime.operators.constants import CONSTANT_TYPES
+from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.lowering import operator_for
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state import OperatorState
 from windrow_runtime.operators.topology import Port, Topology
-from windrow_runtime.operators.watermarks import WatermarkTracker, watermarks_of
+from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of
 
-__all__ = ["Chunk", "Execution"]
+__all__ = ["Chunk", "Execution", "Snapshot"]
 
 # Any in this module: elements of every type.
 
@@ -30,7 +32,7 @@ class Chunk:
 
 
 class _Buffer:
-    """What an operator emitted since it was last looked at."""
+    """What an operator emitted since it was last looked at, as it was when it was emitted."""
 
     __slots__ = ("main", "sides")
 
@@ -39,12 +41,13 @@ class _Buffer:
         self.sides: defaultdict[str, Chunk] = defaultdict(Chunk)
 
     def collect(self, value: Any, timestamp: int | None) -> None:
-        self.main.values.append(value)
+        self.main.values.append(value if type(value) in CONSTANT_TYPES else own(value))
         self.main.timestamps.append(timestamp)
 
     def side_output(self, tag: str, value: Any, timestamp: int | None) -> None:
+        mine = own(value)
         side = self.sides[tag]
-        side.values.append(value)
+        side.values.append(mine)
         side.timestamps.append(timestamp)
 
     def take(self) -> list[tuple[str | None, Chunk]]:
@@ -64,6 +67,21 @@ class _Inbox:
 
     before: list[tuple[list[Hashable], list[Any], list[int | None]]] = field(default_factory=list)
     after: list[tuple[list[Hashable], list[Any], list[int | None]]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An execution between two rounds.
+
+    Attributes:
+        states: The state of each keyed step, by its id.
+        times: The watermark and the clock of each keyed step, by its id.
+        trackers: What each timestamp-assigning step knows, by its id.
+    """
+
+    states: Mapping[str, bytes]
+    times: Mapping[str, tuple[int, int]]
+    trackers: Mapping[str, TrackerMemory]
 
 
 class Execution:
@@ -174,7 +192,7 @@ class Execution:
         for tag, chunk in self._buffers[step.id].take():
             port = Port(step.id, tag)
             if self._observe is not None:
-                self._observe(port, chunk)
+                self._observe(port, Chunk(own_all(chunk.values), chunk.timestamps))
             fragment = self._fragments.get(port)
             if fragment is not None:
                 fragment.run(chunk.values, chunk.timestamps)
@@ -206,15 +224,25 @@ class Execution:
             tracker.end_batch(now)
         return watermarks_of(self.topology, self.trackers)
 
-    def snapshot(self) -> dict[str, bytes]:
-        """The state of every keyed step."""
-        return {identifier: operator.state.dump() for identifier, operator in self.operators.items()}
+    def snapshot(self) -> Snapshot:
+        """The state of every keyed step, their times, and what watermark strategies have seen."""
+        return Snapshot(
+            {identifier: operator.state.dump() for identifier, operator in self.operators.items()},
+            {
+                identifier: (operator.current_watermark, operator.current_processing_time)
+                for identifier, operator in self.operators.items()
+            },
+            {identifier: tracker.memory() for identifier, tracker in self.trackers.items()},
+        )
 
-    def restore(self, snapshot: Mapping[str, bytes]) -> None:
-        """Put the state of a snapshot into the operators."""
-        for identifier, data in snapshot.items():
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot, in an execution that has run nothing yet."""
+        for identifier, data in snapshot.states.items():
             operator = self.operators[identifier]
             operator.bind(OperatorState.load(data), self._buffers[identifier])
+            operator.current_watermark, operator.current_processing_time = snapshot.times[identifier]
+        for identifier, memory in snapshot.trackers.items():
+            self.trackers[identifier].remember(memory)
 
 
 def _advance(operator: KeyedOperator, watermark: int) -> None:

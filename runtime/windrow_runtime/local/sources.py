@@ -29,6 +29,8 @@ from windrow_runtime.codecs.arrow import check_arrow_schema, decode_batch
 from windrow_runtime.codecs.csv_decoder import CsvDecoder
 from windrow_runtime.codecs.json_decoder import JsonDecoder
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.operators.constants import is_constant_type
+from windrow_runtime.operators.copies import own_all
 
 __all__ = ["SourceBatch", "read_batches"]
 
@@ -55,8 +57,11 @@ def read_batches(step: Step) -> Iterator[SourceBatch]:
     source: Source[Any] = step.node.source
     if isinstance(source, CollectionSource):
         size = source.batch_size or max(len(source.elements), 1)
+        constant = is_constant_type(source.element_type)
         for start in range(0, len(source.elements), size):
-            yield SourceBatch(list(source.elements[start : start + size]))
+            elements = list(source.elements[start : start + size])
+            # What the pipeline changes must not change the plan: it may be run again.
+            yield SourceBatch(elements if constant else own_all(elements))
     elif isinstance(source, FileSource):
         yield from _read_files(step, source)
     else:

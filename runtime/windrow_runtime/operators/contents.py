@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from windrow.evictors import TimestampedValue
 from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, FunctionSpec, ReduceSpec
+from windrow_runtime.operators.copies import accumulator_maker, own
 from windrow_runtime.operators.state import NOTHING
 from windrow_runtime.operators.stored_list import GrowingList
 
@@ -25,7 +26,14 @@ __all__ = [
 
 
 class Contents(ABC):
-    """How the contents of a window are kept. ``NOTHING`` stands for none."""
+    """How the contents of a window are kept. ``NOTHING`` stands for none.
+
+    Attributes:
+        keeps_values: Whether elements are kept as they are, and nothing but copies of them is handed out. Else a
+            function may change the elements that are added, so that windows must not share them.
+    """
+
+    keeps_values: ClassVar[bool] = False
 
     @abstractmethod
     def add(self, contents: Any, value: Any, timestamp: int | None, arrival: int) -> Any:
@@ -36,8 +44,8 @@ class Contents(ABC):
         """The contents of two windows as one; ``first`` began earlier."""
 
     @abstractmethod
-    def elements(self, contents: Any) -> Sequence[Any]:
-        """What the window function gets."""
+    def elements(self, contents: Any) -> list[Any]:
+        """What the window function sees. Parts of the contents themselves: copy them before a function gets them."""
 
 
 class ReducedContents(Contents):
@@ -52,8 +60,8 @@ class ReducedContents(Contents):
     def merge(self, first: Any, second: Any) -> Any:
         return self.reduce(first, second)
 
-    def elements(self, contents: Any) -> Sequence[Any]:
-        return (contents,)
+    def elements(self, contents: Any) -> list[Any]:
+        return [contents]
 
 
 class AggregatedContents(Contents):
@@ -61,20 +69,22 @@ class AggregatedContents(Contents):
 
     def __init__(self, function: AggregateFunction[Any, Any, Any]) -> None:
         self.function = function
+        self._create = accumulator_maker(function)
 
     def add(self, contents: Any, value: Any, timestamp: int | None, arrival: int) -> Any:
-        function = self.function
-        return function.add(value, function.create_accumulator() if contents is NOTHING else contents)
+        return self.function.add(value, self._create() if contents is NOTHING else contents)
 
     def merge(self, first: Any, second: Any) -> Any:
         return self.function.merge(first, second)
 
-    def elements(self, contents: Any) -> Sequence[Any]:
-        return (self.function.get_result(contents),)
+    def elements(self, contents: Any) -> list[Any]:
+        return [self.function.get_result(contents)]
 
 
 class ListContents(Contents):
     """All elements, in order of arrival."""
+
+    keeps_values = True
 
     def add(self, contents: Any, value: Any, timestamp: int | None, arrival: int) -> Any:
         if contents is NOTHING:
@@ -85,8 +95,8 @@ class ListContents(Contents):
     def merge(self, first: Any, second: Any) -> Any:
         raise AssertionError("windows that merge keep arrival numbers")
 
-    def elements(self, contents: Any) -> Sequence[Any]:
-        # A copy: the function may keep or change what it gets.
+    def elements(self, contents: Any) -> list[Any]:
+        # Another list: the function may keep or change what it gets.
         return list(contents)
 
 
@@ -95,6 +105,8 @@ class ArrivalContents(Contents):
 
     Merged contents are in order of arrival, not window after window.
     """
+
+    keeps_values = True
 
     def add(self, contents: Any, value: Any, timestamp: int | None, arrival: int) -> Any:
         if contents is NOTHING:
@@ -105,12 +117,19 @@ class ArrivalContents(Contents):
     def merge(self, first: Any, second: Any) -> Any:
         return GrowingList(sorted([*first, *second], key=_arrival))
 
-    def elements(self, contents: Any) -> Sequence[Any]:
+    def elements(self, contents: Any) -> list[Any]:
         return [value for _, _, value in contents]
 
-    def timestamped(self, contents: Any) -> list[TimestampedValue[Any]]:
-        """The elements with their timestamps, for evictors."""
-        return [TimestampedValue(value, timestamp) for _, timestamp, value in contents]
+    def timestamped(self, contents: Any, *, copies: bool) -> list[TimestampedValue[Any]]:
+        """The elements with their timestamps, for evictors.
+
+        Args:
+            contents: The contents.
+            copies: Whether the evictor gets copies of the elements, which it may change.
+        """
+        return [
+            TimestampedValue(own(value) if copies else value, timestamp) for _, timestamp, value in contents
+        ]
 
 
 def _arrival(entry: tuple[int, int | None, Any]) -> int:

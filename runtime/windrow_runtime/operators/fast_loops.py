@@ -24,6 +24,7 @@ from windrow.windows import (
     WindowStagger,
 )
 from windrow_runtime.operators.contents import contents_for
+from windrow_runtime.operators.copies import accumulator_maker, own
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
 from windrow_runtime.operators.sharing import first_without_copy, for_each_window
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
@@ -83,12 +84,13 @@ class TableOperator(WindowOperator):
         spec = node.function
         self._reduce = spec.reduce if isinstance(spec, ReduceSpec) else None
         self._aggregate = spec.aggregate if isinstance(spec, AggregateSpec) else None
+        self._create = None if self._aggregate is None else accumulator_maker(self._aggregate)
 
     def _first(self, value: Any) -> Any:
         """The contents of a window with one element."""
-        if self._aggregate is None:
+        if self._aggregate is None or self._create is None:
             return value
-        return self._aggregate.add(value, self._aggregate.create_accumulator())
+        return self._aggregate.add(value, self._create())
 
     @property
     def keeps_tables(self) -> bool:
@@ -108,7 +110,7 @@ class TableOperator(WindowOperator):
             return
         tables = self.state.tables
         held = tables.get(window.start, _NO_ROWS).get(key, NOTHING)
-        contents = self.contents.add(held, value, timestamp, 0)
+        contents = self.contents.add(held, own(value) if self.owns_each else value, timestamp, 0)
         tables.setdefault(window.start, {})[key] = contents
 
     def merge_batch(
@@ -311,6 +313,7 @@ class SlidingLoopOperator(TableOperator):
         open_from = self.current_watermark - size + 2
         open_to = MAX_TIMESTAMP - size + 1
         reach = (size - 1) // slide * slide
+        owns_each = self.owns_each
         tables = self.state.tables
         held = self.state.keys
         add = self._aggregate.add if self._aggregate is not None else None
@@ -330,16 +333,17 @@ class SlidingLoopOperator(TableOperator):
                     self.process_element(key, value, timestamp)
                     continue
                 for start in range(last, timestamp - size, -slide):
+                    mine = own(value) if owns_each else value
                     table = tables.get(start, _NO_ROWS)
                     contents = table.get(key, NOTHING)
                     if contents is NOTHING:
                         if table is _NO_ROWS:
                             table = tables[start] = {}
-                        table[key] = begin(value)
+                        table[key] = begin(mine)
                     elif add is not None:
-                        table[key] = add(value, contents)
+                        table[key] = add(mine, contents)
                     elif reduce is not None:
-                        table[key] = reduce(contents, value)
+                        table[key] = reduce(contents, mine)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
@@ -366,6 +370,7 @@ class SessionLoopOperator(WindowOperator):
         assigner = self.assigner
         assert isinstance(assigner, (EventTimeSessionWindows, DynamicEventTimeSessionWindows))
         fixed_gap = assigner.gap if isinstance(assigner, EventTimeSessionWindows) else None
+        shows_copy = not self.constant_elements
         watermark = self.current_watermark
         held = self.state.keys
         add = self._add_contents
@@ -381,7 +386,10 @@ class SessionLoopOperator(WindowOperator):
                 if not session.start <= timestamp <= session.end or session.max_timestamp() <= watermark:
                     self.process_element(key, value, timestamp)
                     continue
-                end = timestamp + (fixed_gap if fixed_gap is not None else assigner.gap_of(value))
+                if fixed_gap is not None:
+                    end = timestamp + fixed_gap
+                else:
+                    end = timestamp + assigner.gap_of(own(value) if shows_copy else value)
                 entry = key_state.windows.get(session)
                 if entry is None or entry.contents is NOTHING:
                     self.process_element(key, value, timestamp)

@@ -2,12 +2,17 @@
 
 A chunk is a pair of lists of the same length: values and timestamps. Steps work on whole chunks, so that the loop over
 elements runs inside ``map`` and ``filter`` of the interpreter, not in code of ours.
+
+The values of a chunk belong to the step that it is pushed to, which may change them. So the result of a function is
+copied when the function returns it. Where several steps read a chunk, each but the last one gets copies. A filter, a
+key selector or a timestamp function gets copies too, since the elements themselves go on. Constants are never copied.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 from itertools import compress
 from typing import Any, Protocol
 
@@ -26,7 +31,10 @@ from windrow.plan import (
     UnionNode,
 )
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
+from windrow_runtime.operators.constants import is_constant_type
+from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.one_nan import with_one_nan
+from windrow_runtime.operators.reading import only_reads
 from windrow_runtime.operators.step_errors import calls_of_life, function_failed, shortened
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
 from windrow_runtime.operators.watermarks import TimestampObserver
@@ -74,13 +82,17 @@ class Fragment:
             elsewhere: The keyed steps that get their elements in another way; what leads to them alone is left out.
         """
         builder = _Builder(topology, output, observer_of, elsewhere)
-        self._heads = [builder.build(entry) for entry in topology.entries(port) if builder.is_wanted(entry)]
+        begin = topology.step(port.step)
+        self._head = _Head(begin, constant=port.tag is None and is_constant_type(begin.node.element_type))
+        self._head.then = [
+            builder.build(entry) for entry in topology.entries(port) if builder.is_wanted(entry)
+        ]
         self._functions = builder.functions
 
     @property
     def leads_on(self) -> bool:
         """Whether there is anything to run."""
-        return bool(self._heads)
+        return bool(self._head.then)
 
     def open(self, runtime: Callable[[Step], RuntimeContext]) -> None:
         """Open the user's functions."""
@@ -95,10 +107,13 @@ class Fragment:
                 function.close()
 
     def run(self, values: Values, timestamps: Timestamps) -> None:
-        """Push a chunk through. Lists are not changed."""
-        if values:
-            for head in self._heads:
-                head.push(values, timestamps)
+        """Push a chunk through.
+
+        Args:
+            values: The elements, which the steps may change. The list itself is not changed.
+            timestamps: Their timestamps.
+        """
+        self._head.push(values, timestamps)
 
 
 def leads_on(topology: Topology, port: Port, elsewhere: frozenset[str]) -> bool:
@@ -115,26 +130,56 @@ def _is_wanted(topology: Topology, step: Step, elsewhere: frozenset[str]) -> boo
 
 
 class _Stage(ABC):
-    """One step of a fragment."""
+    """One step of a fragment.
 
-    def __init__(self, step: Step) -> None:
+    Args:
+        step: The step.
+        constant: Whether all elements that it hands on are known to be constants.
+    """
+
+    def __init__(self, step: Step, *, constant: bool) -> None:
         self.step = step
         self.then: list[_Stage] = []
+        self._constant = constant
 
     @abstractmethod
     def push(self, values: Values, timestamps: Timestamps) -> None:
         """Take a chunk, and push what comes of it."""
 
     def _forward(self, values: Values, timestamps: Timestamps) -> None:
-        if values:
-            for stage in self.then:
-                stage.push(values, timestamps)
+        if not values or not self.then:
+            return
+        *others, last = self.then
+        for stage in others:
+            stage.push(self._copies(values), timestamps)
+        last.push(values, timestamps)
 
-    def _apply(self, function: Callable[[Any], Any], values: Values) -> list[Any]:
-        """``function`` of each value. What was done before it raised tells at which value it did."""
+    def _copies(self, values: Values) -> Values:
+        """Elements for one reader, where others have them too."""
+        if self._constant:
+            return values
+        try:
+            return own_all(values)
+        except Exception as error:
+            raise function_failed(self.step, error, f"one of {len(values)} elements, to be copied") from error
+
+    def _emitting(self, function: Callable[[Any], Any]) -> Callable[[Values], Iterable[Any]]:
+        """``function`` of each value in turn, each result fixed before the function is called again."""
+        if self._constant:
+            return partial(map, function)
+        return lambda values: map(own, map(function, values))
+
+    def _reading(self, function: Callable[[Any], Any]) -> Callable[[Values], Iterable[Any]]:
+        """``function`` of each value in turn, while the values go on beside it as they are."""
+        if self._constant or only_reads(function):
+            return partial(map, function)
+        return lambda values: map(function, self._copies(values))
+
+    def _apply(self, calls: Callable[[Values], Iterable[Any]], values: Values) -> list[Any]:
+        """The results of one call for each value. What was done before one raised tells at which value it did."""
         results: list[Any] = []
         try:
-            results.extend(map(function, values))
+            results.extend(calls(values))
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
@@ -148,34 +193,47 @@ class _Stage(ABC):
         return function_failed(self.step, error, f"element {shortened(value)}")
 
 
-class _Map(_Stage):
-    def __init__(self, step: Step, node: MapNode) -> None:
-        super().__init__(step)
-        self._function = node.function
+class _Head(_Stage):
+    """Stands for the step that the fragment begins at."""
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        self._forward(self._apply(self._function, values), timestamps)
+        self._forward(values, timestamps)
+
+
+class _Map(_Stage):
+    def __init__(self, step: Step, node: MapNode) -> None:
+        super().__init__(step, constant=is_constant_type(node.element_type))
+        self._calls = self._emitting(node.function)
+
+    def push(self, values: Values, timestamps: Timestamps) -> None:
+        self._forward(self._apply(self._calls, values), timestamps)
 
 
 class _Filter(_Stage):
     def __init__(self, step: Step, node: FilterNode) -> None:
-        super().__init__(step)
-        self._function = node.function
+        super().__init__(step, constant=is_constant_type(node.element_type))
+        self._calls = self._reading(node.function)
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        keep = self._apply(self._function, values)
+        keep = self._apply(self._calls, values)
         self._forward(list(compress(values, keep)), list(compress(timestamps, keep)))
 
 
 class _FlatMap(_Stage):
     def __init__(self, step: Step, node: FlatMapNode) -> None:
-        super().__init__(step)
-        self._function: Callable[[Any], Iterable[Any]] = node.function
+        super().__init__(step, constant=is_constant_type(node.element_type))
+        self._function: Callable[[Any], Iterable[Any] | None] = node.function
+        self._calls = partial(map, self._results)
+
+    def _results(self, value: Any) -> Sequence[Any]:
+        """All results for a value. A generator function does its work while it is read, so it is read here."""
+        results = self._function(value)
+        if results is None:
+            return ()
+        return list(results if self._constant else map(own, results))
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        function = self._function
-        # A generator function does its work while it is read, so it is read under the same care.
-        groups = self._apply(lambda value: list(function(value)), values)
+        groups = self._apply(self._calls, values)
         flat: Values = []
         stamps: Timestamps = []
         for group, timestamp in zip(groups, timestamps, strict=True):
@@ -188,14 +246,17 @@ class _FlatMap(_Stage):
 class _Pass(_Stage):
     """Union and returns: nothing happens to elements."""
 
+    def __init__(self, step: Step) -> None:
+        super().__init__(step, constant=is_constant_type(step.node.element_type))
+
     def push(self, values: Values, timestamps: Timestamps) -> None:
         self._forward(values, timestamps)
 
 
 class _Timestamps(_Stage):
     def __init__(self, step: Step, node: TimestampsNode, observer: TimestampObserver) -> None:
-        super().__init__(step)
-        self._timestamp = node.timestamp
+        super().__init__(step, constant=is_constant_type(node.element_type))
+        self._calls = None if node.timestamp is None else self._reading(node.timestamp)
         self._ingestion = node.strategy.ingestion_time
         self._observer = observer
 
@@ -203,10 +264,10 @@ class _Timestamps(_Stage):
         given: list[Any]
         if self._ingestion:
             given = [self._observer.now] * len(values)
-        elif self._timestamp is None:
+        elif self._calls is None:
             given = list(timestamps)
         else:
-            given = self._apply(self._timestamp, values)
+            given = self._apply(self._calls, values)
         stamps = self._millis(given, values)
         self._observer.observe(values, stamps)
         self._forward(values, list(stamps))
@@ -235,20 +296,22 @@ class _Keyed(_Stage):
     """The way into keyed steps: takes the keys, once for all steps behind one ``key_by``."""
 
     def __init__(self, step: Step, node: KeyByNode, targets: Sequence[Step], output: FragmentOutput) -> None:
-        super().__init__(step)
-        self._selector = node.selector
+        super().__init__(step, constant=is_constant_type(node.element_type))
+        self._calls = self._reading(node.selector)
         self._targets = [target.id for target in targets]
         self._output = output
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        keys = with_one_nan(self._apply(self._selector, values))
-        for target in self._targets:
-            self._output.to_step(target, keys, values, timestamps)
+        keys = with_one_nan(self._apply(self._calls, values))
+        *others, last = self._targets
+        for target in others:
+            self._output.to_step(target, keys, self._copies(values), timestamps)
+        self._output.to_step(last, keys, values, timestamps)
 
 
 class _NonKeyed(_Stage):
     def __init__(self, step: Step, output: FragmentOutput) -> None:
-        super().__init__(step)
+        super().__init__(step, constant=False)
         self._output = output
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
@@ -258,7 +321,7 @@ class _NonKeyed(_Stage):
 
 class _Sink(_Stage):
     def __init__(self, step: Step, output: FragmentOutput) -> None:
-        super().__init__(step)
+        super().__init__(step, constant=False)
         self._output = output
 
     def push(self, values: Values, timestamps: Timestamps) -> None:

@@ -1,4 +1,8 @@
-"""Handles on state: a name in a dictionary, behaving as its descriptor says."""
+"""Handles on state: a name in a dictionary, behaving as its descriptor says.
+
+What is stored belongs to the state alone, as if it lay on a disk: handles store copies and hand out copies. A reduce
+function and an aggregate function work on the stored value itself, and may change it in place.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,7 @@ from windrow.state import (
     ValueState,
     ValueStateDescriptor,
 )
+from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.stored_list import GrowingList
 from windrow_runtime.operators.time_to_live import Cells
 
@@ -134,28 +139,29 @@ class _Value(_Cell):
     __slots__ = ()
 
     def value(self) -> Any:
-        return self._cells.get(self._name)
+        return own(self._cells.get(self._name))
 
     def update(self, value: Any) -> None:
-        self._cells[self._name] = value
+        self._cells[self._name] = own(value)
 
 
 class _List(_Cell):
     __slots__ = ()
 
     def get(self) -> list[Any]:
-        return list(self._cells.get(self._name, ()))
+        return own_all(list(self._cells.get(self._name, ())))
 
     def add(self, value: Any) -> None:
-        self._cells.setdefault(self._name, GrowingList()).append(value)
+        mine = own(value)
+        self._cells.setdefault(self._name, GrowingList()).append(mine)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        added = list(values)
+        added = [own(value) for value in values]
         if added:
             self._cells.setdefault(self._name, GrowingList()).extend(added)
 
     def update(self, values: Iterable[Any]) -> None:
-        replaced = GrowingList(values)
+        replaced = GrowingList(map(own, values))
         if replaced:
             self._cells[self._name] = replaced
         else:
@@ -166,10 +172,11 @@ class _Map(_Cell):
     __slots__ = ()
 
     def get(self, key: Any) -> Any:
-        return self._cells.get(self._name, _EMPTY).get(key)
+        return own(self._cells.get(self._name, _EMPTY).get(key))
 
     def put(self, key: Any, value: Any) -> None:
-        self._cells.setdefault(self._name, {})[key] = value
+        mine = own(value)
+        self._cells.setdefault(self._name, {})[own(key)] = mine
 
     def remove(self, key: Any) -> None:
         held = self._cells.get(self._name)
@@ -183,13 +190,13 @@ class _Map(_Cell):
 
     # Iteration goes over a copy, so that a loop may change the map.
     def keys(self) -> Iterator[Any]:
-        return iter(list(self._cells.get(self._name, _EMPTY).keys()))
+        return map(own, list(self._cells.get(self._name, _EMPTY).keys()))
 
     def values(self) -> Iterator[Any]:
-        return iter(list(self._cells.get(self._name, _EMPTY).values()))
+        return map(own, list(self._cells.get(self._name, _EMPTY).values()))
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        return iter(list(self._cells.get(self._name, _EMPTY).items()))
+        return map(own, list(self._cells.get(self._name, _EMPTY).items()))
 
     def is_empty(self) -> bool:
         return self._name not in self._cells
@@ -206,12 +213,13 @@ class _Reducing(_Cell):
         self._reduce = reduce
 
     def get(self) -> Any:
-        return self._cells.get(self._name)
+        return own(self._cells.get(self._name))
 
     def add(self, value: Any) -> None:
         cells = self._cells
         name = self._name
-        cells[name] = self._reduce(cells[name], value) if name in cells else value
+        mine = own(value)
+        cells[name] = self._reduce(cells[name], mine) if name in cells else mine
 
 
 class _Aggregating(_Cell):
@@ -224,12 +232,12 @@ class _Aggregating(_Cell):
     def get(self) -> Any:
         if self._name not in self._cells:
             return None
-        return self._aggregate.get_result(self._cells[self._name])
+        return own(self._aggregate.get_result(self._cells[self._name]))
 
     def add(self, value: Any) -> None:
         cells = self._cells
         if self._name in cells:
             accumulator = cells[self._name]
         else:
-            accumulator = self._aggregate.create_accumulator()
-        cells[self._name] = self._aggregate.add(value, accumulator)
+            accumulator = own(self._aggregate.create_accumulator())
+        cells[self._name] = self._aggregate.add(own(value), accumulator)

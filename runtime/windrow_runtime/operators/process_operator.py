@@ -60,8 +60,10 @@ class ProcessOperator(KeyedOperator):
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             try:
                 context.enter(key, timestamp)
-                for result in function(value, context):
-                    collect(result, timestamp)
+                results = function(value, context)
+                if results is not None:
+                    for result in results:
+                        collect(result, timestamp)
             except WindrowError as error:
                 raise error.at(self.step.where) from error.__cause__
             except Exception as error:
@@ -83,8 +85,10 @@ class ProcessOperator(KeyedOperator):
         context = self._context
         try:
             context.enter(key, timestamp, domain)
-            for result in self._function.on_timer(time, context):
-                self.output.collect(result, timestamp)
+            results = self._function.on_timer(time, context)
+            if results is not None:
+                for result in results:
+                    self.output.collect(result, timestamp)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:

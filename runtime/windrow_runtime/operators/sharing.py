@@ -5,18 +5,15 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from datetime import date, datetime, timedelta
-from decimal import Decimal
 from itertools import chain
 from typing import Any, Final
+
+from windrow_runtime.operators.constants import PLAIN_CONSTANTS, is_named_tuple
 
 __all__ = ["are_immutable", "first_without_copy", "for_each_window"]
 
 # Any in this module: accumulators of every type.
 
-_CONSTANTS: Final = frozenset(
-    {type(None), bool, int, float, complex, str, bytes, date, datetime, timedelta, Decimal}
-)
 _DEEPEST: Final = 8  # a tuple that names one tuple twice, and so on, has no end
 
 
@@ -63,7 +60,7 @@ def first_without_copy(contents: Sequence[Any]) -> int | None:
 def are_immutable(values: Sequence[Any]) -> bool:
     """Whether values are constants, or tuples of such: exact types, as a class derived from one may hold anything."""
     for _ in range(_DEEPEST):
-        kinds = set(map(type, values)) - _CONSTANTS
+        kinds = set(map(type, values)) - PLAIN_CONSTANTS
         if not kinds:
             return True
         if not all(map(_is_plain_container, kinds)):
@@ -74,8 +71,4 @@ def are_immutable(values: Sequence[Any]) -> bool:
 
 def _is_plain_container(kind: type[Any]) -> bool:
     """Whether all that an instance holds are the elements that it gives, for good."""
-    if kind is frozenset or kind is tuple:
-        return True
-    # A named tuple: no attributes beside its fields.
-    named = issubclass(kind, tuple) and hasattr(kind, "_fields")
-    return named and not kind.__dictoffset__ and kind.__iter__ is tuple.__iter__
+    return kind is frozenset or kind is tuple or is_named_tuple(kind)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
+from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.step_errors import calls_of_life, function_failed, shortened
 from windrow_runtime.operators.topology import Topology
 
-__all__ = ["TimestampObserver", "WatermarkTracker", "combined_watermark", "watermarks_of"]
+__all__ = ["TimestampObserver", "TrackerMemory", "WatermarkTracker", "combined_watermark", "watermarks_of"]
 
 
 class TimestampObserver(Protocol):
@@ -28,6 +29,26 @@ class TimestampObserver(Protocol):
     def observe(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
         """Takes notice of elements."""
         ...
+
+
+class TrackerMemory(NamedTuple):
+    """What a tracker knows between two elements.
+
+    Attributes:
+        current: The highest watermark so far, in milliseconds.
+        idle: Whether the step is idle.
+        last_active: The clock at the end of the last batch with elements; None before the first one.
+        attributes: The attributes of the generator.
+        active: Whether elements came since the last batch ended.
+        now: The clock, in milliseconds.
+    """
+
+    current: int
+    idle: bool
+    last_active: int | None
+    attributes: dict[str, Any]
+    active: bool
+    now: int
 
 
 class WatermarkTracker:
@@ -60,7 +81,7 @@ class WatermarkTracker:
         value: Any = None
         try:
             for value, timestamp in zip(values, timestamps, strict=True):
-                generator.on_event(value, timestamp, self)
+                generator.on_event(own(value), timestamp, self)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
@@ -85,6 +106,16 @@ class WatermarkTracker:
         elif self._idleness is not None and now - self._last_active >= self._idleness:
             self.idle = True
         self._active = False
+
+    def memory(self) -> TrackerMemory:
+        """All that the tracker knows, also in the middle of a batch."""
+        current, idle, last_active, attributes = self.snapshot()
+        return TrackerMemory(current, idle, last_active, own(attributes), self._active, self.now)
+
+    def remember(self, memory: TrackerMemory) -> None:
+        """Go on from what :meth:`memory` gave."""
+        self.restore((memory.current, memory.idle, memory.last_active, memory.attributes))
+        self._active, self.now = memory.active, memory.now
 
     def snapshot(self) -> tuple[int, bool, int | None, dict[str, Any]]:
         """What the tracker knows at the end of a batch, its generator's attributes last."""

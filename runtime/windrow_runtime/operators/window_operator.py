@@ -25,8 +25,17 @@ from windrow.windows import (
     WindowAssigner,
     WindowStagger,
 )
+from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.contents import ArrivalContents, contents_for
 from windrow_runtime.operators.contexts import TimeContext, TriggerContextImpl, WindowContextImpl
+from windrow_runtime.operators.copies import own, own_all
+from windrow_runtime.operators.exposure import (
+    assigner_looks,
+    evictor_looks,
+    gives_one_window,
+    process_looks,
+    trigger_looks,
+)
 from windrow_runtime.operators.merging import Merged, add_window
 from windrow_runtime.operators.operator import KeyedOperator, Output
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
@@ -73,6 +82,14 @@ class WindowOperator(KeyedOperator):
         self.contents = contents_for(
             node.function, evicting=node.evictor is not None, merging=self.merging is not None
         )
+        # Who gets copies of elements and results, see windrow_runtime.operators.exposure.
+        constant = is_constant_type(node.input.element_type)
+        self.constant_elements = constant
+        self.owns_each = not (constant or self.contents.keeps_values or gives_one_window(self.assigner))
+        self._assigner_looks = not constant and assigner_looks(self.assigner)
+        self._trigger_looks = not constant and trigger_looks(self.trigger)
+        self._evictor_looks = not constant and evictor_looks(self.evictor)
+        self._process_looks = process_looks(node.function, constant_elements=constant)
         self._time = TimeContext(self)
         self._trigger_context = TriggerContextImpl(self)
         self._window_context = WindowContextImpl(self, self.merging is not None)
@@ -177,7 +194,8 @@ class WindowOperator(KeyedOperator):
         held = keys.get(key)
         key_state = KeyState() if held is None else held
         skipped = True
-        for assigned in self.assigner.assign_windows(value, stamp, self._time):
+        shown = own(value) if self._assigner_looks else value
+        for assigned in self.assigner.assign_windows(shown, stamp, self._time):
             window = assigned
             if self.merging is not None:
                 window = self._add_to_live(key, key_state, assigned, value)
@@ -210,10 +228,12 @@ class WindowOperator(KeyedOperator):
             entry = key_state.windows[window] = WindowEntry()
         if entry.contents is NOTHING:
             entry.born = key_state.arrivals
-        entry.contents = self.contents.add(entry.contents, value, timestamp, key_state.arrivals)
+        shown = own(value) if self._trigger_looks else value
+        mine = own(value) if self.owns_each else value
+        entry.contents = self.contents.add(entry.contents, mine, timestamp, key_state.arrivals)
         key_state.arrivals += 1
         context = self._trigger_context.at(key, window, entry)
-        result = self.trigger.on_element(value, stamp, window, context)
+        result = self.trigger.on_element(shown, stamp, window, context)
         if result.is_fire:
             self._fire(key, key_state, window, entry)
         if result.is_purge:
@@ -368,19 +388,20 @@ class WindowOperator(KeyedOperator):
         if self.evictor is not None:
             self._fire_evicting(key, key_state, window, entry)
             return
-        self._evaluate(key, key_state, window, entry, self.contents.elements(entry.contents))
+        elements = self.contents.elements(entry.contents)
+        self._evaluate(key, key_state, window, entry, own_all(elements) if self._process_looks else elements)
 
     def _fire_evicting(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry) -> None:
         assert self.evictor is not None
         contents = self.contents
         assert isinstance(contents, ArrivalContents)
-        elements = contents.timestamped(entry.contents)
+        elements = contents.timestamped(entry.contents, copies=self._evictor_looks)
         evicted = set(self.evictor.evict_before(elements, len(elements), window, self._time))
         kept = _without(entry.contents, evicted)
-        computed = self._compute(contents.elements(kept))
+        computed = self._compute(own_all(contents.elements(kept)))
         if computed is not None:
             self._evaluate(key, key_state, window, entry, computed)
-        elements = contents.timestamped(kept)
+        elements = contents.timestamped(kept, copies=self._evictor_looks)
         evicted = set(self.evictor.evict_after(elements, len(elements), window, self._time))
         kept = _without(kept, evicted)
         entry.contents = kept or NOTHING
@@ -396,7 +417,7 @@ class WindowOperator(KeyedOperator):
                 value = spec.reduce(value, element)
             return (value,)
         if isinstance(spec, AggregateSpec):
-            accumulator = spec.aggregate.create_accumulator()
+            accumulator = own(spec.aggregate.create_accumulator())
             for element in elements:
                 accumulator = spec.aggregate.add(element, accumulator)
             return (spec.aggregate.get_result(accumulator),)
@@ -412,8 +433,10 @@ class WindowOperator(KeyedOperator):
                 collect(element, timestamp)
             return
         context = self._window_context.at(window, entry, key_state.state)
-        for result in self.process.process(key, context, elements):
-            collect(result, timestamp)
+        results = self.process.process(key, context, elements)
+        if results is not None:
+            for result in results:
+                collect(result, timestamp)
 
     # Cleanup
 

@@ -13,6 +13,7 @@ from windrow.plan import TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.damage import damaged_state
+from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import WatermarkTracker, watermarks_of
 from windrow_runtime.spark.clock_files import BatchClock, ClockFiles
@@ -59,7 +60,8 @@ class ReportingTracker:
                 [max(*self._timestamps, *timestamps)] if self._timestamps else [max(timestamps)]
             )
         else:
-            self._values += values
+            # The steps behind may change theirs before these are packed.
+            self._values += own_all(list(values))
             self._timestamps += timestamps
 
     def take(self) -> Report | None:

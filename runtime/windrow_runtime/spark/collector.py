@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from windrow_runtime.operators.constants import CONSTANT_TYPES
+from windrow_runtime.operators.copies import own
 from windrow_runtime.spark.level import KeyedStep
 from windrow_runtime.spark.packer import Packer
 
@@ -13,7 +15,7 @@ __all__ = ["Collector"]
 
 
 class Collector:
-    """What one step emits, until it is run through the fragment behind the step."""
+    """What one step emits, as it is when it is emitted, until it is run through the fragment behind the step."""
 
     def __init__(self, step: KeyedStep) -> None:
         self._step = step
@@ -24,14 +26,14 @@ class Collector:
         }
 
     def collect(self, value: Any, timestamp: int | None) -> None:
-        self._values.append(value)
+        self._values.append(value if type(value) in CONSTANT_TYPES else own(value))
         self._timestamps.append(timestamp)
 
     def side_output(self, tag: str, value: Any, timestamp: int | None) -> None:
         # A side output that nobody reads is dropped, as in Flink.
         side = self._sides.get(tag)
         if side is not None:
-            side[0].append(value)
+            side[0].append(own(value))
             side[1].append(timestamp)
 
     def drain(self, packer: Packer) -> None:

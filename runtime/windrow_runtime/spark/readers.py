@@ -34,6 +34,7 @@ from windrow_runtime.codecs.json_decoder import JsonDecoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
 from windrow_runtime.columnar.cleaning import clean_columns
+from windrow_runtime.operators.copies import own_all
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.checkpoint_files import files_told
 from windrow_runtime.spark.decoded import Decoded
@@ -220,7 +221,8 @@ class _ChunkReader:
         values: list[Any] = []
         for payload in batch.column(0).to_pylist():
             values.extend(self.codec.unpack(self.codec.loads(payload)))
-        return Decoded(values)
+        # A collection may hold one object twice, which is read as one object.
+        return Decoded(own_all(values))
 
 
 # Files

@@ -159,9 +159,10 @@ class SourceStage:
                 if decoded.malformed:
                     counted += len(decoded.malformed)
                     self._set_aside(decoded.malformed, aside, packer)
-                self._run_objects(decoded.values, fragment, packer)
                 if self.way is not None and columns is None:
+                    # Before functions get the elements, which they may change.
                     columns = self.way.encode(decoded.values)
+                self._run_objects(decoded.values, fragment, packer)
             rows = [*([] if scan is None else scan.add(columns)), *packer.full()]
             if rows:
                 yield packed_batch(rows, encode_watermark(fragment.watermark), records)

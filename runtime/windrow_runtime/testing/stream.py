@@ -19,6 +19,7 @@ from windrow.stream import DataStream
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.local.execution import Chunk, Execution
+from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.process_operator import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology
 
@@ -185,7 +186,7 @@ class StreamHarness(Generic[In, Out]):
             source: Where to, if not into the harness's source.
         """
         port = self._source if source is None else self._port_of(source)
-        self._execution.round({port: Chunk([value], [timestamp])})
+        self._execution.round({port: Chunk([own(value)], [timestamp])})
 
     def process_watermark(self, watermark: int) -> None:
         """Advance the watermark of the whole stream: due timers fire in order of their time."""
@@ -209,7 +210,11 @@ class StreamHarness(Generic[In, Out]):
         return self.current_watermark
 
     def snapshot_restore(self) -> None:
-        """Take a snapshot, drop everything, and go on from the snapshot in a fresh instance."""
+        """Take a snapshot, drop everything, and go on from the snapshot in a fresh instance.
+
+        The snapshot holds the state and the time of each keyed step, and what watermark strategies have seen. The
+        functions of the stream are closed and opened again. Put between any two steps, it changes no result.
+        """
         snapshot = self._execution.snapshot()
         sinks = self._execution.sinks
         metrics = self._execution.metrics
@@ -219,9 +224,6 @@ class StreamHarness(Generic[In, Out]):
         self._execution.sinks = sinks
         for identifier, counted in metrics.items():
             self._execution.metrics[identifier].totals.update(counted.totals)
-        for operator in self._execution.operators.values():
-            operator.current_watermark = self.current_watermark
-            operator.current_processing_time = self.current_processing_time
 
     # Out
 
