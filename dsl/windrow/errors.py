@@ -172,7 +172,7 @@ class AggregateOverflowError(WindrowError, OverflowError):
     """The result of an aggregate does not fit into the type of its column."""
 
 
-class IncompatibleStateError(WindrowError):
+class IncompatibleStateError(CheckpointError):
     """Stored state does not belong to this plan, or was written by an unknown version."""
 
 

@@ -217,3 +217,58 @@ def test_a_class_that_the_main_program_defines_again_takes_the_place_of_the_firs
         kept = stream.reduce(lambda a, b: a)
         result = SparkRunner(spark).run(Pipeline("again", kept.sink_to(taken)))
         assert [tuple(element) for element in result.collected(taken)] == [values]
+
+
+PICKLED = """
+from windrow.functions import KeyedProcessFunction
+from windrow.state import ValueStateDescriptor
+
+class Own:
+    def __init__(self, held):
+        self.held = held
+
+    def __reduce__(self):
+        return type(self), (self.held,)
+
+class Basket(Own):
+    "Named by the element that holds it."
+
+class Item(Own):
+    "Used in the code of a function."
+
+HIDDEN = {"kind": type("Hidden", (Own,), {})}
+
+class Fill(KeyedProcessFunction):
+    basket = ValueStateDescriptor("basket")
+
+    def process_element(self, value, context):
+        key, basket = value
+        state = context.get_state(self.basket)
+        kept = state.value() or Basket([])
+        assert type(kept) is type(basket) is Basket, type(kept)
+        assert all(type(item) is Item for item, _ in kept.held)
+        kept.held.append((Item(basket.held.held), HIDDEN["kind"](1)))
+        state.update(kept)
+        yield (key, [(item.held, hidden.held) for item, hidden in kept.held])
+
+elements = [("a", Basket(HIDDEN["kind"](number))) for number in range(4)]
+"""
+
+
+def test_allowed_classes_of_the_main_program_come_back_in_the_next_run_too(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found: list[Any] = []
+    for count in (2, 4):
+        # Each run has classes of its own, as each process has.
+        module = ModuleType("__main__")
+        monkeypatch.setitem(sys.modules, "__main__", module)
+        exec(PICKLED, module.__dict__)
+        taken = CollectSink[Any]()
+        source = CollectionSource[Any](module.__dict__["elements"][:count], batch_size=2)
+        filled = (
+            from_source(source).key_by(lambda element: element[0], str).process(module.__dict__["Fill"]())
+        )
+        pipeline = Pipeline("allowed", filled.sink_to(taken), allow_pickled_state=True)
+        found += SparkRunner(spark, checkpoint=tmp_path).run(pipeline, drain=False).collected(taken)
+    assert found == [("a", [(number, 1) for number in range(count)]) for count in range(1, 5)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Hashable
 from dataclasses import replace
 
@@ -11,12 +10,10 @@ import pytest
 
 from tests.spark.page_groups import Group, put_list, put_row, remove_row
 from tests.working_sets import make_working_sets_small
-from windrow_runtime.codecs.compression import compress
 from windrow_runtime.operators import working_set as rules
 from windrow_runtime.operators.state import KeyState, OperatorState
 from windrow_runtime.spark import step_pages
 from windrow_runtime.spark.group_state import GroupState
-from windrow_runtime.spark.step_record import NO_TIMER, StepRecord, quads
 
 KEYS: list[Hashable] = [f"key {number}" for number in range(20_000)]
 HOT = KEYS[100:400]
@@ -307,24 +304,3 @@ def test_a_key_stays_the_one_that_came_first() -> None:
         group.batch(put_row, [float(number) for number in range(300)])
     assert group.keys_of_working_set() == set(range(300))
     assert {type(key) for key in group.whole().tables[0]} == {int}
-
-
-def test_records_of_older_checkpoints_have_no_working_set() -> None:
-    """A record of version 3, as it is written down beside the format: one step with two pages."""
-    name, shared, inline = b"step", b"shared", b""
-    step = struct.pack("<HHqqqIII", len(name), 7, 100, 200, 3, len(shared), len(inline), 2)
-    pages = struct.pack("<qqqqqq", 500, 600, 1_000, 2_000, NO_TIMER, 3_000)
-    header = struct.pack("<4sH16sqqq", b"WDRW", 3, bytes(16), 100, 200, 5)
-    record = GroupState.load(header + compress(step + name + shared + inline + pages), bytes(16)).steps[
-        "step"
-    ]
-    assert record == StepRecord(
-        slot=7,
-        watermark=100,
-        now=200,
-        segments=3,
-        shared=shared,
-        sizes=quads(500, 600),
-        events=quads(1_000, 2_000),
-        clocks=quads(NO_TIMER, 3_000),
-    )

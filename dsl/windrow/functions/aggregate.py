@@ -20,7 +20,8 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co]):
     """Folds elements into an accumulator, from which the result is taken when the window fires.
 
     The type parameters are the element, the accumulator and the result. An accumulator may be changed in place, as
-    long as it is returned; it is stored between calls and must pickle.
+    long as it is returned; it is stored between calls, so it is of a builtin type, a
+    record, or of a class that annotations name.
 
     Attributes:
         commutative: Set it to True if results do not depend on the order in which elements are added and accumulators

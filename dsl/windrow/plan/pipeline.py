@@ -58,10 +58,11 @@ class Pipeline:
     Args:
         name: Names the pipeline in ids, in errors and in Spark's pages.
         sinks: What ``sink_to`` gave, at least one.
-        allow_pickled_state: Whether an engine may pickle state whose classes the plan does not name. Builtin types,
-            records, and classes named in annotations of the plan's functions are stored without; a class that is
-            known at run time alone is refused unless this is set. Whoever can write to the checkpoint of such a plan
-            can run code in it.
+        allow_pickled_state: Whether an engine may pickle values of state whose classes the plan does not name, or that
+            pickle in a way of their own. Without it nothing in a checkpoint is pickled: builtin types, value types of
+            the standard library, records, and objects of classes that the plan names are stored by their types, and
+            any other value is refused. Whoever can write to the checkpoint of a plan that allows it can run code in
+            the plan's processes.
 
     Raises:
         PlanError: With every fault of the plan: an event-time window on a stream without timestamps, a trigger that

@@ -9,6 +9,7 @@ from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
+from windrow_runtime.operators.attributes import attributes_of, set_attributes
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.step_errors import calls_of_life, function_failed, shortened
 from windrow_runtime.operators.topology import Topology
@@ -119,20 +120,12 @@ class WatermarkTracker:
 
     def snapshot(self) -> tuple[int, bool, int | None, dict[str, Any]]:
         """What the tracker knows at the end of a batch, its generator's attributes last."""
-        return self.current, self.idle, self._last_active, _attributes(self._generator)
+        return self.current, self.idle, self._last_active, attributes_of(self._generator)
 
     def restore(self, snapshot: tuple[int, bool, int | None, dict[str, Any]]) -> None:
         """Go on from what :meth:`snapshot` gave."""
         self.current, self.idle, self._last_active, attributes = snapshot
-        for name, value in attributes.items():
-            setattr(self._generator, name, value)
-
-
-def _attributes(instance: object) -> dict[str, Any]:
-    """What an instance holds, in a dictionary of its own or in slots."""
-    slots = [name for kind in type(instance).__mro__ for name in getattr(kind, "__slots__", ())]
-    held = {name: getattr(instance, name) for name in slots if hasattr(instance, name)}
-    return {**held, **getattr(instance, "__dict__", {})}
+        set_attributes(self._generator, attributes)
 
 
 def watermarks_of(topology: Topology, trackers: Mapping[str, WatermarkTracker]) -> dict[str, int]:

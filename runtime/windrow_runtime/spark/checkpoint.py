@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,15 +150,9 @@ class Checkpoint:
         self._write(self.path / _DRAINED, "end\n")
 
     def query_id(self) -> str:
-        """What tells the query from those of other checkpoints; the same in every run, and known when it is described.
-
-        A checkpoint that an earlier version wrote without one is given one.
-        """
+        """The identity of the query: no other checkpoint has it. The first run gives it."""
         stored = self.description()
         assert stored is not None, "the first run describes its plan before it asks"
-        if "id" not in stored:
-            stored["id"] = uuid.uuid4().hex
-            self.describe(stored)
         return str(stored["id"])
 
     def description(self) -> dict[str, Any] | None:

@@ -10,10 +10,14 @@ from typing import Any
 
 from windrow.errors import CheckpointError
 
-__all__ = ["check_whole", "damaged_file", "files_told", "read_description"]
+__all__ = ["DESCRIPTION_VERSION", "check_whole", "damaged_file", "files_told", "read_description"]
 
+DESCRIPTION_VERSION = 4
+"""The version of what windrow notes of a plan. Those below were never released."""
 _RESTORE = "restore the checkpoint folder as a whole from a copy, or begin a new one"
-_FIELDS = frozenset({"version", "partitions", "groups", "steps"})
+_FIELDS = frozenset(
+    {"version", "windrow", "id", "partitions", "groups", "fingerprint", "time", "sources", "steps"}
+)
 
 
 @contextmanager
@@ -45,11 +49,11 @@ def read_description(file: Path) -> dict[str, Any]:  # Any: as JSON has it
         data = file.read_bytes()
     try:
         description = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise damaged_file(file, f"{error}") from error
     # Another version may have other fields; whoever reads them looks at the version first.
     missing = {"version"} if not isinstance(description, dict) else {"version"} - description.keys()
-    if not missing and description["version"] in {1, 2}:
+    if not missing and description["version"] == DESCRIPTION_VERSION:
         missing = _FIELDS - description.keys()
     if missing:
         raise damaged_file(file, f"no {', '.join(sorted(missing))}")

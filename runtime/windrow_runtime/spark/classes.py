@@ -18,18 +18,14 @@ from typing import Any, get_type_hints
 
 from pyspark import cloudpickle
 
-from windrow.errors import IncompatibleStateError
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 
 __all__ = [
     "UserClass",
     "class_name",
-    "find_by_name",
     "find_class",
-    "find_registered",
     "pickle_any",
     "register_classes",
-    "registered_name",
 ]
 
 _PROTOCOL = 5
@@ -49,11 +45,14 @@ class UserClass:
         hints: Its annotations, resolved. In a worker the names in them may mean nothing: a class that travels by value
             leaves its module behind.
         qualified: Its qualified name where the plan was made.
+        storable: Whether state may hold values of the class without being pickled; otherwise the plan's functions use
+            the class, and no annotation names it.
     """
 
     kind: type[Any]
     hints: dict[str, Any]
     qualified: str = ""
+    storable: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "qualified", self.qualified or self.kind.__qualname__)
@@ -101,41 +100,6 @@ def class_name(kind: type[Any]) -> bytes:
 def find_class(reference: bytes) -> type[Any]:
     """The class that :func:`class_name` named."""
     return _resolve(reference)
-
-
-def registered_name(kind: type[Any]) -> str | None:
-    """The name under which a class is registered; None where it is not."""
-    name = _full_name(kind)
-    return name if find_by_name(name) is kind else None
-
-
-def find_registered(name: str) -> type[Any]:
-    """The class that is registered under a name.
-
-    Raises:
-        IncompatibleStateError: If none is.
-    """
-    kind = find_by_name(name)
-    if kind is None:
-        raise IncompatibleStateError(
-            "stored state names a class that the plan does not know",
-            given=name,
-            expected="a class that the plan names in annotations",
-            hint="a class that was renamed or moved needs a new checkpoint",
-        )
-    return kind
-
-
-def find_by_name(name: str) -> type[Any] | None:
-    """The class of that name, where it is registered, or in a module that this process has imported already."""
-    kind = _registered.get(name)
-    if kind is not None:
-        return kind
-    module, _, qualified = name.partition(":")
-    found: Any = None if module == _MAIN else sys.modules.get(module)
-    for part in qualified.split("."):
-        found = getattr(found, part, None)
-    return found if isinstance(found, type) else None
 
 
 def pickle_any(value: object) -> bytes:

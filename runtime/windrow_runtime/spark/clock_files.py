@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from windrow_runtime.spark.checkpoint_files import damaged_file, files_told
 
 __all__ = ["BatchClock", "ClockFiles", "batch_tag", "current_batch"]
@@ -93,10 +95,10 @@ class ClockFiles:
             except FileNotFoundError:
                 return None
         try:
-            return _renamed(
-                BatchClock(**json.loads(data)), {name: step for step, name in self.stored_ids.items()}
-            )
-        except (ValueError, TypeError, AttributeError) as error:
+            # By its types, so that what is no time is refused here.
+            clock = msgspec.json.decode(data, type=BatchClock)
+            return _renamed(clock, {name: step for step, name in self.stored_ids.items()})
+        except (ValueError, RecursionError) as error:
             raise damaged_file(file, f"{error}") from error
 
     def write(self, batch: int, clock: BatchClock) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
+
 from windrow.errors import WindrowError
 from windrow.plan import TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -181,11 +183,12 @@ class ClockKeeper:
             raise error.at(tracker.step.where) from error.__cause__
         return [*known, base64.b64encode(memory).decode()]
 
-    def _decoded(self, written: Any) -> tuple[Any, ...]:
+    def _decoded(self, written: Any) -> tuple[int, bool, int | None, dict[str, Any]]:
         try:
-            *known, memory = written
+            # By its types: a time of another type would fail much later.
+            current, idle, last_active, memory = msgspec.convert(written, tuple[int, bool, int | None, str])
             (attributes,) = self._codec.unpack(self._codec.loads(base64.b64decode(memory)))
-            return *known, dict(attributes)
+            return current, idle, last_active, dict(attributes)
         except WindrowError:
             raise
         except Exception as error:  # whatever comes of what was not written so

@@ -104,7 +104,7 @@ def _field_changes(path: str, before: Any, now: Any, *, grows: bool) -> Iterator
         if field in before["fields"]:
             continue
         if not before["by field"]:
-            yield f"{name}.{field} is new, and what is stored was pickled as a whole"
+            yield f"{name}.{field} is new, and the class is stored as a whole"
         elif not grows:
             yield f"{name}.{field} is new, and keys with another field are other keys"
         elif not new["default"]:

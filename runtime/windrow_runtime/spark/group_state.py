@@ -11,7 +11,7 @@ The layout is fixed and holds nothing that has to be unpickled to be understood.
     steps        the rest, compressed
 
 For each step: length of its id (u16), slot (u16), watermark, clock and number of segments (i64 each), lengths of what
-it shares and of its inline page (u32 each), number of pages (u32); since version 4, lengths of its working set and of
+it shares and of its inline page (u32 each), number of pages (u32); lengths of its working set and of
 what is remembered of touched keys (u32 each), and the earliest timers of its working set in event time and in
 processing time (i64 each); then the id, what it shares, the inline page, for each page its size and its earliest timers
 in event time and in processing time (i64 each), the working set, and what is remembered (u32 for each key).
@@ -32,14 +32,13 @@ from windrow_runtime.spark.step_record import NO_TIMER, StepRecord
 
 __all__ = ["FINGERPRINT_BYTES", "FORMAT_VERSION", "GroupState"]
 
-FORMAT_VERSION: Final = 4
+FORMAT_VERSION: Final = 5  # versions below were never released
 FINGERPRINT_BYTES: Final = 16
 
 _MAGIC = b"WDRW"
 _HEADER = struct.Struct("<4sH16sqqq")
 _STEP = struct.Struct("<HHqqqIII")
 _WORKING = struct.Struct("<IIqq")
-_BEFORE_WORKING_SETS: Final = 3
 
 
 @dataclass(slots=True)
@@ -88,11 +87,11 @@ class GroupState:
                 expected=f"bytes that begin {_MAGIC!r}",
             )
         _, version, stored, watermark, now, timer = _HEADER.unpack_from(data)
-        if version not in (_BEFORE_WORKING_SETS, FORMAT_VERSION):
+        if version != FORMAT_VERSION:
             raise IncompatibleStateError(
                 "stored state has an unknown format version",
                 given=version,
-                expected=f"version {_BEFORE_WORKING_SETS} or {FORMAT_VERSION}",
+                expected=f"version {FORMAT_VERSION}",
                 hint="run with the version of windrow that wrote the checkpoint, or use a new checkpoint",
             )
         if stored != fingerprint:
@@ -102,11 +101,10 @@ class GroupState:
                 expected=fingerprint.hex(),
                 hint="use a new checkpoint for a changed plan",
             )
-        has_working = version > _BEFORE_WORKING_SETS
-        return GroupState(watermark, now, timer, _load_steps(decompress(data[_HEADER.size :]), has_working))
+        return GroupState(watermark, now, timer, _load_steps(decompress(data[_HEADER.size :])))
 
 
-def _load_steps(body: bytes, has_working: bool) -> dict[str, StepRecord]:
+def _load_steps(body: bytes) -> dict[str, StepRecord]:
     steps: dict[str, StepRecord] = {}
     position = 0
 
@@ -123,8 +121,7 @@ def _load_steps(body: bytes, has_working: bool) -> dict[str, StepRecord]:
         while position < len(body):
             header = _STEP.unpack(take(_STEP.size))
             name_length, slot, watermark, now, segments, shared, inline, pages = header
-            extra = _WORKING.unpack(take(_WORKING.size)) if has_working else (0, 0, NO_TIMER, NO_TIMER)
-            working, seen, working_event, working_clock = extra
+            working, seen, working_event, working_clock = _WORKING.unpack(take(_WORKING.size))
             name = take(name_length).decode()
             has_times = (working_event, working_clock) != (NO_TIMER, NO_TIMER)
             if not pages or (working and pages == 1) or (has_times and not working) or seen % 4:

@@ -12,19 +12,23 @@ from contextlib import contextmanager
 from itertools import count, islice
 from typing import Any, Final
 
-from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.errors import WindrowError
 from windrow_runtime.codecs.compression import compress, decompress
 from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.operators.one_nan import with_one_nan
 from windrow_runtime.operators.partition import keys_in
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, TimerQueue, WindowEntry
 from windrow_runtime.operators.stored_list import GrowingList, SegmentReader, StoredList
-from windrow_runtime.spark.state_codec import Packed, StateCodec
+from windrow_runtime.spark.collisions import CollisionBudget
+from windrow_runtime.spark.packed import Packed, packed
+from windrow_runtime.spark.state_codec import StateCodec
 
 __all__ = ["PageCodec"]
 
 # Any in this module: state is of the user's types.
 
+_PAGE: Final = "page"
+_NONE: Final = packed("")
 _TAIL_ELEMENTS: Final = 32
 _SEGMENT_BYTES: Final = 4096
 
@@ -49,37 +53,27 @@ class PageCodec:
         Raises:
             UnsupportedOperationError: For a value that cannot be stored.
         """
-        try:
-            return self._dump(state, write_segment)
-        except RecursionError as error:
-            raise UnsupportedOperationError(
-                "a value of the state is nested too deeply to be stored, or holds itself",
-                expected="values of some hundred levels at most",
-            ) from error
-
-    def _dump(self, state: OperatorState, write_segment: Callable[[bytes], int]) -> bytes:
         names = list(keys_in(state))
-        columns = (
-            "page",
+        columns = [
             self._codec.pack(names),
             self._pack_tables(state, names),
             self._pack_keys(state, write_segment),
             self._pack_timers(state.event_timers, names),
             self._pack_timers(state.processing_timers, names),
-        )
-        return compress(self._codec.dumps(columns))
+        ]
+        return compress(self._codec.dumps(packed(_PAGE, columns=columns)))
 
     def _pack_tables(self, state: OperatorState, names: list[Hashable]) -> Packed:
-        tables = [
-            (start, _members(list(table), names), self._codec.pack(list(table.values())))
-            for start, table in state.tables.items()
-            if table
+        tables = {start: table for start, table in state.tables.items() if table}
+        held = [
+            packed("", _members(list(table), names), columns=[self._codec.pack(list(table.values()))])
+            for table in tables.values()
         ]
-        return (state.table_size, *tables)
+        return packed("", columns=[self._codec.pack([state.table_size, *tables]), *held])
 
     def _pack_keys(self, state: OperatorState, write_segment: Callable[[bytes], int]) -> Packed:
         if not state.keys:
-            return ()
+            return _NONE
         pack = self._codec.pack
         held = list(state.keys.values())
         windows = [window for key_state in held for window in key_state.windows]
@@ -91,17 +85,18 @@ class PageCodec:
         for key_state in held:
             for name, value in key_state.state.items():
                 key_state.state[name] = self._store_tail(value, write_segment)
-        return (
+        columns = [
             pack([key_state.arrivals for key_state in held]),
             pack([key_state.live for key_state in held]),
             pack([key_state.state for key_state in held]),
-            array("I", [len(key_state.windows) for key_state in held]).tobytes(),
             pack(windows),
-            bytes(present),
-            pack([found for found in contents if found is not NOTHING]),
+            packed("", bytes(present), columns=[pack([found for found in contents if found is not NOTHING])]),
             pack([entry.born for entry in entries]),
             pack([entry.trigger_state or None for entry in entries]),
             pack([entry.window_state or None for entry in entries]),
+        ]
+        return packed(
+            "", array("I", [len(key_state.windows) for key_state in held]).tobytes(), columns=columns
         )
 
     def _store_tail(self, value: Any, write_segment: Callable[[bytes], int]) -> Any:
@@ -123,9 +118,10 @@ class PageCodec:
 
     def _pack_timers(self, timers: TimerQueue, names: list[Hashable]) -> Packed:
         if not len(timers):
-            return ()
+            return _NONE
         keys, namespaces, times = zip(*timers, strict=True)
-        return (_members(list(keys), names), self._codec.pack(namespaces), self._codec.pack(times))
+        columns = [self._codec.pack(namespaces), self._codec.pack(times)]
+        return packed("", _members(list(keys), names), columns=columns)
 
     def load(self, data: bytes, reader: SegmentReader) -> OperatorState:
         """A page that :meth:`dump` gave.
@@ -139,51 +135,11 @@ class PageCodec:
             IncompatibleStateError: If they name a class that the plan does not know.
         """
         with _damages_told():
-            tag, keys, tables, held, events, clocks = self._codec.loads(decompress(data))
-            if tag != "page":
-                raise damaged_state(f"a page that begins {tag!r}")
-            unpacked = with_one_nan(self._codec.unpack(keys, reader))
-            state = OperatorState()
-            state.table_size, *windows = tables
-            for start, members, contents in windows:
-                owners = _owners(members, unpacked)
-                state.tables[start] = dict(zip(owners, self._codec.unpack(contents, reader), strict=True))
-            if held:
-                state.keys = dict(zip(unpacked, self._load_keys(held, reader), strict=False))
-            state.event_timers = self._load_timers(events, unpacked)
-            state.processing_timers = self._load_timers(clocks, unpacked)
-        return state
-
-    def _load_keys(self, held: Packed, reader: SegmentReader) -> Iterable[KeyState]:
-        def unpack(column: Packed) -> list[Any]:
-            return self._codec.unpack(column, reader)
-
-        arrivals, lives, cells, counts, windows, present, contents, born, triggers, states = held
-        filled = iter(unpack(contents))
-        entries = map(
-            WindowEntry,
-            [next(filled) if there else NOTHING for there in present],
-            unpack(born),
-            unpack(triggers),
-            unpack(states),
-        )
-        pairs = zip(unpack(windows), entries, strict=True)
-        numbers = array("I", counts)
-        held_by_key: Iterable[dict[Any, WindowEntry]]
-        if all(map((1).__eq__, numbers)):
-            # One window for each key is common, as sessions are.
-            held_by_key = ({window: entry} for window, entry in pairs)
-        else:
-            held_by_key = (dict(islice(pairs, number)) for number in numbers)
-        columns = (held_by_key, unpack(lives), unpack(arrivals), unpack(cells))
-        return [KeyState(*row) for row in zip(*columns, strict=True)]
-
-    def _load_timers(self, packed: Packed, keys: Sequence[Hashable]) -> TimerQueue:
-        if not packed:
-            return TimerQueue()
-        members, namespaces, times = packed
-        unpack = self._codec.unpack
-        return TimerQueue(list(zip(_owners(members, keys), unpack(namespaces), unpack(times), strict=True)))
+            page = self._codec.loads(decompress(data))
+            if page.tag != _PAGE:
+                raise damaged_state(f"a page that begins {page.tag!r}")
+            keys, tables, held, events, clocks = page.columns
+            return _PageReader(self._codec, reader, keys).state(tables, held, events, clocks)
 
     def load_segment(self, data: bytes, reader: SegmentReader) -> list[Any]:
         """The elements of a segment."""
@@ -203,6 +159,92 @@ class PageCodec:
             return dict(shared)
 
 
+class _PageReader:
+    """Reads the columns of one page.
+
+    Args:
+        codec: Decodes columns of values.
+        reader: Reads segments of long lists.
+        keys: The column of the keys.
+    """
+
+    def __init__(self, codec: StateCodec, reader: SegmentReader, keys: Packed) -> None:
+        self._codec = codec
+        self._reader = reader
+        self._budget = CollisionBudget()
+        self._keys = self._distinct(with_one_nan(self._distinct(self._read(keys))))
+
+    def state(self, tables: Packed, held: Packed, events: Packed, clocks: Packed) -> OperatorState:
+        """The page."""
+        state = OperatorState()
+        state.table_size, *starts = self._typed(tables.columns[0], int)
+        for start, table in zip(starts, tables.columns[1:], strict=True):
+            (contents,) = table.columns
+            state.tables[start] = dict(zip(self._owners(table.data), self._read(contents), strict=True))
+        if held.columns:
+            # Keys with timers alone come last.
+            state.keys = dict(zip(self._keys, self._key_states(held), strict=False))
+        state.event_timers = self._timers(events)
+        state.processing_timers = self._timers(clocks)
+        return state
+
+    def _read(self, column: Packed) -> list[Any]:
+        return self._codec.unpack(column, self._reader)
+
+    def _typed(self, column: Packed, *kinds: type[Any]) -> list[Any]:
+        """The values of a column that are all of these classes: what a step would otherwise find out much later."""
+        values = self._read(column)
+        if not set(map(type, values)) <= set(kinds):
+            raise TypeError(f"values that are not {kinds[0].__name__}")
+        return values
+
+    def _distinct(self, keys: list[Any]) -> list[Any]:
+        self._budget.check(keys)
+        return keys
+
+    def _owners(self, members: bytes) -> Sequence[Hashable]:
+        """The keys that :func:`_members` was given."""
+        return [self._keys[place] for place in array("I", members)] if members else self._keys
+
+    def _key_states(self, held: Packed) -> Iterable[KeyState]:
+        arrivals, lives, cells, windows, contents, born, triggers, states = held.columns
+        (present,) = contents.columns
+        filled = iter(self._read(present))
+        entries = map(
+            WindowEntry,
+            [next(filled) if there else NOTHING for there in contents.data],
+            self._typed(born, int),
+            self._typed(triggers, dict, type(None)),
+            self._typed(states, dict, type(None)),
+        )
+        pairs = zip(self._read(windows), entries, strict=True)
+        numbers = array("I", held.data)
+        held_by_key: Iterable[dict[Any, WindowEntry]]
+        if all(map((1).__eq__, numbers)):
+            # One window for each key is common, as sessions are.
+            held_by_key = ({window: entry} for window, entry in pairs)
+        else:
+            held_by_key = (self._windows(list(islice(pairs, number))) for number in numbers)
+        columns = (
+            held_by_key,
+            self._typed(lives, list),
+            self._typed(arrivals, int),
+            self._typed(cells, dict),
+        )
+        return [KeyState(*row) for row in zip(*columns, strict=True)]
+
+    def _windows(self, pairs: list[tuple[Any, WindowEntry]]) -> dict[Any, WindowEntry]:
+        self._distinct([window for window, _ in pairs])
+        return dict(pairs)
+
+    def _timers(self, column: Packed) -> TimerQueue:
+        if not column.columns:
+            return TimerQueue()
+        namespaces, times = column.columns
+        timers = zip(self._owners(column.data), self._read(namespaces), self._typed(times, int), strict=True)
+        return TimerQueue(self._distinct(list(timers)))
+
+
 def _members(keys: list[Hashable], names: list[Hashable]) -> bytes:
     """Which keys of a page these are; nothing: all, in order, which is so most often."""
     if keys == names:
@@ -210,14 +252,9 @@ def _members(keys: list[Hashable], names: list[Hashable]) -> bytes:
     return array("I", map(dict(zip(names, count(), strict=False)).__getitem__, keys)).tobytes()
 
 
-def _owners(members: bytes, names: Sequence[Hashable]) -> Iterable[Hashable]:
-    """The keys that :func:`_members` was given."""
-    return map(names.__getitem__, array("I", members)) if members else names
-
-
 @contextmanager
 def _damages_told() -> Iterator[None]:
-    """Says of whatever bytes lead to, that are not what was written, that they are damaged."""
+    """Turns any error while decoding into a CheckpointError."""
     try:
         yield
     except WindrowError:

@@ -218,7 +218,7 @@ def _value_shape(value: ValueType) -> object:
     if value.kind is Kind.RECORD:
         return {
             "record": _class_name(value.python_type),
-            # Field by field, or as a whole by pickle, which does not know of new fields.
+            # Field by field, or as a whole by its attributes, where nothing fills in a new field.
             "by field": value.shape is RecordShape.TYPED_DICT or bool(record_fields(value.python_type)),
             "nullable": value.nullable,
             "fields": {

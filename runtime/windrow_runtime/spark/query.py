@@ -22,6 +22,7 @@ from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.results import MemoryResults, Results, SpooledResults
 from windrow_runtime.spark.session import is_connect
 from windrow_runtime.spark.shipping import detached
+from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.writers import BatchWriter, ConnectWriter, unpacked
 
 if TYPE_CHECKING:
@@ -79,7 +80,10 @@ class Query:
         self._results: Results = MemoryResults()
         self._write: Callable[[DataFrame, int], None]
         if is_connect(spark):
-            spooled = self._results = SpooledResults(checkpoint.results_folder)
+            spooled = self._results = SpooledResults(
+                checkpoint.results_folder,
+                StateCodec(lowered.classes, allow_pickled=pipeline.allow_pickled_state),
+            )
             spooled.clear()
             register_classes(lowered.classes)
             sinks = {number: detached(step) for number, step in lowered.sinks.items()}

@@ -14,8 +14,10 @@ from operator import index
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
+from windrow.errors import CheckpointError
+from windrow_runtime.spark.checkpoint_files import damaged_file, files_told
 from windrow_runtime.spark.payload import unpack_elements
-from windrow_runtime.spark.sealed_files import SealedFolder
+from windrow_runtime.spark.state_codec import StateCodec
 
 __all__ = ["MemoryResults", "Results", "SpooledResults"]
 
@@ -25,8 +27,8 @@ Counted: TypeAlias = "Counter[tuple[str, str]]"
 """Increments by step id and counter."""
 
 _COUNTS: Final = "counts"
-_PAYLOAD: Final = struct.Struct("<iq")
-"""Stands before a payload: the number of its sink, and its length."""
+_PIECE: Final = struct.Struct("<iq")
+"""Stands before what a sink took: its number, and the length."""
 
 
 class Results(Protocol):
@@ -91,10 +93,17 @@ class _Counts:
         return json.dumps([before, self.batch, newest], default=index).encode()
 
     @staticmethod
-    def loads(data: bytes) -> _Counts:
-        """What :meth:`dumps` wrote."""
-        before, batch, newest = json.loads(data)
-        return _Counts(_counter(before), batch, _counter(newest))
+    def loads(data: bytes, file: Path) -> _Counts:
+        """What :meth:`dumps` wrote.
+
+        Raises:
+            CheckpointError: If the bytes of the file are not that.
+        """
+        try:
+            before, batch, newest = json.loads(data)
+            return _Counts(_counter(before), index(batch), _counter(newest))
+        except (ValueError, TypeError) as error:
+            raise damaged_file(file, f"{type(error).__name__}: {error}") from error
 
 
 class MemoryResults:
@@ -128,16 +137,18 @@ class SpooledResults:
     """Results of a query whose batches end in a process of a Spark Connect server.
 
     They go through files: one for each batch that collected something, and one for all that was counted. What was
-    collected is pickled, so the files are sealed: those that others wrote are refused before anything looks into them.
+    collected is written as state is, so that reading a file runs no code, whoever wrote it.
 
     Args:
         folder: Where the files are, in one of the run: a folder that this process and the server see.
+        codec: Writes and reads what was collected.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, codec: StateCodec) -> None:
+        self._parent = folder
         # A process of the server may still be at work for a run that was broken off: each run has a folder of its own.
-        self._files = SealedFolder(folder / secrets.token_hex(8))
+        self._folder = folder / secrets.token_hex(8)
+        self._codec = codec
 
     def clear(self) -> None:
         """Forget the results of earlier runs.
@@ -145,36 +156,39 @@ class SpooledResults:
         Raises:
             CheckpointError: If the folder cannot be made.
         """
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._files.make()
+        shutil.rmtree(self._parent, ignore_errors=True)
+        with files_told(self._folder):
+            self._folder.mkdir(parents=True)
 
     def put(self, batch: int, collected: Mapping[int, Sequence[bytes]], counted: Counted) -> None:
         """Keep the results of a batch.
 
         Raises:
             CheckpointError: If they cannot be written.
+            UnsupportedOperationError: For a collected value of a class that the plan does not name.
         """
-        content = b"".join(_framed(collected))
+        content = b"".join(self._framed(collected))
         if content:
-            self._files.write(f"batch-{batch}", content)
+            self._write(f"batch-{batch}", content)
         else:
-            self._files.remove(f"batch-{batch}")
+            with files_told(self._folder):
+                (self._folder / f"batch-{batch}").unlink(missing_ok=True)
         # Read each time: the process of the server that wrote it may have been another.
         counts = self._counts()
         if counts.put(batch, counted):
-            self._files.write(_COUNTS, counts.dumps())
+            self._write(_COUNTS, counts.dumps())
 
     def collected(self, number: int) -> list[Any]:
         """What the sink of a number has taken.
 
         Raises:
-            CheckpointError: If somebody else wrote to the folder, or a file cannot be read.
+            CheckpointError: If a file cannot be read, or is damaged.
         """
         return [
             value
-            for sink, payload in self._payloads()
+            for name, sink, packed in self._pieces()
             if sink == number
-            for value in unpack_elements(payload).values
+            for value in self._values(name, packed)
         ]
 
     def counters(self) -> dict[str, dict[str, int]]:
@@ -186,26 +200,58 @@ class SpooledResults:
         return self._counts().totals()
 
     def _counts(self) -> _Counts:
-        data = self._files.read(_COUNTS)
-        return _Counts() if data is None else _Counts.loads(data)
+        data = self._read(_COUNTS)
+        return _Counts() if data is None else _Counts.loads(data, self._folder / _COUNTS)
 
-    def _payloads(self) -> Iterator[tuple[int, bytes]]:
-        found = (re.fullmatch(r"batch-(\d+)", name) for name in self._files.names())
+    def _framed(self, collected: Mapping[int, Sequence[bytes]]) -> Iterator[bytes]:
+        for number, payloads in collected.items():
+            # The payloads come from this run's own workers.
+            values = [value for payload in payloads for value in unpack_elements(payload).values]
+            if values:
+                packed = self._codec.dumps(self._codec.pack(values))
+                yield _PIECE.pack(number, len(packed))
+                yield packed
+
+    def _pieces(self) -> Iterator[tuple[str, int, bytes]]:
+        """The name of a file, the number of a sink, and what the sink took, batch by batch."""
+        with files_told(self._folder):
+            names = [file.name for file in self._folder.iterdir()]
+        found = (re.fullmatch(r"batch-(\d+)", name) for name in names)
         for batch in sorted({int(match[1]) for match in found if match is not None}):
-            content = self._files.read(f"batch-{batch}")
-            position = 0
+            name, position = f"batch-{batch}", 0
+            content = self._read(name)
             while content is not None and position < len(content):
-                sink, length = _PAYLOAD.unpack_from(content, position)
-                position += _PAYLOAD.size + length
-                yield sink, content[position - length : position]
+                try:
+                    sink, length = _PIECE.unpack_from(content, position)
+                except struct.error as error:
+                    raise damaged_file(self._folder / name, f"{error}") from error
+                position += _PIECE.size + length
+                if length < 0 or position > len(content):
+                    raise damaged_file(self._folder / name, f"{length} bytes of {len(content)}")
+                yield name, sink, content[position - length : position]
 
+    def _values(self, name: str, packed: bytes) -> list[Any]:
+        try:
+            return self._codec.unpack(self._codec.loads(packed))
+        except CheckpointError as error:
+            raise error.at(str(self._folder / name)) from error.__cause__
 
-def _framed(collected: Mapping[int, Sequence[bytes]]) -> Iterator[bytes]:
-    for number, payloads in collected.items():
-        for payload in payloads:
-            yield _PAYLOAD.pack(number, len(payload))
-            yield payload
+    def _write(self, name: str, content: bytes) -> None:
+        # Written aside first, so that a reader never sees half a file.
+        aside = self._folder / f"_{name}"
+        with files_told(self._folder):
+            aside.write_bytes(content)
+            aside.replace(self._folder / name)
+
+    def _read(self, name: str) -> bytes | None:
+        with files_told(self._folder):
+            try:
+                return (self._folder / name).read_bytes()
+            except FileNotFoundError:
+                if self._folder.is_dir():
+                    return None
+                raise
 
 
 def _counter(counted: Iterable[tuple[str, str, int]]) -> Counted:
-    return Counter({(step, name): count for step, name, count in counted})
+    return Counter({(str(step), str(name)): index(count) for step, name, count in counted})

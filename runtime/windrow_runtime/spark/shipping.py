@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import chain
+from typing import Any, Final
 
 from windrow.aggregates.combined import Combined
 from windrow.functions import AggregateFunction
@@ -25,9 +25,10 @@ from windrow.plan import (
 )
 from windrow.plan.types import base_argument
 from windrow.sinks import Sink
-from windrow.sources import Source
+from windrow.sources import CollectionSource, Source
 from windrow_runtime.operators.declared_state import declared_state, held_types
 from windrow_runtime.spark.classes import UserClass
+from windrow_runtime.spark.code_classes import classes_in, is_record, is_standard
 
 __all__ = ["detached", "known_classes", "without_ends"]
 
@@ -91,23 +92,48 @@ def _relinked(node: Node, made: dict[int, Node]) -> Node:
 
 
 def known_classes(steps: Sequence[Step]) -> tuple[UserClass, ...]:
-    """The user's classes that elements, keys, accumulators and windows are known to be of."""
-    found: dict[type[Any], dict[str, Any]] = {}
-    for step in steps:
-        for kind in _types_of(step.node):
-            _collect(kind, found)
-    return tuple(UserClass(kind, hints) for kind, hints in found.items())
+    """The user's classes that elements, keys, accumulators, windows and state are known to be of.
+
+    They are named in annotations, are those of the elements of a collection, or are used in the code of functions. What
+    only code uses and is no record is not for state; see :attr:`UserClass.storable`.
+    """
+    used = list(classes_in(step.node for step in steps))
+    types = [kind for step in steps for kind in _types_of(step.node)]
+    found = _collect([*types, *filter(is_record, used)])
+    named = [UserClass(kind, hints) for kind, hints in found.items()]
+    return (
+        *named,
+        *(UserClass(kind, {}, storable=False) for kind in dict.fromkeys(used) if kind not in found),
+    )
 
 
 def _types_of(node: Node) -> Iterable[object]:
     yield node.element_type
-    if isinstance(node, KeyByNode):
+    if isinstance(node, SourceNode):
+        if isinstance(node.source, CollectionSource):
+            yield from _classes_of(node.source.elements)
+    elif isinstance(node, KeyByNode):
         yield node.key_type
     elif isinstance(node, WindowNode):
         yield from _window_types(node)
     elif isinstance(node, KeyedProcessNode):
         yield type(node.function)
         yield from _held_types(node.function)
+
+
+def _classes_of(values: Iterable[Any]) -> Iterator[type[Any]]:
+    """The classes of values, and of what tuples and lists, sets and dicts among them hold."""
+    for _ in range(_DEEPEST_ELEMENTS):
+        values = list(values)
+        kinds = set(map(type, values))
+        yield from kinds
+        if kinds.isdisjoint(_CONTAINERS):
+            return
+        values = chain.from_iterable(
+            chain(value, value.values()) if isinstance(value, dict) else value
+            for value in values
+            if type(value) in _CONTAINERS
+        )
 
 
 def _held_types(owner: object) -> Iterable[object]:
@@ -131,18 +157,41 @@ def _window_types(node: WindowNode) -> Iterable[object]:
         yield node.input.element_type
 
 
-def _collect(kind: object, found: dict[type[Any], dict[str, Any]]) -> None:
-    for argument in typing.get_args(kind):
-        _collect(argument, found)
-    if not isinstance(kind, type) or kind in found or kind.__module__ in _LIBRARY:
-        return
-    found[kind] = {}
-    try:
-        found[kind] = typing.get_type_hints(kind)
-    except (NameError, TypeError):
-        return
-    for hint in found[kind].values():
-        _collect(hint, found)
+def _collect(kinds: Iterable[object]) -> dict[type[Any], dict[str, Any]]:
+    """The classes of types, with their annotations: those of arguments and of fields too, and derived records."""
+    found: dict[type[Any], dict[str, Any]] = {}
+    seen: dict[int, object] = {}  # with the types themselves, which may not be hashable
+    waiting = list(kinds)
+    while waiting:
+        kind = waiting.pop(0)
+        if id(kind) in seen:
+            continue
+        seen[id(kind)] = kind
+        waiting += [*typing.get_args(kind), typing.get_origin(kind), *_named_by(kind)]
+        if not isinstance(kind, type) or kind in found or (is_standard(kind) and not is_record(kind)):
+            continue
+        found[kind] = {}
+        derived: type[Any]
+        for derived in type.__subclasses__(kind):
+            # Those of other modules a worker may not have.
+            if is_record(derived) and derived.__module__ == kind.__module__ and not is_standard(kind):
+                waiting.append(derived)
+        try:
+            found[kind] = typing.get_type_hints(kind)
+        except (NameError, TypeError):
+            continue
+        waiting += found[kind].values()
+    return found
 
 
-_LIBRARY = frozenset(sys.stdlib_module_names) - {"__main__"}
+def _named_by(kind: object) -> tuple[object, ...]:
+    """The type behind a ``NewType`` or behind a ``type`` statement."""
+    return tuple(
+        getattr(kind, name)
+        for name in ("__supertype__", "__value__")
+        if type(kind).__module__ in {"typing", "typing_extensions"} and hasattr(kind, name)
+    )
+
+
+_CONTAINERS: Final = frozenset({tuple, list, set, frozenset, dict})
+_DEEPEST_ELEMENTS: Final = 8

@@ -1,86 +1,63 @@
-"""State as bytes: values by their types, column by column; nothing that has to be trusted to be unpickled.
+"""State as bytes: values by their types, column by column. Reading it calls nothing that the bytes choose.
 
-Scalars, containers and records are taken apart into columns of builtins, which pickle carries without naming any
-class. What is left, such as a date, is pickled too, but only values of classes that are known: those of the plan, plain
-records, and value types of the standard library. Reading refuses every other name, so bytes that somebody else has
-written cannot run code. A plan may allow more; see ``Pipeline(..., allow_pickled_state=True)``.
+Scalars, containers, records and the value types of the standard library are taken apart into columns, which MessagePack
+carries. A record is stored under the name of its class, and built by its fields; the class is one that the plan names.
+So bytes that somebody else has written cannot run code, and damaged ones are refused. Their length bounds the memory
+that they fill and the time that they take.
 
-Damaged bytes, and those that somebody has written to do harm, are refused before pickle sees them, and what they may
-fill of the memory is bounded by their length. The exception is what is pickled of known classes: to make such values
-runs the methods of their classes, and may hash what lies in them, which nothing here bounds.
+A plan may allow values of other classes, which are pickled then; see ``Pipeline(..., allow_pickled_state=True)``.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
 from array import array
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta, timezone
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import chain, compress
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, Final
 
-from windrow.errors import IncompatibleStateError, UnsupportedOperationError
-from windrow.windows import GlobalWindow
+from windrow.errors import IncompatibleStateError, UnsupportedOperationError, WindrowError
 from windrow_runtime.codecs.damage import damaged_state
+from windrow_runtime.codecs.records import construct
+from windrow_runtime.operators.attributes import attributes_of, set_attributes
 from windrow_runtime.operators.stored_list import GrowingList, SegmentReader, StoredList
-from windrow_runtime.spark.classes import (
-    UserClass,
-    find_by_name,
-    find_registered,
-    pickle_any,
-    registered_name,
-)
-from windrow_runtime.spark.columns import record_fields, splitter
-from windrow_runtime.spark.known_pickle import (
-    KnownPickler,
-    UnknownClassError,
-    is_standard,
-    load_known,
+from windrow_runtime.spark import standard_values
+from windrow_runtime.spark.classes import UserClass
+from windrow_runtime.spark.collisions import UNCHECKED, CollisionBudget
+from windrow_runtime.spark.columns import splitter
+from windrow_runtime.spark.packed import Packed, decode, encode, is_encodable, packed
+from windrow_runtime.spark.pickled_values import PlanPickle
+from windrow_runtime.spark.standard_values import cut, join_bytes, lengths_of, split_bytes
+from windrow_runtime.spark.stored_classes import (
+    StoredClasses,
+    Way,
+    fields_of,
+    plain_base,
     refused,
+    way_of,
 )
-from windrow_runtime.spark.pickle_check import COLUMNS, OBJECTS
 
 __all__ = ["Packed", "StateCodec"]
 
 # Any throughout this module: state is of the user's types.
 
-Packed: TypeAlias = tuple[Any, ...]
-"""A column: how it is encoded, then what."""
-
-_DAMAGES: Final = (
-    pickle.UnpicklingError,
-    EOFError,
-    ValueError,
-    LookupError,
-    AttributeError,
-    TypeError,
-    OverflowError,
-    MemoryError,
-    RecursionError,
-    StopIteration,
-    AssertionError,
-)
-"""What bytes lead to that are not what was written."""
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_MICROSECOND: Final = timedelta(microseconds=1)
-_SCALARS: Final = frozenset({bool, int, float, str, bytes, type(None)})
+_SAMPLE: Final = 64
+"""Among the first values of a column of texts it shows whether they repeat."""
+_SCALARS: Final = frozenset({bool, int, float, str, type(None)})
 
 
 class StateCodec:
     """Encodes and decodes columns of state.
 
     Args:
-        classes: The classes that the plan names. They must be registered in this process.
+        classes: The classes that the plan names.
         allow_pickled: Whether values of other classes may be pickled, and unpickled.
     """
 
     def __init__(self, classes: Iterable[UserClass] = (), *, allow_pickled: bool = False) -> None:
-        self._allow_pickled = allow_pickled
-        self._answers: dict[str, bool] = {}
-        self._names = {_full_name(known.kind) for known in classes}
+        classes = tuple(classes)
+        self._classes = StoredClasses(classes)
+        self._pickle = PlanPickle(classes) if allow_pickled else None
 
     # Out
 
@@ -88,334 +65,418 @@ class StateCodec:
         """Values as a column. Undone by :meth:`unpack`.
 
         Raises:
-            UnsupportedOperationError: For a value of a class that the plan does not name.
+            UnsupportedOperationError: For a value of a class that the plan does not name, or that cannot be stored.
         """
+        try:
+            return self._pack(values)
+        except RecursionError as error:
+            raise UnsupportedOperationError(
+                "a value of the state is nested too deeply to be stored, or holds itself",
+                expected="values of some hundred levels at most",
+            ) from error
+
+    def _pack(self, values: Sequence[Any]) -> Packed:
         kinds = set(map(type, values))
         if len(kinds) == 1:
             (kind,) = kinds
-            pack = self._PACKERS.get(kind)
+            pack = _PACKERS.get(kind)
             if pack is not None:
                 return pack(self, values)
-            if kind in _SCALARS:
-                return ("v", list(values))
+            pack_standard = standard_values.PACKERS.get(kind)
+            if pack_standard is not None:
+                return pack_standard(self._pack, values)
             return self._pack_class(kind, values)
-        if kinds <= _SCALARS:
-            return ("v", list(values))
+        if kinds <= _SCALARS and is_encodable(values):
+            return self._pack_scalars(values)
         if len(kinds) == 2 and type(None) in kinds:
             present = [value is not None for value in values]
-            return ("o", bytes(present), self.pack(list(compress(values, present))))
-        return self._pack_objects(values)
+            return packed("o", bytes(present), columns=[self._pack(list(compress(values, present)))])
+        return self._pack_kinds(values)
+
+    def _pack_scalars(self, values: Sequence[Any]) -> Packed:
+        return packed("v", scalars=list(values))
 
     def _pack_floats(self, values: Sequence[Any]) -> Packed:
-        return ("f", array("d", values).tobytes())
+        return packed("f", array("d", values).tobytes())
 
     def _pack_ints(self, values: Sequence[Any]) -> Packed:
         try:
-            return ("i", array("q", values).tobytes())
+            return packed("i", array("q", values).tobytes())
         except OverflowError:
-            return ("v", list(values))
+            return join_bytes(
+                "int",
+                [value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True) for value in values],
+            )
+
+    def _pack_texts(self, values: Sequence[Any]) -> Packed:
+        if len(set(values[:_SAMPLE])) <= len(values[:_SAMPLE]) // 2:
+            return self._pack_repeated(values)
+        return self._pack_different(values)
+
+    def _pack_repeated(self, values: Sequence[Any]) -> Packed:
+        """Each text once, and which one each value is: they are one object when they are read."""
+        places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+        numbers = map(places.__getitem__, values)
+        texts = self._pack_different(list(places))
+        if len(places) <= 256:
+            return packed("w", bytes(numbers), columns=[texts])
+        return packed("W", array("I", numbers).tobytes(), columns=[texts])
+
+    def _pack_different(self, values: Sequence[Any]) -> Packed:
+        whole = "".join(values)
+        if whole.isascii() or is_encodable(whole):
+            return self._pack_scalars(values)
+        return join_bytes("str", [value.encode("utf-8", "surrogatepass") for value in values])
 
     def _pack_tuples(self, values: Sequence[Any]) -> Packed:
         lengths = set(map(len, values))
         if lengths == {0}:
             # A byte for each, so that no small number makes many values.
-            return ("t", bytes(len(values)), ())
+            return packed("t", bytes(len(values)))
         if len(lengths) == 1:
-            return ("t", b"", tuple(map(self.pack, zip(*values, strict=True))))
-        return ("T", _lengths(values), self.pack(list(chain.from_iterable(values))))
+            return packed("t", columns=[*map(self._pack, zip(*values, strict=True))])
+        return self._pack_parts("T", values)
 
-    def _pack_growing(self, values: Sequence[Any]) -> Packed:
-        return ("g", _lengths(values), self.pack(list(chain.from_iterable(values))))
-
-    def _pack_ranges(self, values: Sequence[Any]) -> Packed:
-        return ("R", self.pack([(value.start, value.stop, value.step) for value in values]))
-
-    def _pack_lists(self, values: Sequence[Any]) -> Packed:
-        return ("l", _lengths(values), self.pack(list(chain.from_iterable(values))))
-
-    def _pack_sets(self, values: Sequence[Any]) -> Packed:
-        return ("s", _lengths(values), self.pack(list(chain.from_iterable(values))))
-
-    def _pack_frozensets(self, values: Sequence[Any]) -> Packed:
-        return ("z", _lengths(values), self.pack(list(chain.from_iterable(values))))
+    def _pack_parts(self, tag: str, values: Sequence[Any]) -> Packed:
+        return packed(tag, lengths_of(values), columns=[self._pack(list(chain.from_iterable(values)))])
 
     def _pack_dicts(self, values: Sequence[Any]) -> Packed:
-        keys = self.pack(list(chain.from_iterable(values)))
-        return ("d", _lengths(values), keys, self.pack([held for value in values for held in value.values()]))
+        keys = self._pack(list(chain.from_iterable(values)))
+        held = self._pack([held for value in values for held in value.values()])
+        return packed("d", lengths_of(values), columns=[keys, held])
 
     def _pack_stored(self, values: Sequence[Any]) -> Packed:
-        segments = self.pack([value.segments for value in values])
-        return ("S", segments, self.pack([value.tail for value in values]))
-
-    def _pack_datetimes(self, values: Sequence[Any]) -> Packed:
-        if {value.tzinfo for value in values} != {timezone.utc}:
-            return self._pack_objects(values)
-        return ("u", array("q", [(value - _EPOCH) // _MICROSECOND for value in values]).tobytes())
-
-    _PACKERS: ClassVar[dict[type[Any], Callable[[StateCodec, Sequence[Any]], Packed]]] = {
-        float: _pack_floats,
-        int: _pack_ints,
-        tuple: _pack_tuples,
-        list: _pack_lists,
-        set: _pack_sets,
-        frozenset: _pack_frozensets,
-        dict: _pack_dicts,
-        GrowingList: _pack_growing,
-        StoredList: _pack_stored,
-        range: _pack_ranges,
-        datetime: _pack_datetimes,
-    }
+        segments = self._pack([value.segments for value in values])
+        return packed("S", columns=[segments, self._pack([value.tail for value in values])])
 
     def _pack_class(self, kind: type[Any], values: Sequence[Any]) -> Packed:
-        name = registered_name(kind) if self._is_known(_full_name(kind)) else None
-        if name is None:
-            return self._pack_objects(values)
-        if issubclass(kind, Enum):
-            return ("e", name, self.pack([value.value for value in values]))
+        if issubclass(kind, type):
+            return self._pack_classes(values)
+        name = self._classes.name_of(kind)
+        way = Way.NONE if name is None else way_of(kind)
+        if name is None or way is Way.NONE:
+            return self._pickled(kind, values)
+        if way is Way.MEMBER:
+            return self._pack_members(name, kind, values)
+        if way is Way.FIELDS or way is Way.KEYWORDS:
+            return self._pack_records(name, kind, values)
+        if way is Way.PLAIN:
+            plain, _ = plain_base(kind)
+            columns = [self._pack(list(map(plain, values))), self._pack(list(map(attributes_of, values)))]
+            return packed("b", scalars=[name], columns=columns)
+        attributes = list(map(attributes_of, values))
+        names = set(map(tuple, attributes))
+        if len(names) == 1 and (fields := names.pop()):
+            held = zip(*[found.values() for found in attributes], strict=True)
+            return packed("a", scalars=[name, *fields], columns=[*map(self._pack, held)])
+        return packed("A", scalars=[name], columns=[self._pack(attributes)])
+
+    def _pack_members(self, name: str, kind: type[Any], values: Sequence[Any]) -> Packed:
+        members = kind.__members__
+        names = [value._name_ for value in values]
+        if all(members.get(known) is value for known, value in zip(names, values, strict=True)):
+            return packed("e", scalars=[name], columns=[self._pack(names)])
+        # Of flags together, which have no name of their own.
+        return packed("E", scalars=[name], columns=[self._pack([value._value_ for value in values])])
+
+    def _pack_records(self, name: str, kind: type[Any], values: Sequence[Any]) -> Packed:
+        fields = fields_of(kind)
         split = splitter(kind)
-        if split is None:
-            return self._pack_objects(values)
-        return ("r", name, record_fields(kind), tuple(map(self.pack, split(list(values)))))
+        if split is not None:
+            columns = list(map(self._pack, split(list(values))))
+        else:
+            columns = [self._pack([getattr(value, field) for value in values]) for field in fields]
+        # Without fields a byte for each, as with tuples.
+        return packed("r", b"" if fields else bytes(len(values)), [name, *fields], columns)
 
-    def _pack_objects(self, values: Sequence[Any]) -> Packed:
+    def _pack_classes(self, values: Sequence[Any]) -> Packed:
+        names: list[str] = []
+        for kind in values:
+            standard = standard_values.CLASSES.get(kind.__name__) is kind
+            name = kind.__name__ if standard else self._classes.name_of(kind)
+            if name is None:
+                return self._pickled(kind, values)
+            names.append(name)
+        return packed("class", scalars=names)
+
+    def _pack_kinds(self, values: Sequence[Any]) -> Packed:
+        """A column for each class, and of which class each value is."""
         kinds = list(dict.fromkeys(map(type, values)))
-        if len(kinds) > 1:
-            # A column for each kind, and which kind each value is of.
-            places = {kind: place for place, kind in enumerate(kinds)}
-            chosen = array("H", [places[type(value)] for value in values]).tobytes()
-            return ("m", chosen, tuple(self.pack([v for v in values if type(v) is kind]) for kind in kinds))
-        buffer = io.BytesIO()
-        try:
-            KnownPickler(buffer, self._check_known).dump(list(values))
-        except UnknownClassError as error:
-            if self._allow_pickled:
-                return ("P", self._pickle_whole(kinds[0], values))
-            raise UnsupportedOperationError(
-                "a value of a class that the plan does not name is to be stored",
-                given=str(error),
-                expected="values of builtin types, records, or classes named in annotations of the plan's functions",
-                hint="annotate the function, or say .returns(Type); for any other class: "
-                "Pipeline(..., allow_pickled_state=True)",
-            ) from None
-        except (
-            Exception
-        ) as error:  # pickle, and the methods of the user's class that it calls, may raise anything
-            raise _not_stored(kinds[0], error) from error
-        return ("p", buffer.getvalue())
+        places = {kind: place for place, kind in enumerate(kinds)}
+        chosen = array("H", [places[type(value)] for value in values]).tobytes()
+        columns = [self._pack([value for value in values if type(value) is kind]) for kind in kinds]
+        return packed("m", chosen, columns=columns)
 
-    def _pickle_whole(self, kind: type[Any], values: Sequence[Any]) -> bytes:
-        try:
-            return pickle_any(list(values))
-        except Exception as error:  # as above
-            raise _not_stored(kind, error) from error
-
-    def _check_known(self, kind: Any) -> None:
-        module = getattr(kind, "__module__", "")
-        name = getattr(kind, "__qualname__", "")
-        if not self._is_known(f"{module}:{name}"):
-            raise UnknownClassError(f"{module}.{name}")
-
-    def _is_known(self, full_name: str) -> bool:
-        known = self._answers.get(full_name)
-        if known is None:
-            known = self._answers[full_name] = self._find_out(full_name)
-        return known
-
-    def _find_out(self, full_name: str) -> bool:
-        module, _, name = full_name.partition(":")
-        if full_name in self._names or is_standard(module, name):
-            return True
-        kind = find_by_name(full_name)
-        # A name may lead through one module into another, or to what a class inherited.
-        if kind is None or _full_name(kind) != full_name:
-            return False
-        # Plain data that the plan's functions brought along: to make it runs no code but a generated constructor.
-        return kind is GlobalWindow or issubclass(kind, Enum) or bool(record_fields(kind))
+    def _pickled(self, kind: type[Any], values: Sequence[Any]) -> Packed:
+        if self._pickle is not None:
+            return packed("P", self._pickle.dumps(kind, values))
+        known = self._classes.name_of(kind) is not None
+        raise UnsupportedOperationError(
+            "a value of a class that cannot be stored by its attributes is to be stored"
+            if known
+            else "a value of a class that the plan does not name is to be stored",
+            given=f"{kind.__module__}.{kind.__qualname__}",
+            expected="values of builtin types, records, or classes named in annotations of the plan's functions",
+            hint="make it a record, or keep what it holds; or pickle it: Pipeline(..., allow_pickled_state=True)"
+            if known
+            else "annotate the function, or say .returns(Type); for any other class: "
+            "Pipeline(..., allow_pickled_state=True)",
+        )
 
     # In
 
-    def unpack(self, packed: Packed, reader: SegmentReader | None = None) -> list[Any]:
+    def unpack(self, column: Packed, segments: SegmentReader | None = None) -> list[Any]:
         """The values of a column.
 
         Args:
-            packed: The column.
-            reader: Reads the segments of stored lists.
+            column: The column.
+            segments: Reads the segments of stored lists.
 
         Raises:
             CheckpointError: If the bytes are damaged.
             IncompatibleStateError: If they name a class that the plan does not know.
         """
         try:
-            return self._read(packed, reader)
-        except _DAMAGES as error:
+            return _Reader(self._classes, self._pickle, segments).read(column)
+        except WindrowError:
+            raise
+        except (
+            Exception
+        ) as error:  # what damaged bytes lead to: methods of the user's classes may raise anything
             raise damaged_state(f"{type(error).__name__}: {error}") from error
-
-    def _read(self, packed: Packed, reader: SegmentReader | None = None) -> list[Any]:
-        tag = packed[0]
-        flat = _FLAT.get(tag)
-        if flat is not None:
-            return flat(packed[1])
-        if tag == "t":
-            columns = [self._read(column, reader) for column in packed[2]]
-            # Of bytes alone, whose length was counted; a text may be long, and be named many times.
-            return list(zip(*columns, strict=True)) if columns else [()] * len(memoryview(packed[1]))
-        if tag in _CUTTERS:
-            return list(map(_CUTTERS[tag], _cut(packed[1], self._read(packed[2], reader))))
-        if tag == "d":
-            keys = self._read(packed[2], reader)
-            pairs = list(zip(keys, self._read(packed[3], reader), strict=True))
-            return list(map(dict, _cut(packed[1], pairs)))
-        if tag == "o":
-            present = iter(self._read(packed[2], reader))
-            return [next(present) if filled else None for filled in packed[1]]
-        if tag == "r":
-            return self._unpack_records(packed, reader)
-        if tag == "e":
-            kind = self._class_of(packed[1])
-            if not issubclass(kind, Enum):
-                raise refused(f"{packed[1]} as an Enum")
-            return list(map(kind, self._read(packed[2], reader)))
-        if tag == "R":
-            return [range(*ends) for ends in self._read(packed[1])]
-        if tag == "S":
-            assert reader is not None, "stored lists are read with their reader"
-            pieces = zip(self._read(packed[1]), self._read(packed[2]), strict=True)
-            return [StoredList(reader, segments, tail) for segments, tail in pieces]
-        if tag == "m":
-            columns_of = [iter(self._read(column, reader)) for column in packed[2]]
-            return [next(columns_of[place]) for place in array("H", packed[1])]
-        return self._unpack_objects(tag, packed[1])
-
-    def _class_of(self, name: str) -> type[Any]:
-        if not self._is_known(name):
-            raise refused(name)
-        return find_registered(name)
-
-    def _unpack_records(self, packed: Packed, reader: SegmentReader | None) -> list[Any]:
-        _, name, fields, columns = packed
-        kind = self._class_of(name)
-        unpacked = [self._read(column, reader) for column in columns]
-        now = record_fields(kind)
-        if not fields or len(set(map(len, unpacked))) != 1:
-            raise damaged_state(f"columns of {name}")
-        if now == fields:
-            return list(map(kind, *unpacked))
-        if not now:
-            raise refused(f"{name} as a record")
-        # The class has changed: by name, and a new field must have a default.
-        kept = {field: column for field, column in zip(fields, unpacked, strict=True) if field in now}
-        names = tuple(kept)
-        try:
-            if not kept:
-                raise TypeError("none of the stored fields is left")
-            return [kind(**dict(zip(names, row, strict=True))) for row in zip(*kept.values(), strict=True)]
-        except TypeError as error:
-            raise IncompatibleStateError(
-                f"stored values of {name} do not fit the class as it is now",
-                given=f"fields {', '.join(fields)}",
-                expected=f"fields {', '.join(now)}; a new one needs a default",
-                hint="give the new field a default, or use a new checkpoint",
-            ) from error
-
-    def _unpack_objects(self, tag: str, data: bytes) -> list[Any]:
-        if tag == "P":
-            if not self._allow_pickled:
-                raise refused("values that were pickled as a whole")
-            return list(pickle.loads(data))
-        if tag != "p":
-            raise damaged_state(f"a column of kind {tag!r}")
-        OBJECTS.check(data)
-        return list(load_known(data, self._is_known))
 
     # Whole values
 
     def dumps(self, column: Packed) -> bytes:
-        """A column as bytes: builtins alone, so that no class is named."""
-        return pickle.dumps(column, 5)
+        """A column as bytes."""
+        return encode(column)
 
     def loads(self, data: bytes) -> Packed:
         """The column that :meth:`dumps` was given.
 
         Raises:
-            CheckpointError: If the bytes are not a column, or name any class.
+            CheckpointError: If the bytes are not a column.
         """
+        return decode(data)
+
+
+_PACKERS: Final[dict[type[Any], Callable[[StateCodec, Sequence[Any]], Packed]]] = {
+    type(None): StateCodec._pack_scalars,
+    bool: StateCodec._pack_scalars,
+    float: StateCodec._pack_floats,
+    int: StateCodec._pack_ints,
+    str: StateCodec._pack_texts,
+    tuple: StateCodec._pack_tuples,
+    list: lambda codec, values: codec._pack_parts("l", values),
+    set: lambda codec, values: codec._pack_parts("s", values),
+    frozenset: lambda codec, values: codec._pack_parts("z", values),
+    GrowingList: lambda codec, values: codec._pack_parts("g", values),
+    dict: StateCodec._pack_dicts,
+    StoredList: StateCodec._pack_stored,
+}
+
+
+class _Reader:
+    """Reads one column and those within it."""
+
+    def __init__(
+        self, classes: StoredClasses, pickled: PlanPickle | None, segments: SegmentReader | None
+    ) -> None:
+        self._classes = classes
+        self._pickle = pickled
+        self._segments = segments
+        self._budget = CollisionBudget()
+
+    def read(self, column: Packed) -> list[Any]:
+        tag = column.tag
+        read = _READERS.get(tag)
+        if read is not None:
+            return read(self, column)
+        read_standard = standard_values.READERS.get(tag)
+        if read_standard is not None:
+            return read_standard(self, column)
+        raise damaged_state(f"a column of kind {tag!r:.100}")
+
+    def distinct(self, keys: list[Any]) -> list[Any]:
+        self._budget.check(keys)
+        return keys
+
+    def repeated(self, column: Packed, places: Sequence[int]) -> list[Any]:
+        (texts,) = map(self.read, column.columns)
+        return [texts[place] for place in places]
+
+    def tuples(self, column: Packed) -> list[Any]:
+        if not column.columns:
+            return [()] * len(column.data)
+        return list(zip(*map(self.read, column.columns), strict=True))
+
+    def parts(self, column: Packed) -> Iterable[list[Any]]:
+        (flat,) = map(self.read, column.columns)
+        return cut(column.data, flat)
+
+    def sets(self, column: Packed, kind: type[Any]) -> list[Any]:
+        return [kind(self.distinct(part)) for part in self.parts(column)]
+
+    def dicts(self, column: Packed) -> list[Any]:
+        keys, held = map(self.read, column.columns)
+        if len(keys) != len(held):
+            raise ValueError(f"{len(keys)} keys of {len(held)} values")
+        # Zipped as a whole, which is faster than piece by piece.
+        pairs = list(zip(keys, held, strict=True))
+        return [
+            dict(part if len(part) <= UNCHECKED else self._distinct_pairs(part))
+            for part in cut(column.data, pairs)
+        ]
+
+    def _distinct_pairs(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        self._budget.check([key for key, _ in pairs])
+        return pairs
+
+    def optional(self, column: Packed) -> list[Any]:
+        (found,) = map(self.read, column.columns)
+        present = iter(found)
+        return [next(present) if filled else None for filled in column.data]
+
+    def of_kinds(self, column: Packed) -> list[Any]:
+        columns = [iter(self.read(part)) for part in column.columns]
+        return [next(columns[place]) for place in array("H", column.data)]
+
+    def stored_lists(self, column: Packed) -> list[Any]:
+        reader = self._segments
+        assert reader is not None, "stored lists are read with their reader"
+        segments, tails = map(self.read, column.columns)
+        if not (
+            all(type(tail) is list for tail in tails)
+            and all(type(numbers) is tuple for numbers in segments)
+            and all(type(number) is int for numbers in segments for number in numbers)
+        ):
+            raise TypeError("a list in segments has other parts")
+        return [StoredList(reader, numbers, tail) for numbers, tail in zip(segments, tails, strict=True)]
+
+    def members(self, column: Packed) -> list[Any]:
+        kind, (names,) = self._enum(column), map(self.read, column.columns)
+        members: Mapping[Any, Any] = kind.__members__
         try:
-            COLUMNS.check(data)
-            column: Any = pickle.loads(data)
-        except _DAMAGES as error:
-            raise damaged_state(data[:16].hex()) from error
-        if not isinstance(column, tuple) or not column:
-            raise damaged_state(type(column).__name__)
-        _check_size(column, 2 * len(data))
-        return column
+            return [members[name] for name in names]
+        except KeyError as error:
+            raise IncompatibleStateError(
+                f"stored values of {column.scalars[0]} do not fit the class as it is now",
+                given=f"member {error}",
+                expected=f"one of {', '.join(members)}",
+                hint="a member that was stored has to stay; or use a new checkpoint",
+            ) from error
+
+    def flags(self, column: Packed) -> list[Any]:
+        kind, (values,) = self._enum(column), map(self.read, column.columns)
+        return list(map(kind, values))
+
+    def _enum(self, column: Packed) -> type[Any]:
+        (name,) = column.scalars
+        kind = self._classes.find(name)
+        if not issubclass(kind, Enum) or way_of(kind) is not Way.MEMBER:
+            raise refused(f"{name} as an Enum")
+        return kind
+
+    def records(self, column: Packed) -> list[Any]:
+        name, *fields = column.scalars
+        kind = self._classes.find(name)
+        way = way_of(kind)
+        if way is not Way.FIELDS and way is not Way.KEYWORDS:
+            raise refused(f"{name} as a record")
+        columns = list(map(self.read, column.columns))
+        if len(columns) != len(fields) or len(set(map(len, columns))) > 1:
+            raise damaged_state(f"columns of {name}")
+        now = fields_of(kind)
+        if way is Way.FIELDS and now == tuple(fields):
+            return construct(kind, columns)
+        # By name: the class may have changed, and then a new field must have a default.
+        kept = {field: held for field, held in zip(fields, columns, strict=True) if field in now}
+        if fields and not kept:
+            raise _does_not_fit(name, fields, now)
+        rows: Iterable[tuple[Any, ...]] = (
+            zip(*kept.values(), strict=True) if kept else [()] * len(column.data)
+        )
+        try:
+            return [kind(**dict(zip(kept, row, strict=True))) for row in rows]
+        except TypeError as error:
+            raise _does_not_fit(name, fields, now) from error
+
+    def plain(self, column: Packed) -> list[Any]:
+        (name,) = column.scalars
+        _, made = plain_base(self._of_way(name, Way.PLAIN))
+        values, attributes = map(self.read, column.columns)
+        return [_with_attributes(made(value), held) for value, held in zip(values, attributes, strict=True)]
+
+    def objects(self, column: Packed) -> list[Any]:
+        name, *fields = column.scalars
+        kind = self._of_way(name, Way.ATTRIBUTES)
+        rows = zip(*map(self.read, column.columns), strict=True)
+        return [_with_attributes(object.__new__(kind), dict(zip(fields, row, strict=True))) for row in rows]
+
+    def objects_of_dicts(self, column: Packed) -> list[Any]:
+        (name,) = column.scalars
+        kind = self._of_way(name, Way.ATTRIBUTES)
+        (attributes,) = map(self.read, column.columns)
+        return [_with_attributes(object.__new__(kind), held) for held in attributes]
+
+    def _of_way(self, name: object, way: Way) -> type[Any]:
+        kind = self._classes.find(name)
+        if way_of(kind) is not way:
+            raise refused(f"{name} as an object")
+        return kind
+
+    def classes(self, column: Packed) -> list[Any]:
+        return [
+            standard_values.CLASSES[name] if name in standard_values.CLASSES else self._classes.find(name)  # type: ignore[index]  # None is not in it
+            for name in column.scalars
+        ]
+
+    def pickled(self, column: Packed) -> list[Any]:
+        if self._pickle is None:
+            raise refused("values that were pickled")
+        return self._pickle.loads(column.data)
 
 
-def _check_size(column: Packed, limit: int) -> None:
-    """Refuses columns that hold more than the bytes that they came from, and lists of anything but scalars.
-
-    A pickle may hold one column and name it many times, in columns that it names many times, and so on. It may hold a
-    list in itself.
-
-    Raises:
-        CheckpointError: If they do.
-    """
-    size = 0
-    waiting: list[Any] = [column]
-    while waiting:
-        found = waiting.pop()
-        size += 1
-        if type(found) is tuple:
-            waiting.extend(found)
-        elif type(found) in {bytes, list}:
-            size += len(found)
-            if type(found) is list and not set(map(type, found)) <= _SCALARS:
-                raise damaged_state("a list of other values than scalars")
-        if size + len(waiting) > limit:
-            raise damaged_state(f"columns larger than {limit} bytes, which is twice what they came from")
+def _with_attributes(value: Any, attributes: Mapping[Any, Any]) -> Any:
+    set_attributes(value, attributes)
+    return value
 
 
-def _not_stored(kind: type[Any], error: Exception) -> UnsupportedOperationError:
-    return UnsupportedOperationError(
-        "a value of the state cannot be stored",
-        given=f"{kind.__module__}.{kind.__qualname__}: {type(error).__name__}: {error}",
-        expected="values that pickle can carry",
-        hint="keep open files, connections, locks and functions out of accumulators and state",
+def _does_not_fit(name: object, fields: Sequence[object], now: Sequence[str]) -> IncompatibleStateError:
+    return IncompatibleStateError(
+        f"stored values of {name} do not fit the class as it is now",
+        given=f"fields {', '.join(map(str, fields))}",
+        expected=f"fields {', '.join(now)}; a new one needs a default",
+        hint="give the new field a default, or use a new checkpoint",
     )
 
 
-def _full_name(kind: type[Any]) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}"
-
-
-def _lengths(values: Iterable[Any]) -> bytes:
-    return array("I", map(len, values)).tobytes()
-
-
-def _scalars(held: Any) -> list[Any]:
-    if type(held) is not list:
-        raise TypeError(f"a list of scalars is a {type(held).__name__}")
-    return held
-
-
-def _cut(lengths: bytes, flat: list[Any]) -> Iterable[list[Any]]:
-    position = 0
-    for length in array("I", lengths):
-        yield flat[position : position + length]
-        position += length
-    if position != len(flat):
-        raise ValueError(f"{len(flat)} parts, {position} expected")
-
-
-_FLAT: Final[dict[str, Callable[[Any], list[Any]]]] = {
-    "v": _scalars,
-    "f": lambda data: array("d", data).tolist(),
-    "i": lambda data: array("q", data).tolist(),
-    "u": lambda data: [_EPOCH + _MICROSECOND * moment for moment in array("q", data)],
-}
-_CUTTERS: Final[dict[str, Callable[[list[Any]], Any]]] = {
-    "l": list,
-    "g": GrowingList,
-    "T": tuple,
-    "s": set,
-    "z": frozenset,
+_READERS: Final[dict[str, Callable[[_Reader, Packed], list[Any]]]] = {
+    "v": lambda reader, column: list(column.scalars),
+    "f": lambda reader, column: array("d", column.data).tolist(),
+    "i": lambda reader, column: array("q", column.data).tolist(),
+    "int": lambda reader, column: [
+        int.from_bytes(piece, "little", signed=True) for piece in split_bytes(column)
+    ],
+    "str": lambda reader, column: [piece.decode("utf-8", "surrogatepass") for piece in split_bytes(column)],
+    "w": lambda reader, column: reader.repeated(column, column.data),
+    "W": lambda reader, column: reader.repeated(column, array("I", column.data)),
+    "t": _Reader.tuples,
+    "T": lambda reader, column: list(map(tuple, reader.parts(column))),
+    "l": lambda reader, column: list(reader.parts(column)),
+    "g": lambda reader, column: list(map(GrowingList, reader.parts(column))),
+    "s": lambda reader, column: reader.sets(column, set),
+    "z": lambda reader, column: reader.sets(column, frozenset),
+    "d": _Reader.dicts,
+    "o": _Reader.optional,
+    "m": _Reader.of_kinds,
+    "S": _Reader.stored_lists,
+    "e": _Reader.members,
+    "E": _Reader.flags,
+    "r": _Reader.records,
+    "b": _Reader.plain,
+    "a": _Reader.objects,
+    "A": _Reader.objects_of_dicts,
+    "class": _Reader.classes,
+    "P": _Reader.pickled,
 }

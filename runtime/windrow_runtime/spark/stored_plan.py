@@ -15,6 +15,7 @@ from windrow.plan import SourceNode, Step
 from windrow_runtime.columnar.forms import ColumnarForm, Form, NotColumnar
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint import Checkpoint
+from windrow_runtime.spark.checkpoint_files import DESCRIPTION_VERSION
 from windrow_runtime.spark.compatibility import merged, step_changes
 from windrow_runtime.spark.group_state import FINGERPRINT_BYTES
 from windrow_runtime.spark.key_groups import KeyGroups
@@ -24,11 +25,6 @@ __all__ = ["Parallelism", "StoredPlan", "resume", "unstored"]
 
 # Any in this module: what JSON holds.
 
-_FIRST_VERSION: Final = 1  # knew steps by their ids, and compared what explain() says of them
-_VERSION: Final = 2
-# As the second, with steps whose state lies in columns. Who does not know of them is not to take them for pages.
-_VERSION_WITH_FORMS: Final = 3
-_VERSIONS: Final = (_FIRST_VERSION, _VERSION, _VERSION_WITH_FORMS)
 _DEFAULT_GROUPS: Final = 2
 _HINT: Final = (
     "give a changed plan a checkpoint of its own; a step with a name= keeps its state when others move"
@@ -101,17 +97,15 @@ def resume(
     forms = {} if forms is None else forms
     if stored is None:
         return _begin(checkpoint, topology, time, wanted.groups(), forms)
-    if stored.get("version") not in _VERSIONS:
+    if stored.get("version") != DESCRIPTION_VERSION:
         raise IncompatibleStateError(
             "the checkpoint was written by another version",
             given=stored.get("version"),
-            expected=f"one of {', '.join(map(str, _VERSIONS))}",
+            expected=f"version {DESCRIPTION_VERSION}",
             where=str(checkpoint.path),
             hint="run it with the version of windrow that wrote it, or a newer one",
         )
     groups = _stored_groups(stored, wanted, checkpoint)
-    if stored["version"] == _FIRST_VERSION:
-        return _first_version(stored, topology, groups, checkpoint)
     names = state_ids(topology)
     changes = [*_plan_changes(stored, topology, time, names), *_form_changes(stored, topology, names, forms)]
     if changes:
@@ -122,10 +116,9 @@ def resume(
         steps[names[step.id]] = merged(before, step_shape(topology, step))
         if "form" in before:
             steps[names[step.id]]["form"] = before["form"]
-    version = _version_of(steps)
-    if (version, steps) != (stored["version"], stored["steps"]):
+    if steps != stored["steps"]:
         # The next run has to read what this one stores.
-        checkpoint.describe({**stored, "version": version, "steps": steps})
+        checkpoint.describe({**stored, "steps": steps})
     folders = {
         step.id: source["folder"] for step, source in zip(topology.sources, stored["sources"], strict=True)
     }
@@ -154,7 +147,7 @@ def _begin(
     fingerprint = _hash(steps)
     checkpoint.describe(
         {
-            "version": _version_of(steps),
+            "version": DESCRIPTION_VERSION,
             "windrow": windrow.__version__,
             "id": uuid.uuid4().hex,
             "partitions": groups.partitions,
@@ -167,11 +160,6 @@ def _begin(
     )
     folders = {step.id: source["folder"] for step, source in zip(topology.sources, sources, strict=True)}
     return StoredPlan(groups, fingerprint, names, folders, _columnar(forms))
-
-
-def _version_of(steps: Mapping[str, Shape]) -> int:
-    """The lowest version that knows all of these steps: a file without columns is still for those before."""
-    return _VERSION_WITH_FORMS if any("form" in step for step in steps.values()) else _VERSION
 
 
 def _hash(shape: object) -> bytes:
@@ -247,25 +235,3 @@ def _source_changes(before: list[Shape], sources: tuple[Step, ...]) -> Iterator[
     now = [type(step.node.source).__name__ for step in sources if isinstance(step.node, SourceNode)]
     if kinds != now:
         yield f"the sources were {', '.join(kinds)} and are {', '.join(now)}"
-
-
-def _first_version(
-    stored: Mapping[str, Any], topology: Topology, groups: KeyGroups, checkpoint: Checkpoint
-) -> StoredPlan:
-    before: Mapping[str, str] = stored["steps"]
-    now = {step.id: f"{step.node.kind} {step.node.describe()}" for step in topology.keyed}
-    changes = [f"{topology.step(name).where} is new" for name in now if name not in before]
-    changes += [f"{name} is gone" for name in before if name not in now]
-    changes += [
-        f"{topology.step(name).where} was {before[name]!r} and is {text!r}"
-        for name, text in now.items()
-        if name in before and before[name] != text
-    ]
-    if changes:
-        raise _another_plan(changes, checkpoint)
-    return StoredPlan(
-        groups,
-        _hash(before),
-        {step.id: step.id for step in (*topology.keyed, *topology.timestamps)},
-        {step.id: str(step.index) for step in topology.sources},
-    )

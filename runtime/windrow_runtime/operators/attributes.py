@@ -1,0 +1,55 @@
+"""The attributes of objects, as they are kept: read and set past the methods of their classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MemberDescriptorType
+from typing import Any
+
+__all__ = ["attributes_of", "set_attributes"]
+
+# Any throughout this module: objects of the user's classes.
+
+
+def attributes_of(instance: object) -> dict[str, Any]:
+    """What an object holds, in slots and in a dictionary of its own."""
+    found: dict[str, Any] = {}
+    for name, member in _slots(type(instance)).items():
+        try:
+            found[name] = member.__get__(instance)
+        except AttributeError:
+            continue  # the slot is empty
+    return {**found, **getattr(instance, "__dict__", {})}
+
+
+def set_attributes(instance: object, attributes: Mapping[Any, Any]) -> None:
+    """Give an object the attributes that :func:`attributes_of` found. Its class and its methods stay as they are.
+
+    Raises:
+        TypeError: If a name is not a text.
+        AttributeError: If the object has no place for an attribute.
+    """
+    slots = _slots(type(instance))
+    for name, value in attributes.items():
+        if type(name) is not str:
+            raise TypeError(f"an attribute is named by a {type(name).__name__}")
+        if name in slots:
+            slots[name].__set__(instance, value)
+        else:
+            # Not setattr: it would also set the class of the object, or call a property.
+            instance.__dict__[name] = value
+
+
+def _slots(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:
+    return _slots_of(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
+
+
+@lru_cache(maxsize=1024)
+def _slots_of(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:
+    return {
+        name: member
+        for base in reversed(kind.__mro__)
+        for name, member in vars(base).items()
+        if isinstance(member, MemberDescriptorType)
+    }

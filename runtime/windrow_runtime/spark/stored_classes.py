@@ -1,0 +1,207 @@
+"""The classes whose values may be stored, and how their values are taken apart and built again.
+
+A class is found by its name among those that the plan names, and nowhere else. No value is built by calling a function
+that stored bytes name: a record is built by its fields, an Enum member is looked up by its name, and an object of any
+other class gets its attributes back, without a call of its constructor.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import is_dataclass
+from enum import Enum, auto
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+from uuid import SafeUUID
+
+from windrow.aggregates.sketches import HllSketch, KllSketch
+from windrow.errors import IncompatibleStateError
+from windrow.kafka import KafkaRecord
+from windrow.sources import RateRecord
+from windrow.windows import GlobalWindow, TimeWindow, Window
+from windrow_runtime.spark.classes import UserClass
+from windrow_runtime.spark.columns import record_fields
+
+__all__ = [
+    "StoredClasses",
+    "Way",
+    "fields_of",
+    "plain_base",
+    "refused",
+    "way_of",
+]
+
+# Any throughout this module: classes and values of the user's.
+
+_OWN_RECORDS: Final = (TimeWindow, GlobalWindow, KafkaRecord, RateRecord, HllSketch, KllSketch, SafeUUID)
+"""Value classes of windrow and of the standard library that a state may hold though no annotation names them."""
+_OPEN_BASES: Final = frozenset({TimeWindow, GlobalWindow, Window})
+"""Classes of windrow whose subclasses are values. Subclasses of others, such as functions and triggers, are not."""
+
+
+class Way(Enum):
+    """How values of a class are taken apart."""
+
+    MEMBER = auto()
+    """The name of an Enum member."""
+    FIELDS = auto()
+    """The arguments of a constructor that does nothing but set fields."""
+    KEYWORDS = auto()
+    """The fields of a msgspec.Struct by keyword, or of a named tuple that has none."""
+    PLAIN = auto()
+    """A value of a builtin class from which the class derives, and attributes."""
+    ATTRIBUTES = auto()
+    """The attributes."""
+    NONE = auto()
+    """The class says by methods of its own how it is pickled, or its objects hold more than attributes."""
+
+
+class _Base(NamedTuple):
+    """A builtin class from which a user's class may derive.
+
+    Attributes:
+        kind: The class.
+        changed: Fills an empty object; None: the value is given when the object is made.
+    """
+
+    kind: type[Any]
+    fill: Callable[[Any, Any], object] | None
+
+
+_BASES: Final = (
+    *(_Base(kind, None) for kind in (int, float, complex, str, bytes, tuple, frozenset)),
+    _Base(list, list.extend),
+    _Base(dict, dict.update),
+    _Base(set, set.update),
+)
+_OTHER_CONTAINERS: Final = (Counter, OrderedDict, defaultdict, deque)
+
+
+class StoredClasses:
+    """The classes of one plan.
+
+    Args:
+        classes: The classes that the plan names.
+    """
+
+    def __init__(self, classes: Iterable[UserClass]) -> None:
+        self._kinds: dict[str, type[Any]] = {
+            f"{kind.__module__}:{kind.__qualname__}": kind for kind in _OWN_RECORDS
+        }
+        for known in classes:
+            if known.storable and not _is_ours(known.kind):
+                # Over Spark Connect a class that was made inside a function arrives without the function's name.
+                self._kinds[f"{known.kind.__module__}:{known.qualified}"] = known.kind
+        self._names = {kind: name for name, kind in self._kinds.items()}
+
+    def name_of(self, kind: type[Any]) -> str | None:
+        """The name under which values of a class are stored; None where the plan does not name the class."""
+        return self._names.get(kind)
+
+    def find(self, name: object) -> type[Any]:
+        """The class of a stored name.
+
+        Raises:
+            IncompatibleStateError: If the plan names no such class.
+        """
+        kind = self._kinds.get(name) if isinstance(name, str) else None
+        if kind is None:
+            raise refused(f"{name!r:.200}")
+        return kind
+
+
+def _is_ours(kind: type[Any]) -> bool:
+    return any(_of_windrow(base) and base not in _OPEN_BASES for base in kind.__mro__)
+
+
+def _of_windrow(kind: type[Any]) -> bool:
+    return kind.__module__.partition(".")[0] in {"windrow", "windrow_runtime"}
+
+
+def way_of(kind: type[Any]) -> Way:
+    """How values of a class are taken apart."""
+    return _way_of(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
+
+
+@lru_cache(maxsize=1024)
+def _way_of(kind: type[Any]) -> Way:
+    if issubclass(kind, Enum):
+        # The constructor of an Enum without members makes classes.
+        return Way.MEMBER if kind.__members__ else Way.NONE
+    if record_fields(kind):
+        return Way.FIELDS
+    if hasattr(kind, "__struct_fields__") or _is_empty_tuple(kind):
+        return Way.KEYWORDS
+    base = next((base.kind for base in _BASES if issubclass(kind, base.kind)), object)
+    if issubclass(kind, _OTHER_CONTAINERS) or not _pickles_as(kind, base):
+        return Way.NONE
+    if base is not object:
+        return Way.PLAIN
+    # A class that is written in C may hold what no attribute shows.
+    makes: object = kind.__new__
+    return Way.ATTRIBUTES if makes is object.__new__ else Way.NONE
+
+
+def _is_empty_tuple(kind: type[Any]) -> bool:
+    return issubclass(kind, tuple) and kind.__bases__[0] is tuple and getattr(kind, "_fields", None) == ()
+
+
+def fields_of(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a class for :attr:`Way.FIELDS` and :attr:`Way.KEYWORDS`."""
+    return record_fields(kind) or getattr(kind, "__struct_fields__", ())
+
+
+def _pickles_as(kind: type[Any], base: type[Any]) -> bool:
+    """Whether a class leaves it to its builtin base how its objects are pickled."""
+    names = ["__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"]
+    if base is not tuple:  # a named tuple has it from its fields
+        names += ["__getnewargs__", "__getnewargs_ex__"]
+    return all(
+        found is getattr(base, name, None) or _is_generated(kind, found)
+        for name in names
+        for found in [getattr(kind, name, None)]
+    )
+
+
+def _is_generated(kind: type[Any], method: Any) -> bool:
+    """Whether dataclasses or attrs wrote the method, which gets and sets slots then."""
+    module = getattr(method, "__module__", None) or ""
+    return (is_dataclass(kind) and module == "dataclasses") or (
+        hasattr(kind, "__attrs_attrs__") and module.partition(".")[0] == "attr"
+    )
+
+
+def plain_base(kind: type[Any]) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """For :attr:`Way.PLAIN`: gives the builtin value of an object, and makes an object of a builtin value."""
+    base, fill = next(found for found in _BASES if issubclass(kind, found.kind))
+
+    def plain(value: Any) -> Any:
+        # Past the methods of the user's class, which may say something else.
+        if base in {list, tuple, set, frozenset}:
+            return base(base.__iter__(value))
+        if base is dict:
+            return dict(dict.items(value))
+        return base.__getnewargs__(value)[0] if base is not complex else complex(value.real, value.imag)
+
+    def made(value: Any) -> Any:
+        if type(value) is not base:
+            raise TypeError(f"{type(value).__name__} for a {base.__name__}")
+        make: Any = base.__new__  # not that of the user's class
+        if fill is None:
+            return make(kind, value)
+        empty = make(kind)
+        fill(empty, value)
+        return empty
+
+    return plain, made
+
+
+def refused(name: str) -> IncompatibleStateError:
+    """The error for a class that stored bytes name and the plan does not."""
+    return IncompatibleStateError(
+        "stored state names a class that the plan does not know",
+        given=name,
+        expected="a class that the plan names, in annotations or in the code of its functions",
+        hint="use the plan that wrote the checkpoint; a class that was renamed or moved needs a new checkpoint",
+    )
