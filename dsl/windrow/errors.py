@@ -157,7 +157,7 @@ class SinkError(WindrowError):
 
 
 class CheckpointError(WindrowError):
-    """A checkpoint cannot be read or written: it is damaged or not whole, or its folder cannot be written."""
+    """A checkpoint cannot be used: it is damaged or not whole, another run uses it, or its folder cannot be written."""
 
 
 class EngineError(WindrowError):

@@ -79,6 +79,16 @@ class JavaError(Exception):
         ),
         (
             (
+                "org.apache.spark.SparkException: [STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY] The checkpoint location "
+                "/c/spark/state should be empty on batch 0 SQLSTATE: 42K03",
+            ),
+            CheckpointError,
+            "the checkpoint has files of a query, and nothing says how far that query came",
+            "SparkException: [STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY] The checkpoint location /c/spark/state should "
+            "be empty on batch 0",
+        ),
+        (
+            (
                 "org.apache.spark.SparkException: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred.",
                 "java.io.FileNotFoundException: File file:/c/state/0/1.zip does not exist",
             ),

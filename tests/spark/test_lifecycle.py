@@ -23,6 +23,7 @@ from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import RunningPipeline, SparkRunner
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.gate import BatchGate
+from windrow_runtime.spark.session_settings import QUERY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -267,13 +268,12 @@ def test_a_drain_that_died_behind_the_end_still_fires_all(
         return False
 
     # No batch is begun behind the end, as if the process were gone.
-    spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+    monkeypatch.setitem(QUERY, "spark.sql.streaming.noDataMicroBatches.enabled", "false")
     monkeypatch.setattr(Checkpoint, "has_fired_all", dies)
     first, sums = pipeline()
     with pytest.raises(SystemExit, match="killed"):
         SparkRunner(spark, checkpoint=tmp_path).run(first)
     monkeypatch.undo()
-    spark.conf.unset("spark.sql.streaming.noDataMicroBatches.enabled")
     end = Checkpoint(tmp_path).end_mark.batch()
     assert end is not None
     assert Checkpoint(tmp_path).last_planned() == end

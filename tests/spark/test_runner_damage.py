@@ -86,6 +86,10 @@ def lose(pattern: str) -> Callable[[Path], None]:
     return damage
 
 
+def lose_folder(name: str) -> Callable[[Path], None]:
+    return lambda checkpoint: shutil.rmtree(checkpoint / name)
+
+
 @pytest.mark.parametrize(
     ("damage", "given", "where"),
     [
@@ -94,7 +98,11 @@ def lose(pattern: str) -> Callable[[Path], None]:
         (lose("spark/offsets/*"), "batch 2 is done, and its plan is gone", "offsets"),
         (spoil("spark/metadata"), "garbage", "checkpoint"),
         (spoil("spark/offsets/*"), "spark/offsets/2", "checkpoint"),
-        (lose("spark/sources/0/*"), "assertion failed", "checkpoint"),
+        (lose_folder("spark"), "it is gone, and batches have run", "spark/offsets/2"),
+        (lose("spark/*/2"), "batch 2 has run, and Spark's newest plan is that of batch 1", "spark/offsets/2"),
+        (lose("spark/sources/0/*"), "batch 2 has read the source beyond", "spark/sources/0/0"),
+        (lose("spark/sources/0/1"), "batch 2 has read the source beyond", "spark/sources/0/1"),
+        (lose_folder("spark/state"), "it is gone, and batches have run", "spark/state"),
         (lose("spark/state/0/*/SSTs/*"), "CANNOT_LOAD_STATE_STORE", "checkpoint"),
         (lose("spark/state/0/*/*.changelog"), ".changelog does not exist", "checkpoint"),
     ],
@@ -119,6 +127,34 @@ def test_a_damaged_checkpoint_is_refused(
     assert error.hint == "restore the checkpoint folder as a whole from a copy, or begin a new one"
     assert len(str(error)) < 1500
     assert "\tat " not in str(error.__cause__)
+
+
+LEFT = (
+    "offsets/.0.5bb3.tmp",
+    "offsets/.0.crc",
+    "commits/.0.5bb3.tmp",
+    "metadata",
+    "state/0/_metadata/metadata",
+)
+
+
+def test_a_death_before_the_first_batch_leaves_nothing_in_the_way(
+    spark: SparkSession, tmp_path: Path, run_before: tuple[Path, Path]
+) -> None:
+    source, checkpoint = run_before[0], tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    # What Spark and windrow note before the first offsets are written.
+    shutil.copy(run_before[1] / "windrow.json", checkpoint)
+    (checkpoint / "spark/sources/0").mkdir(parents=True)
+    shutil.copy(run_before[1] / "spark/sources/0/0", checkpoint / "spark/sources/0")
+    for name in LEFT:
+        file = checkpoint / "spark" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    pipeline, sink = firsts(source)
+    result = SparkRunner(spark, checkpoint=checkpoint).run(pipeline)
+    assert [reading.at for reading in result.collected(sink)] == [1, 12, 23]
+    assert not (checkpoint / "spark/offsets/.0.5bb3.tmp").exists()
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"version": 1, "steps": {}}'])

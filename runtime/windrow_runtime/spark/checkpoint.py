@@ -12,9 +12,17 @@ from typing import Any
 from windrow.errors import IncompatibleStateError, InvalidArgumentError
 from windrow.plan import Step
 from windrow.redaction import redact_address
-from windrow_runtime.spark.checkpoint_files import check_whole, files_told, read_description
-from windrow_runtime.spark.end_of_stream import END_LINE, EndMark, write_whole
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.batch_note import BatchNote
+from windrow_runtime.spark.checkpoint_files import damaged_file, files_told, read_description, write_whole
+from windrow_runtime.spark.end_of_stream import END_LINE, EndMark
 from windrow_runtime.spark.paths import as_spark_path
+from windrow_runtime.spark.spark_files import (
+    check_source_logs,
+    check_spark_files,
+    clear_leftovers,
+    last_number,
+)
 
 __all__ = ["Checkpoint"]
 
@@ -32,14 +40,20 @@ class Checkpoint:
     Attributes:
         path: The folder, on the local file system or on one that every machine has mounted.
         folders: The folders of sources by the id of the step, where they are not named by its number.
+        inside: Whether the folder lies in that of Spark, as for a query that the user starts; else it is around it.
     """
 
     path: Path
     folders: Mapping[str, str] = field(default_factory=dict)
+    inside: bool = False
 
     @staticmethod
-    def at(path: str | os.PathLike[str]) -> Checkpoint:
+    def at(path: str | os.PathLike[str], *, inside: bool = False) -> Checkpoint:
         """The checkpoint in a folder, which is made if it is missing.
+
+        Args:
+            path: The folder.
+            inside: Whether it lies in Spark's.
 
         Raises:
             InvalidArgumentError: For a path that is not one of a mounted file system.
@@ -55,12 +69,21 @@ class Checkpoint:
         folder = Path(text.removeprefix("file://"))
         with files_told(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        return Checkpoint(folder)
+        return Checkpoint(folder, inside=inside)
 
     @property
     def spark_folder(self) -> str:
         """Where Spark keeps its part."""
-        return as_spark_path(self.path / "spark")
+        return as_spark_path(self._spark)
+
+    @property
+    def _spark(self) -> Path:
+        return self.path.parent if self.inside else self.path / "spark"
+
+    @property
+    def note(self) -> BatchNote:
+        """Where the number of the newest batch stands."""
+        return BatchNote(self.path / "newest-batch")
 
     @property
     def control_folder(self) -> Path:
@@ -74,9 +97,7 @@ class Checkpoint:
 
     def last_planned(self) -> int:
         """The number of the last batch that Spark has planned; -1: none. It may still have to be run."""
-        offsets = self.path / "spark" / "offsets"
-        numbers = [int(file.name) for file in offsets.glob("*") if file.name.isdigit()]
-        return max(numbers, default=-1)
+        return last_number(self._spark / "offsets")
 
     @property
     def results_folder(self) -> Path:
@@ -90,7 +111,7 @@ class Checkpoint:
 
     def is_committed(self, batch: int) -> bool:
         """Whether Spark has noted a batch as done. There is none below 0 that is not."""
-        return batch < 0 or (self.path / "spark" / "commits" / str(batch)).exists()
+        return batch < 0 or (self._spark / "commits" / str(batch)).exists()
 
     def folder_of(self, step: Step) -> Path:
         """Where elements of a source are kept that Spark cannot read again from elsewhere."""
@@ -161,9 +182,36 @@ class Checkpoint:
         Raises:
             CheckpointError: If the folder is damaged.
         """
-        check_whole(self.path)
         file = self.path / _DESCRIPTION
-        return read_description(file) if file.exists() else None
+        if file.exists():
+            return read_description(file)
+        if self.note.newest() >= 0 or (not self.inside and self.last_planned() >= 0):
+            raise damaged_file(file, "it is gone, and batches have run")
+        return None
+
+    def check_whole(self, topology: Topology) -> None:
+        """Refuse a folder of which a part is gone, and where Spark would go on as if that had never been.
+
+        Args:
+            topology: The plan that the folder belongs to.
+
+        Raises:
+            CheckpointError: If so, with the file that is missing.
+        """
+        # First of all: a query that runs plans a batch before it notes it.
+        newest = self.note.newest()
+        stateful = bool(topology.keyed)
+        check_spark_files(self._spark, newest, stateful=stateful)
+        # The last one tells a query with state of the end of the stream.
+        check_source_logs(self._spark, len(topology.sources) + stateful)
+
+    def clear_leftovers(self) -> None:
+        """Remove what a process that died was about to write. Called while no other run uses the folder.
+
+        Raises:
+            CheckpointError: If there is state though no batch was planned, or if files cannot be removed.
+        """
+        clear_leftovers(self._spark)
 
     def describe(self, description: Mapping[str, Any]) -> None:
         """Write down what there is to say of the plan."""

@@ -1,8 +1,9 @@
-"""What can be seen to be wrong with a checkpoint folder before Spark looks at it."""
+"""Reads and writes the small files of a checkpoint folder, and tells what is wrong with them."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,11 +11,19 @@ from typing import Any
 
 from windrow.errors import CheckpointError
 
-__all__ = ["DESCRIPTION_VERSION", "check_whole", "damaged_file", "files_told", "read_description"]
+__all__ = [
+    "DESCRIPTION_VERSION",
+    "damaged_file",
+    "files_told",
+    "read_description",
+    "read_number",
+    "write_whole",
+]
 
 DESCRIPTION_VERSION = 4
 """The version of what windrow notes of a plan. Those below were never released."""
 _RESTORE = "restore the checkpoint folder as a whole from a copy, or begin a new one"
+_SHOWN = 20
 _FIELDS = frozenset(
     {"version", "windrow", "id", "partitions", "groups", "fingerprint", "time", "sources", "steps"}
 )
@@ -61,23 +70,28 @@ def read_description(file: Path) -> dict[str, Any]:  # Any: as JSON has it
     return checked
 
 
-def check_whole(folder: Path) -> None:
-    """Refuse a folder of which a part is gone, and where Spark would begin anew or fail without a word.
+def read_number(file: Path) -> int | None:
+    """The number of a batch that a file holds; None: there is no file.
 
     Raises:
-        CheckpointError: If so.
+        CheckpointError: If the file cannot be read, or does not hold a number.
     """
-    with files_told(folder):
-        planned, done = (_batches(folder / "spark" / name) for name in ("offsets", "commits"))
-        described = (folder / "windrow.json").exists()
-    if (planned or done) and not described:
-        raise damaged_file(folder / "windrow.json", "it is gone, and batches have run")
-    if done and (not planned or max(planned) < max(done)):
-        raise damaged_file(folder / "spark" / "offsets", f"batch {max(done)} is done, and its plan is gone")
+    with files_told(file.parent):
+        try:
+            data = file.read_bytes()
+        except FileNotFoundError:
+            return None
+    if not data.strip().isdigit():
+        raise damaged_file(file, f"{data[:_SHOWN]!r} is not the number of a batch")
+    return int(data)
 
 
-def _batches(folder: Path) -> list[int]:
-    return [int(file.name) for file in folder.glob("*") if file.name.isdigit()]
+def write_whole(file: Path, text: str) -> None:
+    """Write a file such that nobody sees half of it."""
+    # Several tasks may write the same: each has a name of its own aside. Spark does not list names with an underscore.
+    aside = file.with_name(f"_{file.name}.{os.getpid()}")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(file)
 
 
 def damaged_file(file: Path, reason: str) -> CheckpointError:

@@ -65,4 +65,4 @@ def checkpoint_inside(folder: str | os.PathLike[str] | None) -> Checkpoint:
             given=text,
             expected="a folder of its own for each query",
         )
-    return Checkpoint.at(f"{text}/{_FOLDER}")
+    return Checkpoint.at(f"{text}/{_FOLDER}", inside=True)

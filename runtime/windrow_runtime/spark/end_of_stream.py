@@ -7,21 +7,18 @@ the end read would be late everywhere, so it is left where it is.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from windrow_runtime.spark.checkpoint_files import damaged_file, files_told
+from windrow_runtime.spark.checkpoint_files import read_number, write_whole
 from windrow_runtime.spark.clock_files import current_batch
 
-__all__ = ["END_LINE", "EndMark", "write_whole"]
+__all__ = ["END_LINE", "EndMark"]
 
 END_LINE: Final = "end"
 """The line in the control folder that ends the stream. Any other line wakes the query, and means nothing."""
-
-_SHOWN: Final = 20
 
 # Any: Arrow batches, and pyarrow has no types.
 
@@ -42,14 +39,7 @@ class EndMark:
         Raises:
             CheckpointError: If the file cannot be read, or does not hold that.
         """
-        with files_told(self.file.parent):
-            try:
-                data = self.file.read_bytes()
-            except FileNotFoundError:
-                return None
-        if not data.strip().isdigit():
-            raise damaged_file(self.file, f"{data[:_SHOWN]!r} is not the number of a batch")
-        return int(data)
+        return read_number(self.file)
 
     def note(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Called by Spark with the rows of the control folder, by ``mapInArrow``; passes them on."""
@@ -66,11 +56,3 @@ class EndMark:
         for batch in batches:  # read to their end in any case, since Spark writes them
             if not over:
                 yield batch
-
-
-def write_whole(file: Path, text: str) -> None:
-    """Write a file such that nobody sees half of it."""
-    # Several tasks may write the same: each has a name of its own aside. Spark does not list names with an underscore.
-    aside = file.with_name(f"_{file.name}.{os.getpid()}")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(file)

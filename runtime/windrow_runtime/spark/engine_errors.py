@@ -84,6 +84,12 @@ _KINDS = (
         "stop one of them; the other goes on from the checkpoint when it is started again",
     ),
     _Kind(
+        re.compile(r"STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY[^\n]*"),
+        CheckpointError,
+        "the checkpoint has files of a query, and nothing says how far that query came",
+        "restore the checkpoint folder as a whole from a copy, or begin a new one; no other program may write there",
+    ),
+    _Kind(
         re.compile(
             r"MALFORMED_LOG_FILE|Failed to read log file|STREAMING_CHECKPOINT_|STDS_FAILED|_STATE_STORE"
             r"|STREAMING_STATEFUL_OPERATOR_MISSING|RocksDBException|CheckpointFileChecksum"

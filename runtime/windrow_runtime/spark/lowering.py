@@ -21,6 +21,7 @@ from windrow.plan import (
     Step,
     WindowNode,
 )
+from windrow.sinks import WriterSink
 from windrow.tags import OutputTag
 from windrow.windows import GlobalWindows
 from windrow_runtime.codecs import stable_hash
@@ -35,12 +36,14 @@ from windrow_runtime.operators.fragments import leads_on
 from windrow_runtime.operators.lowering import form_text, operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
+from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.checkpoint_files import files_told
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_files import ClockFiles
 from windrow_runtime.spark.clock_keeper import needs_keeper
 from windrow_runtime.spark.column_scan import ColumnTarget
+from windrow_runtime.spark.columns_sink import ColumnsSink
 from windrow_runtime.spark.end_of_stream import END_LINE
 from windrow_runtime.spark.event_clock import END_OF_STREAM
 from windrow_runtime.spark.file_parts import PartSink, part_sinks
@@ -342,12 +345,20 @@ class _Lowering:
             end=None if self._checkpoint is None else self._checkpoint.end_mark,
             way=self._column_way(step, scan.reader),
             open=scan.open,
+            note=self._note(),
         )
         frame = scan.frame.mapInArrow(stage, source_schema())
         if self._checkpoint is None:
             return frame
         # What Spark counts by itself are rows of its scan: files, where workers read them.
         return frame.observe(step.id, f.coalesce(f.sum("records"), f.lit(0)).alias("records_read"))
+
+    def _note(self) -> BatchNote | None:
+        by_spark = any(
+            isinstance(step.node, SinkNode) and isinstance(step.node.sink, (WriterSink, ColumnsSink))
+            for step in self._topology.sinks
+        )
+        return self._checkpoint.note if by_spark and self._checkpoint is not None else None
 
     def _column_way(self, step: Step, reader: Reader) -> ColumnWay | None:
         targets = tuple(

@@ -21,6 +21,12 @@ from windrow_runtime.spark.gate import BatchGate, Interrupted
 from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.results import MemoryResults, Results, SpooledResults
 from windrow_runtime.spark.session import is_connect
+from windrow_runtime.spark.session_settings import (
+    QUERY,
+    QUERY_SETTINGS,
+    SHUFFLE_PARTITIONS,
+    settings_during,
+)
 from windrow_runtime.spark.shipping import detached
 from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.writers import BatchWriter, ConnectWriter, unpacked
@@ -35,17 +41,6 @@ _POLL_SECONDS = 0.05
 _INITIAL_POLL_SECONDS = 0.005
 _PATIENCE_SECONDS = 5.0
 _ATTEMPTS = 4
-_PARTITIONS = "spark.sql.shuffle.partitions"
-# Measured on batches of little data, two cores: 0.73 s a batch became 0.64 s by the first, and 0.58 s by both.
-QUERY_SETTINGS = {
-    # A batch writes what changed in the state; snapshots are made beside it.
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # Checkpoints lie on a mounted file system. Hadoop's other way to rename a file there starts four processes for it,
-    # some forty in a batch, and renames it no differently.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-}
 
 
 class Query:
@@ -95,30 +90,22 @@ class Query:
                 keeper,
                 self._secrets,
                 lowered.parts,
+                checkpoint.note,
             )
         else:
             batches = BatchWriter(
-                lowered.sinks, lowered.classes, self._results, outputs, keeper, lowered.parts
+                lowered.sinks, lowered.classes, self._results, outputs, keeper, lowered.parts, checkpoint.note
             )
             self._write = self._written_here(batches)
         self._failure: WindrowError | None = None
 
-    # Any: a user's WriterSink may give any configured DataStreamWriter.
+    # Any: Spark's two kinds of writers have no common type.
     def _start(self, trigger: Callable[[Any], Any]) -> StreamingQuery:
         self._gate = BatchGate()
-        for number, step in self._lowered.sinks.items():
-            assert isinstance(step.node, SinkNode)
-            if isinstance(step.node.sink, WriterSink):
-                writer = step.node.sink.configure(
-                    unpacked(self._lowered.frame, number, step, self._lowered.classes)
-                )
-                break
-        else:
-            writer = self._foreach_batch()
-        writer = writer.queryName(self.pipeline.name).option(
-            "checkpointLocation", self._checkpoint.spark_folder
-        )
-        with _settings(self._spark, self._lowered.groups.partitions):
+        settings = {**QUERY, SHUFFLE_PARTITIONS: str(self._lowered.groups.partitions)}
+        with settings_during(self._spark, settings, QUERY_SETTINGS):
+            writer = self._writer().queryName(self.pipeline.name)
+            writer = writer.option("checkpointLocation", self._checkpoint.spark_folder)
             try:
                 query: StreamingQuery = trigger(writer).start()
                 _await_sources(query)
@@ -128,6 +115,15 @@ class Query:
                 failure = engine_failure(error, self._place, self._secrets)
                 raise failure from failure.__cause__
         return query
+
+    # Any: as above, and a user's WriterSink may give any configured DataStreamWriter.
+    def _writer(self) -> Any:
+        for number, step in self._lowered.sinks.items():
+            assert isinstance(step.node, SinkNode)
+            if isinstance(step.node.sink, WriterSink):
+                rows = unpacked(self._lowered.frame, number, step, self._lowered.classes)
+                return step.node.sink.configure(rows)
+        return self._foreach_batch()
 
     @property
     def _place(self) -> str:
@@ -353,22 +349,3 @@ def _await_sources(query: StreamingQuery) -> None:
     patience = time.monotonic() + _PATIENCE_SECONDS
     while query.status["message"].startswith("Initializing") and time.monotonic() < patience:
         time.sleep(_INITIAL_POLL_SECONDS)
-
-
-@contextmanager
-def _settings(spark: SparkSession, partitions: int) -> Iterator[None]:
-    """The settings with which a query is started, and which it keeps; others in the session keep theirs."""
-    wanted = {_PARTITIONS: str(partitions)}
-    # What the user says of these counts.
-    wanted |= {name: value for name, value in QUERY_SETTINGS.items() if spark.conf.get(name, None) is None}
-    before = {name: spark.conf.get(name, None) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, earlier in before.items():
-            if earlier is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, earlier)

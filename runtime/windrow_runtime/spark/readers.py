@@ -41,6 +41,7 @@ from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.kafka import kafka_frame, kafka_reader
 from windrow_runtime.spark.parquet_files import ParquetFiles, check_files
 from windrow_runtime.spark.paths import as_spark_path, is_pattern, may_give_columns
+from windrow_runtime.spark.session_settings import moved_to
 from windrow_runtime.spark.state_codec import StateCodec
 
 if TYPE_CHECKING:
@@ -448,4 +449,6 @@ def _scan_dataframe(
         if not (folder / "_SUCCESS").exists():
             frame.write.mode("overwrite").parquet(as_spark_path(folder))
         frame = spark.readStream.schema(frame.schema).parquet(as_spark_path(folder))
+    else:
+        frame = moved_to(spark, frame)
     return Scan(frame, _RowReader(kind, source.describe()))

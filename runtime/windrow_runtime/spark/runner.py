@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from windrow.sinks import (
     ParquetFileSink,
     WriterSink,
 )
+from windrow_runtime.columnar.forms import Form
 from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.step_errors import sink_unwritable
@@ -30,6 +31,7 @@ from windrow_runtime.outputs import has_output, open_outputs
 from windrow_runtime.outputs.batch_folder import local_path
 from windrow_runtime.spark.batch_job import batch_job, run_job
 from windrow_runtime.spark.checkpoint import Checkpoint
+from windrow_runtime.spark.checkpoint_lock import CheckpointLock
 from windrow_runtime.spark.clock_keeper import ClockKeeper
 from windrow_runtime.spark.columns_sink import ColumnsSink, checkpoint_inside, pipeline_of
 from windrow_runtime.spark.engine_errors import secrets_hidden
@@ -38,10 +40,11 @@ from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, lower,
 from windrow_runtime.spark.query import Query
 from windrow_runtime.spark.readers import is_bounded
 from windrow_runtime.spark.running import RunningPipeline
-from windrow_runtime.spark.session import configure, local_session
+from windrow_runtime.spark.session import JOB_SETTINGS, local_session, prepare_workers
+from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, own_partitions, session_with
 from windrow_runtime.spark.shipping import without_ends
 from windrow_runtime.spark.state_codec import StateCodec
-from windrow_runtime.spark.stored_plan import Parallelism, resume
+from windrow_runtime.spark.stored_plan import Parallelism, StoredPlan, resume
 from windrow_runtime.spark.writers import unpacked
 
 if TYPE_CHECKING:
@@ -129,7 +132,8 @@ class SparkRunner:
             UnsupportedOperationError: For a step, source or sink that does not run on Spark.
             SinkError: If a database or a Delta table cannot be written, or does not fit the elements.
             IncompatibleStateError: If the checkpoint belongs to another plan, or has another parallelism.
-            CheckpointError: If the checkpoint is damaged, or cannot be read or written.
+            CheckpointError: If another run uses the checkpoint, if it is damaged or not whole, or cannot be read or
+                written.
             EngineError: If Spark gave up for a reason outside of the pipeline.
         """
         for step in Topology(pipeline.steps).sources:
@@ -142,12 +146,16 @@ class SparkRunner:
                     hint="run(pipeline, drain=False), or start(pipeline)",
                 )
         with self._folder() as folder:
-            query = self._prepare(pipeline, folder, drain=drain)
-            if drain:
-                query.drain()
-            else:
-                query.run_available()
-            return query.result()
+            lock = CheckpointLock(folder.path)
+            try:
+                query = self._prepare(pipeline, folder, drain=drain)
+                if drain:
+                    query.drain()
+                else:
+                    query.run_available()
+                return query.result()
+            finally:
+                lock.release()
 
     def run_batch(self, pipeline: Pipeline) -> PipelineResult:
         """Run over bounded sources as a Spark batch job: the same plan without a streaming query and its state.
@@ -179,7 +187,7 @@ class SparkRunner:
                 hint="SparkRunner(spark).run_batch(pipeline)",
             )
         self._check_sinks(Topology(pipeline.steps))
-        return run_job(pipeline, self._batch(pipeline))
+        return run_job(pipeline, self._batch(pipeline, session_with(self._spark, JOB_SETTINGS)))
 
     def start(self, pipeline: Pipeline, *, interval_seconds: float = 0.0) -> RunningPipeline:
         """Run until stopped.
@@ -197,7 +205,8 @@ class SparkRunner:
             UnsupportedOperationError: For a step, source or sink that does not run on Spark.
             SinkError: If a database or a Delta table cannot be reached, or does not fit the elements.
             IncompatibleStateError: If the checkpoint belongs to another plan, has another parallelism, or was drained.
-            CheckpointError: If the checkpoint is damaged, or cannot be read or written.
+            CheckpointError: If another run uses the checkpoint, if it is damaged or not whole, or cannot be read or
+                written.
         """
         if self._checkpoint is None:
             raise InvalidArgumentError(
@@ -205,8 +214,14 @@ class SparkRunner:
                 expected="SparkRunner(checkpoint=...)",
                 hint="it goes on from there when it is started again",
             )
-        query = self._prepare(pipeline, Checkpoint.at(self._checkpoint), drain=False)
-        return RunningPipeline(query, query.start(interval_seconds))
+        checkpoint = Checkpoint.at(self._checkpoint)
+        lock = CheckpointLock(checkpoint.path)
+        try:
+            query = self._prepare(pipeline, checkpoint, drain=False)
+            return RunningPipeline(query, query.start(interval_seconds), lock)
+        except BaseException:
+            lock.release()
+            raise
 
     def to_dataframe(
         self, stream: DataStream[Any], *, name: str = "dataframe", batch: bool = False
@@ -217,6 +232,9 @@ class SparkRunner:
         what Spark keeps and what windrow keeps (in its sub-folder ``windrow``) stay together; one folder is for one
         query. The query is yours: nobody ends the stream, so windows that are open at its end stay in the checkpoint,
         and counters are not kept.
+
+        The session keeps its settings. With keyed steps the query needs some, such as the runner's partitions: if the
+        session has others, the frame belongs to a copy of it, ``frame.sparkSession``.
 
         Args:
             stream: The stream.
@@ -230,16 +248,21 @@ class SparkRunner:
             SourceError: If a source cannot be read.
             UnsupportedOperationError: For a step or source that does not run on Spark.
             IncompatibleStateError: If the checkpoint belongs to another plan, or has another parallelism.
+            CheckpointError: If the checkpoint is damaged or not whole, or cannot be read or written.
         """
         pipeline = pipeline_of(stream, name)
-        lowered = (
-            self._batch(pipeline) if batch else self._lower(pipeline, checkpoint_inside(self._checkpoint))
-        )
+        if batch:
+            lowered = self._batch(pipeline, self._spark)
+        else:
+            checkpoint = checkpoint_inside(self._checkpoint)
+            topology, forms, stored = self._resumed(pipeline, checkpoint)
+            # The query is started by somebody else, and has to shuffle as its state is cut.
+            partitions = {SHUFFLE_PARTITIONS: str(stored.groups.partitions)}
+            session = session_with(self._spark, {**STATE, **partitions} if topology.keyed else {})
+            lowered = self._lower(session, pipeline, checkpoint, stored, forms)
         if lowered.clock is not None:
             for step in lowered.topology.sinks:
                 _check_sink_of_own_clock(step)
-        # The query is started by somebody else, and has to shuffle as its state is cut.
-        self._spark.conf.set("spark.sql.shuffle.partitions", str(lowered.groups.partitions))
         ((number, step),) = lowered.sinks.items()
         return unpacked(lowered.frame, number, step, lowered.classes)
 
@@ -255,7 +278,9 @@ class SparkRunner:
         topology = Topology(pipeline.steps)
         self._check_sinks(topology)
         checkpoint.check_open(drain=drain)
-        lowered = self._lower(pipeline, checkpoint)
+        topology, forms, stored = self._resumed(pipeline, checkpoint)
+        checkpoint.clear_leftovers()
+        lowered = self._lower(self._spark, pipeline, checkpoint, stored, forms)
         # Before the keeper, which begins a batch: what is refused here has begun nothing.
         outputs = open_outputs(topology.sinks, checkpoint.query_id())
         keeper = None
@@ -278,25 +303,37 @@ class SparkRunner:
                 with secrets_hidden(secrets_of([step]), step.where):
                     check_connector(self._spark, step)
 
-    def _batch(self, pipeline: Pipeline) -> Lowered:
-        configure(self._spark)
+    def _batch(self, pipeline: Pipeline, spark: SparkSession) -> Lowered:
+        prepare_workers(spark)
         groups = self._wanted().groups()
         with _secrets_hidden(pipeline):
-            return batch_job(self._spark, pipeline, groups, self._clock, columnar=self._columnar)
+            return batch_job(spark, pipeline, groups, self._clock, columnar=self._columnar)
 
     def _wanted(self) -> Parallelism:
-        session = int(str(self._spark.conf.get("spark.sql.shuffle.partitions", "200")))
-        return Parallelism(self._partitions, self._groups_per_partition, session)
+        return Parallelism(self._partitions, self._groups_per_partition, own_partitions(self._spark))
 
-    def _lower(self, pipeline: Pipeline, checkpoint: Checkpoint) -> Lowered:
-        configure(self._spark)
+    def _resumed(
+        self, pipeline: Pipeline, checkpoint: Checkpoint
+    ) -> tuple[Topology, Mapping[str, Form], StoredPlan]:
+        """The plan, how its steps would run on columns, and what the checkpoint says, which is whole."""
         topology = Topology(pipeline.steps)
-        own_clock = self._clock is not None
         forms = forms_of(topology) if self._columnar else {}
-        time = time_of(topology, own_clock=own_clock)
+        time = time_of(topology, own_clock=self._clock is not None)
         stored = resume(checkpoint, topology, time, self._wanted(), forms)
+        checkpoint.check_whole(topology)
+        return topology, forms, stored
+
+    def _lower(
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        checkpoint: Checkpoint,
+        stored: StoredPlan,
+        forms: Mapping[str, Form],
+    ) -> Lowered:
+        prepare_workers(spark)
         with _secrets_hidden(pipeline):
-            return lower(self._spark, pipeline, checkpoint, stored, forms, own_clock=own_clock)
+            return lower(spark, pipeline, checkpoint, stored, forms, own_clock=self._clock is not None)
 
 
 def _secrets_hidden(pipeline: Pipeline) -> AbstractContextManager[None]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from windrow.errors import WindrowError
 from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.spark.checkpoint_lock import CheckpointLock
 from windrow_runtime.spark.query import Query
 
 if TYPE_CHECKING:
@@ -20,10 +22,12 @@ class RunningPipeline:
     Its methods may be called from several threads.
     """
 
-    def __init__(self, query: Query, streaming_query: StreamingQuery) -> None:
+    def __init__(self, query: Query, streaming_query: StreamingQuery, lock: CheckpointLock) -> None:
         self._query = query
         self._streaming_query = streaming_query
         self._drain_over: threading.Event | None = None
+        self._lock = lock
+        lock.hold_while(self._uses_checkpoint)
 
     @property
     def streaming_query(self) -> StreamingQuery:
@@ -33,8 +37,20 @@ class RunningPipeline:
     @property
     def is_active(self) -> bool:
         """Whether it runs, or drains."""
+        active = self._uses_checkpoint()
+        if not active:
+            self._lock.release()
+        return active
+
+    def _uses_checkpoint(self) -> bool:
         over = self._drain_over
-        return bool(self._streaming_query.isActive) or (over is not None and not over.is_set())
+        if over is not None and not over.is_set():
+            return True
+        try:
+            return bool(self._streaming_query.isActive)
+        except Exception:
+            # The session was stopped, and its queries with it; what says so depends on its kind.
+            return False
 
     def await_termination(self, timeout_seconds: float | None = None) -> bool:
         """Wait until it is stopped or drained, or fails.
@@ -48,9 +64,22 @@ class RunningPipeline:
         Raises:
             WindrowError: Why it failed. The error of a drain is raised where it was called.
         """
-        ended = self._query.wait(self._streaming_query, timeout_seconds)
+        try:
+            ended = self._query.wait(self._streaming_query, timeout_seconds)
+        except WindrowError:
+            self._release()
+            raise
         over = self._drain_over
-        return ended and (over is None or over.wait(timeout_seconds))
+        ended = ended and (over is None or over.wait(timeout_seconds))
+        if ended:
+            self._release()
+        return ended
+
+    def _release(self) -> None:
+        """Leave the checkpoint to other runs, unless a drain goes on."""
+        over = self._drain_over
+        if over is None or over.is_set():
+            self._lock.release()
 
     def process_available(self) -> None:
         """Wait until everything that the sources have now is processed.
@@ -84,9 +113,15 @@ class RunningPipeline:
             UnsupportedOperationError: If a sink calls it: the batch cannot wait for its own end.
         """
         if graceful:
-            self._query.stop(self._streaming_query)
+            try:
+                self._query.stop(self._streaming_query)
+            finally:
+                # It goes on where a sink called this, or where its caller was interrupted.
+                if not self._uses_checkpoint():
+                    self._lock.release()
         else:
             self._query.kill(self._streaming_query)
+            self._lock.release()
         return self._query.result()
 
     def drain(self) -> PipelineResult:
@@ -110,4 +145,6 @@ class RunningPipeline:
             self._query.drain()
         finally:
             self._drain_over.set()
+            if not self._uses_checkpoint():
+                self._lock.release()
         return self._query.result()

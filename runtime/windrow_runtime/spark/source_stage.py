@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from windrow.errors import MalformedRecordError, WindrowError
 from windrow.sources import MalformedRecord
+from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.batch_time import NO_TIME
 from windrow_runtime.spark.classes import UserClass, register_classes
+from windrow_runtime.spark.clock_files import current_batch
 from windrow_runtime.spark.end_of_stream import EndMark
 from windrow_runtime.spark.event_clock import encode_watermark
 from windrow_runtime.spark.failures import failures_marked
@@ -95,6 +97,7 @@ class SourceStage:
         end: Where it stands which batch ends the stream; None: it never ends.
         way: How elements get to columnar steps, if there are any.
         open: Makes the Arrow batches to decode, where those of Spark only name files.
+        note: Notes the newest batch, where Spark writes the sink by itself and nobody else can.
     """
 
     decode: Callable[[Any], Decoded]
@@ -108,6 +111,7 @@ class SourceStage:
     end: EndMark | None = None
     way: ColumnWay | None = None
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
+    note: BatchNote | None = None
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Called by Spark with the Arrow batches of a partition; gives Arrow batches of packed rows."""
@@ -119,6 +123,9 @@ class SourceStage:
         from pyspark import TaskContext
 
         register_classes(self.classes)
+        number = None if self.note is None else current_batch()
+        if self.note is not None and number is not None:
+            self.note.note(number)
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         origin = (self.place << 20) + partition

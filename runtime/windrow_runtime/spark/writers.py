@@ -26,6 +26,7 @@ from windrow_runtime.codecs.spark_schema import spark_schema
 from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable
 from windrow_runtime.outputs import Output, open_outputs
 from windrow_runtime.outputs.batch_folder import BatchFolder, local_path
+from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_files import batch_tag
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
@@ -118,6 +119,7 @@ class BatchWriter:
         outputs: What writes for sinks that have an output, by the ids of their steps.
         keeper: Tells the time of the next batch, where windrow keeps it.
         parts: The sinks whose rows only name files, which the last stage of the query has written.
+        note: Notes the newest batch; None: there is one only.
     """
 
     def __init__(
@@ -128,7 +130,9 @@ class BatchWriter:
         outputs: Mapping[str, Output],
         keeper: ClockKeeper | None = None,
         parts: Mapping[int, PartSink] | None = None,
+        note: BatchNote | None = None,
     ) -> None:
+        self._note = note
         self._sinks = dict(sinks)
         self._classes = classes
         self._results = results
@@ -143,6 +147,8 @@ class BatchWriter:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch."""
+        if self._note is not None:
+            self._note.note(batch)
         register_classes(self._classes)
         # Workers write parts in the same pass over the batch as all else, as the rows come, and tell where.
         for part in self._parts.values():
@@ -312,6 +318,7 @@ class ConnectWriter:
         keeper: Tells the time of the next batch, where windrow keeps it.
         secrets: What neither the server's log nor an error may show.
         parts: As of :class:`BatchWriter`.
+        note: As of :class:`BatchWriter`.
     """
 
     def __init__(
@@ -323,8 +330,9 @@ class ConnectWriter:
         keeper: ClockKeeper | None,
         secrets: tuple[str, ...] = (),
         parts: Mapping[int, PartSink] | None = None,
+        note: BatchNote | None = None,
     ) -> None:
-        self._given = (dict(sinks), classes, results, query, keeper, secrets, dict(parts or {}))
+        self._given = (dict(sinks), classes, results, query, keeper, secrets, dict(parts or {}), note)
         self._batches: BatchWriter | None = None
 
     def __getstate__(self) -> Any:
@@ -335,11 +343,11 @@ class ConnectWriter:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch; what it raises gets back to the user's process as text."""
-        sinks, classes, results, query, keeper, secrets, parts = self._given
+        sinks, classes, results, query, keeper, secrets, parts, note = self._given
         with failures_marked(), secrets_hidden(secrets):
             if self._batches is None:
                 outputs = open_outputs(list(sinks.values()), query)
-                self._batches = BatchWriter(sinks, classes, results, outputs, keeper, parts)
+                self._batches = BatchWriter(sinks, classes, results, outputs, keeper, parts, note)
             session = frame.sparkSession
             session.addTag(batch_tag(batch))
             try:

@@ -1,0 +1,127 @@
+"""Lets one run at a time use a checkpoint."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import threading
+import warnings
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Final
+
+from windrow.errors import CheckpointError
+from windrow_runtime.spark.checkpoint_files import files_told
+
+__all__ = ["CheckpointLock"]
+
+_FILE: Final = "in-use"
+_UNSUPPORTED: Final = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL})
+_SHOWN: Final = 200
+_held: dict[Path, CheckpointLock] = {}
+_guard: Final = threading.Lock()
+
+
+class CheckpointLock:
+    """The right of one run to use a checkpoint, until it is released or the process ends, however that happens.
+
+    It is a lock of the operating system on a file in the folder, so machines that have the folder mounted see it. The
+    process that starts the run holds it, over Spark Connect too; processes that it starts do not get it.
+
+    Args:
+        folder: The folder of the checkpoint, which exists.
+
+    Raises:
+        CheckpointError: If another run uses the checkpoint, or the file cannot be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+        self._is_live: Callable[[], bool] = _always
+        self._file = -1
+        with _guard:
+            before = _held.get(self._folder)
+            if before is not None and not before._is_live():
+                # Its query failed, or somebody else stopped it, and nobody has asked since.
+                before._close()
+            self._file = _open(self._folder)
+            _held[self._folder] = self
+
+    def hold_while(self, is_live: Callable[[], bool]) -> None:
+        """Let a later run of this process have the checkpoint once ``is_live`` gives False."""
+        self._is_live = is_live
+
+    def release(self) -> None:
+        """Let other runs use the checkpoint. Does nothing when it was released before."""
+        with _guard:
+            self._close()
+
+    def _close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+            del _held[self._folder]
+
+
+def _always() -> bool:
+    return True
+
+
+def _open(folder: Path) -> int:
+    path = folder / _FILE
+    with files_told(folder):
+        # Python opens files such that programs which it starts do not have them.
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        if not _lock(file):
+            raise _in_use(file, folder)
+        with files_told(folder):
+            os.ftruncate(file, 0)
+            os.pwrite(file, json.dumps(_owner()).encode(), 0)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _lock(file: int) -> bool:
+    """Lock a file; gives whether nobody else has."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
+            return False
+        if error.errno not in _UNSUPPORTED:
+            raise
+        warnings.warn(
+            "the file system of the checkpoint has no locks: see to it that one run at a time uses the checkpoint",
+            stacklevel=2,
+        )
+    return True
+
+
+def _owner() -> dict[str, str | int]:
+    since = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return {"process": os.getpid(), "host": socket.gethostname(), "since": since}
+
+
+def _in_use(file: int, folder: Path) -> CheckpointError:
+    try:
+        owner = json.loads(os.pread(file, _SHOWN, 0))
+        given = f"process {owner['process']} on {owner['host']}, since {owner['since']}"
+    except (OSError, ValueError, TypeError, KeyError):
+        given = "another process"  # which has just begun to write who it is
+    return CheckpointError(
+        "another run uses the checkpoint",
+        given=given,
+        expected="a checkpoint that no run uses",
+        where=str(folder),
+        hint="stop that run, or wait for its end, then start again; a pipeline beside it needs a checkpoint of its own",
+    )

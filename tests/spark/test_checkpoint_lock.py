@@ -1,0 +1,66 @@
+"""One run at a time uses a checkpoint."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from windrow.errors import CheckpointError
+from windrow_runtime.spark.checkpoint_lock import CheckpointLock
+
+# Holds a checkpoint, as a driver does, and has a child that outlives it, as the JVM does for a moment.
+PROGRAM = """
+import subprocess, sys, time
+from pathlib import Path
+from windrow_runtime.spark.checkpoint_lock import CheckpointLock
+lock = CheckpointLock(Path(sys.argv[1]))
+child = subprocess.Popen(["sleep", "600"], close_fds=False)
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_second_run_of_this_process_is_refused(tmp_path: Path) -> None:
+    lock = CheckpointLock(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(CheckpointError, match="another run uses the checkpoint") as caught:
+        CheckpointLock(tmp_path / "link")
+    assert f"process {os.getpid()} on " in str(caught.value.given)
+    assert ", since 20" in str(caught.value.given)
+    lock.release()
+    lock.release()
+    CheckpointLock(tmp_path).release()
+
+
+def test_a_run_that_is_over_gives_way_though_nobody_has_asked_for_its_end(tmp_path: Path) -> None:
+    lock = CheckpointLock(tmp_path)
+    lock.hold_while(lambda: False)
+    later = CheckpointLock(tmp_path)
+    lock.release()
+    with pytest.raises(CheckpointError):
+        CheckpointLock(tmp_path)
+    later.release()
+
+
+@pytest.mark.program
+def test_a_process_that_is_killed_leaves_the_checkpoint_though_its_child_lives(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        child = int(holder.stdout.readline())
+        try:
+            with pytest.raises(CheckpointError) as caught:
+                CheckpointLock(tmp_path)
+            assert f"process {holder.pid} on " in str(caught.value.given)
+            holder.kill()
+            holder.wait()
+            os.kill(child, 0)  # it lives
+            CheckpointLock(tmp_path).release()
+        finally:
+            holder.kill()
+            os.kill(child, signal.SIGKILL)

@@ -1,0 +1,122 @@
+"""Spark's part of a checkpoint, as it lies in files: what is refused, and what is cleared away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from windrow.errors import CheckpointError
+from windrow_runtime.spark.spark_files import check_source_logs, check_spark_files, clear_leftovers
+
+
+def lay(folder: Path, *files: str, offset: str = '{"logOffset":1}') -> Path:
+    """Makes files; those of ``offsets`` say how far the only source was read."""
+    for name in files:
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"v1\n{{}}\n{offset}\n" if name.startswith("offsets/") else "")
+    return folder
+
+
+WHOLE = ("metadata", "offsets/3", "offsets/4", "commits/3", "state/0/0/4.changelog")
+
+
+@pytest.mark.parametrize("newest", [-1, 3, 4])
+def test_a_whole_folder_passes(tmp_path: Path, newest: int) -> None:
+    lay(tmp_path, *WHOLE, "sources/0/0", "sources/0/1")
+    check_spark_files(tmp_path, newest, stateful=True)
+    check_source_logs(tmp_path, 1)
+
+
+@pytest.mark.parametrize(
+    ("missing", "where"),
+    [
+        ("metadata", "metadata"),
+        ("offsets/3", "offsets/3"),
+        ("offsets/4", "offsets/4"),
+        ("commits/3", "commits/3"),
+        ("state/0/0/4.changelog", "state"),
+    ],
+)
+def test_a_file_that_is_gone_is_named(tmp_path: Path, missing: str, where: str) -> None:
+    lay(tmp_path, *(name for name in WHOLE if name != missing))
+    with pytest.raises(CheckpointError, match="the checkpoint is damaged") as caught:
+        check_spark_files(tmp_path, 4, stateful=True)
+    assert caught.value.where == str(tmp_path / where)
+    assert "as a whole from a copy" in str(caught.value.hint)
+
+
+def test_a_folder_that_is_gone_is_refused_only_if_a_batch_has_run(tmp_path: Path) -> None:
+    check_spark_files(tmp_path / "spark", -1, stateful=True)
+    with pytest.raises(CheckpointError, match="it is gone, and batches have run") as caught:
+        check_spark_files(tmp_path / "spark", 0, stateful=True)
+    assert caught.value.where == str(tmp_path / "spark" / "offsets" / "0")
+
+
+@pytest.mark.parametrize(
+    ("offset", "log", "missing"),
+    [
+        ('{"logOffset":1}', ["0", "1", "2"], None),
+        ('{"logOffset":1}', ["0"], "1"),
+        ('{"logOffset":1}', [], "0"),
+        ('{"logOffset":2}', ["0", "2"], "1"),
+        ('{"logOffset":11}', ["9.compact", "10", "11"], None),
+        ('{"logOffset":11}', ["9.compact", "10"], "11"),
+        ('{"logOffset":19}', ["9.compact", *map(str, range(10, 19))], "19"),
+        ('{"logOffset":9}', ["9.compact", "19.compact"], None),
+        ('{"topic":{"0":5}}', ["0"], None),
+        ('{"topic":{"0":5}}', [], "0"),
+        ("17", [], "0"),
+        ('{"reservoirVersion":3}', [], None),
+        ("-", [], None),
+    ],
+)
+def test_what_a_source_has_read_is_noted(
+    tmp_path: Path, offset: str, log: list[str], missing: str | None
+) -> None:
+    lay(tmp_path, "offsets/7", *(f"sources/0/{name}" for name in log), offset=offset)
+    if missing is None:
+        check_source_logs(tmp_path, 1)
+        return
+    with pytest.raises(CheckpointError, match="batch 7 has read the source beyond") as caught:
+        check_source_logs(tmp_path, 1)
+    assert caught.value.where == str(tmp_path / "sources" / "0" / missing)
+
+
+def test_sources_that_cannot_be_told_apart_are_left_to_spark(tmp_path: Path) -> None:
+    lay(tmp_path, "offsets/7")
+    check_source_logs(tmp_path, 2)
+
+
+LEFT = ("offsets/.0.5bb3.tmp", "offsets/..0.5bb3.tmp.crc", "offsets/.0.crc", "commits/.0.5bb3.tmp")
+
+
+def test_what_was_prepared_for_a_first_batch_is_cleared(tmp_path: Path) -> None:
+    lay(tmp_path, *LEFT, "metadata", ".metadata.crc", "state/0/_metadata/metadata", "sources/0/0")
+    clear_leftovers(tmp_path)
+    clear_leftovers(tmp_path)
+    files = [str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()]
+    assert files == ["sources/0/0"]
+
+
+def test_the_identity_of_a_query_is_kept(tmp_path: Path) -> None:
+    lay(tmp_path, ".metadata.crc")
+    (tmp_path / "metadata").write_text('{"id":"5bb3"}')
+    clear_leftovers(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".metadata.crc", "metadata"]
+
+
+def test_what_belongs_to_a_batch_is_kept(tmp_path: Path) -> None:
+    kept = (*WHOLE, "offsets/.4.crc", "commits/.3.crc")
+    lay(tmp_path, *kept, "offsets/.5.5bb3.tmp", "commits/.4.crc")
+    clear_leftovers(tmp_path)
+    files = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
+    assert files == set(kept)
+
+
+def test_state_without_a_plan_is_no_leftover(tmp_path: Path) -> None:
+    lay(tmp_path, "state/0/0/1.zip")
+    with pytest.raises(CheckpointError, match=r"there is state in state/0/0/1\.zip"):
+        clear_leftovers(tmp_path)
+    assert (tmp_path / "state/0/0/1.zip").exists()
