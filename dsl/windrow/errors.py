@@ -76,7 +76,12 @@ class WindrowError(Exception):
         expected: What was expected instead.
         where: The step and the line of the user's program.
         hint: What to write instead.
+
+    Attributes:
+        details: The whole text of an engine's error, with its stack, where this error shows the gist; else None.
     """
+
+    details: str | None = None
 
     def __init__(
         self,

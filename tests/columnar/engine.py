@@ -119,7 +119,8 @@ class Engine:
             for sink, values in first:
                 if sink == COUNTERS:
                     for _, name, count in values:
-                        self.counted[name] += count
+                        if isinstance(name, str):
+                            self.counted[name] += count
                 else:
                     (self.results if sink == FIRST_SINK else self.late).extend(values)
             self._check(label)

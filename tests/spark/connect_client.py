@@ -21,7 +21,7 @@ from windrow.stream import from_source
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.result import PipelineResult
-from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark import PipelineProgress, SparkRunner
 
 
 class Reading(NamedTuple):
@@ -112,6 +112,14 @@ def failure() -> dict[str, str]:
 
 if __name__ == "__main__":
     runs = Run(Path(sys.argv[1]))
-    found = runs.outcome(SparkRunner(partitions=2).run(runs.pipeline))
+    reports: list[PipelineProgress] = []
+    found = runs.outcome(SparkRunner(partitions=2, on_progress=reports.append).run(runs.pipeline))
     kind = type(SparkRunner().spark).__module__
-    print(json.dumps({"session": kind, "found": found, "failure": failure()}))
+    told = {
+        "batches": [report.batch for report in reports],
+        "read": sum(report.steps["connect.1.source"].records_in for report in reports),
+        "late": sum(report.steps["connect.4.window"].late for report in reports),
+        "open": reports[-1].steps["connect.4.window"].open_windows,
+        "ended": reports[-1].ended,
+    }
+    print(json.dumps({"session": kind, "found": found, "told": told, "failure": failure()}))

@@ -11,6 +11,7 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state import KeyState
 from windrow_runtime.spark.clock_keeper import Report
+from windrow_runtime.spark.facts import Count
 from windrow_runtime.spark.packer import ToSink, ToStep
 
 __all__ = ["ByKey", "Forward", "ListOfTens", "Store", "TimestampedSource", "by_key", "constant"]
@@ -95,7 +96,7 @@ class Forward:
             for target in self.targets
         ]
 
-    def take_counts(self) -> list[tuple[str, str, int]]:
+    def take_counts(self) -> list[Count]:
         """Counts nothing."""
         return []
 
@@ -131,7 +132,7 @@ class TimestampedSource:
     def end_batch(self) -> None:
         """Has nothing to add."""
 
-    def take_counts(self) -> list[tuple[str, str, int]]:
+    def take_counts(self) -> list[Count]:
         """Counts nothing."""
         return []
 

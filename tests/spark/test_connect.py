@@ -71,6 +71,9 @@ def test_a_program_gets_what_its_pipeline_collected_counted_and_raised(
     wanted = json.loads(json.dumps(expected(tmp_path / "local")))
     assert wanted["counters"] == {"connect.4.window": {"late_records_dropped": 1}}
     assert told["found"] == wanted
+    reports = told["told"]
+    assert reports.pop("batches") == list(range(4))
+    assert reports == {"read": 7, "late": 1, "open": 0, "ended": True}
     assert told["failure"]["message"] == "the function of the sink raised OSError: disk full in batch 0"
     assert "connect_client.py:" in told["failure"]["where"]
     assert 'raise OSError(f"disk full in batch {batch}")' in told["failure"]["cause"]

@@ -258,7 +258,9 @@ def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     gate = SimpleNamespace(enter=lambda batch, session: None, leave=lambda: None, is_stopping=False)
-    query: Any = SimpleNamespace(_gate=gate, _secrets=SECRETS, _place="pipeline 'secret'", _failure=None)
+    query: Any = SimpleNamespace(
+        _gate=gate, _secrets=SECRETS, _place="pipeline 'secret'", _failure=None, _is_quiet=False
+    )
     frame: Any = Writer()
 
     def batches(frame: Any, batch: int) -> None:

@@ -109,7 +109,11 @@ class Query:
             sinks: dict[int, list[Any]] = {}
             for row in sorted(batch.collect(), key=lambda row: row["number"]):
                 if row["sink"] >= COUNTERS:
-                    sinks.setdefault(row["sink"], []).extend(unpack_elements(row["payload"]).values)
+                    values = unpack_elements(row["payload"]).values
+                    if row["sink"] == COUNTERS:
+                        values = [count for count in values if isinstance(count[1], str)]
+                    if values:
+                        sinks.setdefault(row["sink"], []).extend(values)
             batches.append(sinks)
 
         query = (

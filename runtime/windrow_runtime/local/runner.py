@@ -17,6 +17,7 @@ from windrow_runtime.local.sources import SourceBatch, malformed_tag, read_batch
 from windrow_runtime.operators.lowering import form_text
 from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.outputs import Output, open_outputs
 
 __all__ = ["LocalRunner"]
@@ -42,6 +43,7 @@ class LocalRunner:
         """In which form each keyed step of a pipeline runs, by its id; ``pipeline.explain(runner)`` shows it."""
         return {step.id: form_text(step, fast=self._fast) for step in Topology(pipeline.steps).keyed}
 
+    @short_tracebacks
     def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:
         """Run a pipeline to the end of its sources.
 

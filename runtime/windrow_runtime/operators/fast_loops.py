@@ -135,7 +135,9 @@ class TableOperator(WindowOperator):
             begin, done = done, done + len(list(places))
             windows = self._open_windows(pane)
             if not windows:
-                self.metrics.count("late_records_dropped", sum(counts[begin:done]))
+                late = sum(counts[begin:done])
+                self.metrics.late += late
+                self.metrics.count("late_records_dropped", late)
                 continue
             self._merge_pane(windows, keys[begin:done], contents[begin:done])
 

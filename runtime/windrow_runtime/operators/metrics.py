@@ -11,9 +11,15 @@ __all__ = ["Metrics", "OperatorRuntimeContext"]
 
 
 class Metrics:
-    """The counters of a step, by name."""
+    """The counters of a step, by name.
+
+    Attributes:
+        totals: The counters.
+        late: How many elements came too late, whether they were dropped or went to a side output.
+    """
 
     def __init__(self) -> None:
+        self.late = 0
         self.totals: Totals[str] = Totals()
 
     def count(self, name: str, n: int = 1) -> None:

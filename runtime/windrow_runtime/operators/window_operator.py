@@ -243,6 +243,7 @@ class WindowOperator(KeyedOperator):
         self._register_cleanup(key, window)
 
     def _late(self, value: Any, timestamp: int | None) -> None:
+        self.metrics.late += 1
         if self.node.late_tag is not None:
             self.output.side_output(self.node.late_tag.name, value, timestamp)
         else:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from windrow_runtime.operators.result import PipelineResult
+    from windrow_runtime.spark.progress import PipelineProgress, StepProgress
     from windrow_runtime.spark.runner import RunningPipeline, SparkRunner
 
-__all__ = ["PipelineResult", "RunningPipeline", "SparkRunner"]
+__all__ = ["PipelineProgress", "PipelineResult", "RunningPipeline", "SparkRunner", "StepProgress"]
 
 _MODULES = {
+    "PipelineProgress": "windrow_runtime.spark.progress",
+    "StepProgress": "windrow_runtime.spark.progress",
     "PipelineResult": "windrow_runtime.operators.result",
     "RunningPipeline": "windrow_runtime.spark.running",
     "SparkRunner": "windrow_runtime.spark.runner",

@@ -18,7 +18,9 @@ from windrow_runtime.outputs import open_outputs
 from windrow_runtime.spark.engine_errors import engine_failure
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.lowering import Lowered, forms_of, lower_batch, steps_by_clock
+from windrow_runtime.spark.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.readers import is_bounded
+from windrow_runtime.spark.reporter import OnProgress, Reporter
 from windrow_runtime.spark.results import MemoryResults
 from windrow_runtime.spark.writers import BatchWriter
 
@@ -66,8 +68,13 @@ def batch_job(
     return lower_batch(spark, pipeline, groups, clock() if clock is not None else _wall_clock(), forms)
 
 
-def run_job(pipeline: Pipeline, lowered: Lowered) -> PipelineResult:
+def run_job(pipeline: Pipeline, lowered: Lowered, on_progress: OnProgress | None = None) -> PipelineResult:
     """Run a job, and write its sinks as batch 0.
+
+    Args:
+        pipeline: The pipeline.
+        lowered: The same for Spark.
+        on_progress: The user's function that is told of the one batch.
 
     Raises:
         UnsupportedOperationError: For a sink that only a streaming query has.
@@ -84,9 +91,13 @@ def run_job(pipeline: Pipeline, lowered: Lowered) -> PipelineResult:
     results = MemoryResults()
     # Nothing tells this job from one that is run again, so each has batches of its own.
     outputs = open_outputs(list(lowered.sinks.values()), uuid.uuid4().hex)
-    write = BatchWriter(lowered.sinks, lowered.classes, results, outputs)
+    progress = ProgressKeeper(lowered.watched, None)
+    write = BatchWriter(lowered.sinks, lowered.classes, results, outputs, progress=progress)
     with _told(pipeline):
         write(lowered.frame, _BATCH)
+    report = results.latest_report()
+    if report is not None:
+        Reporter(pipeline.name, lowered.topology, on_progress).tell(report)
     collected = {
         id(step.node.sink): results.collected(number)
         for number, step in lowered.sinks.items()

@@ -105,6 +105,11 @@ class Checkpoint:
         return self.path / "results"
 
     @property
+    def progress_file(self) -> Path:
+        """Where it stands how many windows, timers and bytes of state there are, for reports on batches."""
+        return self.path / "progress.json"
+
+    @property
     def end_mark(self) -> EndMark:
         """Where it stands which batch read the end of the stream."""
         return EndMark(self.path / "end-of-stream-batch")

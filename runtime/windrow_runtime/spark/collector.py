@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from windrow_runtime.operators.constants import CONSTANT_TYPES
 from windrow_runtime.operators.copies import own
+from windrow_runtime.operators.metrics import Metrics
+from windrow_runtime.spark.facts import LATE, RECORDS_OUT, Count, facts_of
 from windrow_runtime.spark.level import KeyedStep
 from windrow_runtime.spark.packer import Packer
 
-__all__ = ["Collector"]
+__all__ = ["Collector", "counts_of"]
 
 # Any in this module: elements are of the user's types.
 
@@ -19,6 +22,7 @@ class Collector:
 
     def __init__(self, step: KeyedStep) -> None:
         self._step = step
+        self._emitted = 0
         self._values: list[Any] = []
         self._timestamps: list[int | None] = []
         self._sides: dict[str, tuple[list[Any], list[int | None]]] = {
@@ -39,6 +43,7 @@ class Collector:
     def drain(self, packer: Packer) -> None:
         """Runs what was emitted through the fragments, and hands the results to ``packer``."""
         if self._values:
+            self._emitted += len(self._values)
             if self._step.output is not None:
                 for target, values, timestamps in self._step.output.run(self._values, self._timestamps):
                     packer.add(target, values, timestamps)
@@ -51,3 +56,17 @@ class Collector:
                 ):
                     packer.add(target, values, timestamps)
                 self._sides[tag] = ([], [])
+
+    def take_emitted(self) -> int:
+        """How many elements went to the main output since the last time."""
+        emitted, self._emitted = self._emitted, 0
+        return emitted
+
+
+def counts_of(step: KeyedStep, metrics: Metrics, collector: Collector, facts: Counter[int]) -> list[Count]:
+    """What a step and the functions behind it counted since the last time, with the facts of the step."""
+    facts[RECORDS_OUT] += collector.take_emitted()
+    facts[LATE] += metrics.late
+    metrics.late = 0
+    counts: list[Count] = [(step.step_id, name, count) for name, count in metrics.drain().items() if count]
+    return [*counts, *facts_of(step.step_id, facts), *step.take_counts()]

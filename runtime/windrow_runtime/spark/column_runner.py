@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -19,8 +20,9 @@ from windrow_runtime.operators.metrics import Metrics
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.operators.page_store import PageStore
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
-from windrow_runtime.spark.collector import Collector
+from windrow_runtime.spark.collector import Collector, counts_of
 from windrow_runtime.spark.column_state import load_chunks, load_pages, store_chunks, store_pages
+from windrow_runtime.spark.facts import OPEN_WINDOWS, RECORDS_IN, RECORDS_OUT, Count
 from windrow_runtime.spark.level import KeyedStep
 from windrow_runtime.spark.packer import Packer
 from windrow_runtime.spark.payload import ColumnElements, pack_columns
@@ -49,6 +51,8 @@ class ColumnRunner:
         self._operator = form.operator
         self._metrics = Metrics()
         self._collector = Collector(step)
+        self.facts: Counter[int] = Counter()
+        self._to_sinks: Counter[str] = Counter()
         self._on_rows = OnRows.of(form) if form.windows.lateness else None
 
     def close(self) -> None:
@@ -59,10 +63,12 @@ class ColumnRunner:
         """The time of the batch before and of this one, for the step."""
         return times.of(self.step.step_id, follows=self.step.follows)
 
-    def take_counts(self) -> list[tuple[str, str, int]]:
-        """What was counted since the last time: (step id, counter, increment)."""
-        counts = [(self.step.step_id, name, count) for name, count in self._metrics.drain().items() if count]
-        return counts + self.step.take_counts()
+    def take_counts(self) -> list[Count]:
+        """What was counted since the last time: (step id, counter or fact, increment)."""
+        counts = counts_of(self.step, self._metrics, self._collector, self.facts)
+        counts += ((sink, RECORDS_IN, records) for sink, records in self._to_sinks.items())
+        self._to_sinks.clear()
+        return counts
 
     def take_reports(self) -> list[tuple[Any, ...]]:
         """What timestamp-assigning steps behind the step saw since the last time."""
@@ -122,12 +128,14 @@ class ColumnRunner:
         for part, mask in pages.parts(arrived.column(0), watermark):
             inside = arrived if mask is None else arrived.filter(_mask(mask))
             rows = operator.merged(pages.load(part))
+            self.facts[OPEN_WINDOWS] -= rows.num_rows
             fired, rows = operator.advance(rows, record.watermark, watermark)
             if fired is not None:
                 yield from self._emit(fired, packers[0])
             if inside.num_rows:
                 rows = self._add_to_sessions(operator, rows, inside, watermark)
                 yield from self._drain(packers[1])
+            self.facts[OPEN_WINDOWS] += rows.num_rows
             pages.save(part, rows)
         pages.end_batch()
         store_pages(record, pages)
@@ -166,7 +174,9 @@ class ColumnRunner:
         if form.folds_first:
             gone = windows.gone(panes_in(rows), watermark)
             if gone.any():
-                self._metrics.count("late_records_dropped", int(rows.columns[-1].to_numpy()[gone].sum()))
+                late = int(rows.columns[-1].to_numpy()[gone].sum())
+                self._metrics.late += late
+                self._metrics.count("late_records_dropped", late)
                 rows = rows.filter(_mask(~gone))
             operator.add(chunks, [rows.select(operator.schema.names)])
             return
@@ -190,6 +200,7 @@ class ColumnRunner:
         operator.add_elements(chunks, rows.column(0), rows.column(1).to_numpy(), inputs)
 
     def _take_late(self, rows: Any) -> None:
+        self._metrics.late += rows.num_rows
         tag = self._form.late_tag
         if tag is None:
             self._metrics.count("late_records_dropped", rows.num_rows)
@@ -203,6 +214,8 @@ class ColumnRunner:
     def _emit(self, fired: Fired, packer: Packer) -> Iterator[PackedRow]:
         batches = {sink: record_batch(self._form, fired, kind) for sink, kind in self.step.direct_sinks}
         if batches and all(batch is not None for batch in batches.values()):
+            self.facts[RECORDS_OUT] += len(fired)
+            self._to_sinks.update(dict.fromkeys(self.step.direct_ids, len(fired)))
             for sink, batch in batches.items():
                 for start in range(0, len(fired), _ROWS_IN_A_PAYLOAD):
                     part = batch.slice(start, _ROWS_IN_A_PAYLOAD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,6 +15,7 @@ from windrow_runtime.columnar.arriving import Arriving
 from windrow_runtime.columnar.chunks import concatenated, dump_rows
 from windrow_runtime.columnar.grouping import encode_keys
 from windrow_runtime.columnar.route import Route
+from windrow_runtime.spark.facts import RECORDS_IN, Count
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.payload import Phase, pack_columns, pack_partials, sequence_number
 from windrow_runtime.spark.rows import TO_STEPS, PackedRow
@@ -71,6 +73,13 @@ class ColumnScan:
         self._origin = origin
         self._observe = observe
         self._row = 0
+        self._records: Counter[str] = Counter()
+
+    def take_counts(self) -> list[Count]:
+        """How many elements went to each step since the last time."""
+        counts: list[Count] = [(step, RECORDS_IN, records) for step, records in self._records.items()]
+        self._records.clear()
+        return counts
 
     def add(self, batch: Any) -> Iterator[PackedRow]:
         """Takes well-formed elements, and gives the rows that are due."""
@@ -93,6 +102,7 @@ class ColumnScan:
             columns = [key, pa.array(arrived.stamps), *form.columns_of(named)]
             waiting.batches.append(pa.RecordBatch.from_arrays(columns, schema=form.raw_schema))
             waiting.rows += count
+            self._records[form.step.id] += count
             if waiting.rows >= _ROWS_AT_ONCE:
                 yield from self._send(target, waiting)
 

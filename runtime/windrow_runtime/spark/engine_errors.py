@@ -10,7 +10,7 @@ from typing import NamedTuple
 from windrow.errors import CheckpointError, EngineError, SourceError, WindrowError
 from windrow.redaction import redact
 from windrow_runtime.operators.secrets import shown_in, without_secrets
-from windrow_runtime.spark.failures import RemoteError, find_failure
+from windrow_runtime.spark.failures import RemoteError, find_failure, without_marks
 
 __all__ = ["engine_failure", "secrets_hidden", "shows_secret", "spark_said", "unwritable"]
 
@@ -111,15 +111,18 @@ def engine_failure(error: BaseException, where: str | None, secrets: Sequence[st
         where: The pipeline and its checkpoint; None: the caller knows them.
         secrets: What neither the error nor its cause may show, the longest first.
     """
-    failure = error if isinstance(error, WindrowError) else find_failure(error)
+    if isinstance(error, WindrowError):
+        return without_secrets(error, secrets).at(where)
+    said = _said(error, secrets)
+    failure = find_failure(error)
     if failure is None:
-        said = _said(error, secrets)
         failure = _recognised(said) or EngineError(
             "Spark stopped the pipeline",
             given=_reason_of(said),
-            hint="Spark's log has the whole error; with a checkpoint, a run goes on with the batch that failed",
+            hint="the error's details have all that Spark said; with a checkpoint, a run does the batch again",
         )
         failure.__cause__ = _chain_of(said)
+    failure.details = without_marks(said.text)
     return without_secrets(failure, secrets).at(where)
 
 

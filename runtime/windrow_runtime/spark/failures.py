@@ -13,12 +13,12 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import windrow
 from windrow import errors
 from windrow.errors import SourceError, WindrowError
 from windrow.redaction import redact, redact_address
+from windrow_runtime.operators.tracebacks import is_ours
 
-__all__ = ["MarkedError", "RemoteError", "failures_marked", "find_failure"]
+__all__ = ["MarkedError", "RemoteError", "failures_marked", "find_failure", "without_marks"]
 
 _MARK = re.compile(r"windrow-failure:([A-Za-z0-9_-]+=*);")
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S+)\. (.+)")
@@ -88,6 +88,11 @@ def find_failure(error: BaseException) -> WindrowError | None:
     return failure
 
 
+def without_marks(text: str) -> str:
+    """A text of Spark's as users can read it: without what workers wrote into it for the driver."""
+    return _MARK.sub("", text)
+
+
 def _text(value: object) -> str:
     return value if isinstance(value, str) else repr(value)
 
@@ -98,15 +103,6 @@ def _user_traceback(error: WindrowError) -> str | None:
     if cause is None:
         return None
     # Frames above the user's code are the engine's: they say nothing to the user.
-    ours = (*windrow.__path__, *_runtime_path())
-    frames = [
-        frame for frame in traceback.extract_tb(cause.__traceback__) if not frame.filename.startswith(ours)
-    ]
+    frames = [frame for frame in traceback.extract_tb(cause.__traceback__) if not is_ours(frame.filename)]
     lines = traceback.format_list(frames[-_FRAMES_SHOWN:])
     return "".join([*lines, *traceback.format_exception_only(cause)]).rstrip()
-
-
-def _runtime_path() -> list[str]:
-    import windrow_runtime
-
-    return list(windrow_runtime.__path__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from windrow_runtime.operators.topology import Port, Topology, key_step
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
 from windrow_runtime.spark.clock_files import ClockFiles, current_batch
 from windrow_runtime.spark.clock_keeper import Report, ReportingTracker
+from windrow_runtime.spark.facts import RECORDS_IN, Count
 from windrow_runtime.spark.packer import ToSink, ToStep
 
 __all__ = ["PortFragment", "Routes"]
@@ -63,6 +65,7 @@ class PortFragment:
         self._trackers: dict[str, WatermarkTracker] = {}
         self._reporting: dict[str, ReportingTracker] = {}
         self._metrics: dict[str, Metrics] = {}
+        self._records: Counter[str] = Counter()
         self._routed: list[Routed] = []
         selectors = {step.id: key_step(topology, step) for step in topology.keyed}
         self._wheres = {step: keys.where for step, keys in selectors.items() if keys is not None}
@@ -124,10 +127,12 @@ class PortFragment:
     ) -> None:
         """Takes elements for a keyed step from the fragment."""
         target = ToStep(self._routes.steps[step], keys, self._wheres.get(step))
+        self._records[step] += len(values)
         self._routed.append((target, values, timestamps))
 
     def to_sink(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
         """Takes elements for a sink from the fragment."""
+        self._records[step] += len(values)
         self._routed.append((ToSink(self._routes.sinks[step]), values, timestamps))
 
     @property
@@ -141,13 +146,13 @@ class PortFragment:
         for tracker in self._trackers.values():
             tracker.end_batch(now)
 
-    def take_counts(self) -> list[tuple[str, str, int]]:
-        """What the user's functions counted since the last time: (step id, counter, increment)."""
-        return [
-            (step, name, count)
-            for step, metrics in self._metrics.items()
-            for name, count in metrics.drain().items()
-        ]
+    def take_counts(self) -> list[Count]:
+        """What the user's functions counted since the last time, and how many records went to each step."""
+        counts: list[Count] = [(step, RECORDS_IN, records) for step, records in self._records.items()]
+        self._records.clear()
+        for step, metrics in self._metrics.items():
+            counts += ((step, name, count) for name, count in metrics.drain().items())
+        return counts
 
     def take_reports(self) -> list[Report]:
         """What timestamp-assigning steps saw since the last time, for the driver."""

@@ -11,6 +11,7 @@ What is emitted before the last line reaches the next level before its watermark
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,8 +25,16 @@ from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.page_store import PageStore
 from windrow_runtime.operators.partials import Partials
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
-from windrow_runtime.spark.collector import Collector
+from windrow_runtime.spark.collector import Collector, counts_of
 from windrow_runtime.spark.event_clock import encode_timer
+from windrow_runtime.spark.facts import (
+    OPEN_WINDOWS,
+    STATE_BYTES,
+    TIMERS,
+    Count,
+    timers_in,
+    windows_in,
+)
 from windrow_runtime.spark.group_state import GroupState
 from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.packer import Packer, ToStep
@@ -80,6 +89,7 @@ class _StepRunner:
         self._runtime = OperatorRuntimeContext(step.name or step.step_id, self._metrics)
         self._operator.open(self._runtime)
         self._collector = Collector(step)
+        self.facts: Counter[int] = Counter()
 
     def close(self) -> None:
         self._operator.close()
@@ -129,6 +139,7 @@ class _StepRunner:
         previous, current = self.times(times)
         early, late = packers
         state = pages.load(share.pages)
+        windows, timers = windows_in(state), timers_in(state)
         self._operator.bind(state, self._collector)
         # Not an advance: that would fire timers that were set behind this time, and wait for the next one.
         self._operator.current_watermark = pages.record.watermark
@@ -151,6 +162,8 @@ class _StepRunner:
                 where=self.step.where,
                 hint="Spark has to run batches for the clock; set the attribute on the trigger or the process function",
             )
+        self.facts[OPEN_WINDOWS] += windows_in(state) - windows
+        self.facts[TIMERS] += timers_in(state) - timers
         with self._told():
             pages.save(share.pages, state)
 
@@ -186,10 +199,9 @@ class _StepRunner:
         """What timestamp-assigning steps behind the step saw since the last time."""
         return self.step.take_reports()
 
-    def take_counts(self) -> list[tuple[str, str, int]]:
-        """What was counted since the last time: (step id, counter, increment)."""
-        counts = [(self.step.step_id, name, count) for name, count in self._metrics.drain().items() if count]
-        return counts + self.step.take_counts()
+    def take_counts(self) -> list[Count]:
+        """What was counted since the last time: (step id, counter or fact, increment)."""
+        return counts_of(self.step, self._metrics, self._collector, self.facts)
 
 
 class GroupTask:
@@ -252,6 +264,7 @@ class GroupTask:
             if not any(elements) and (known is None or not _is_due(known, runner.times(times)[1])):
                 continue
             record = group.record_of(step)
+            runner.facts[STATE_BYTES] -= record.stored_bytes
             if isinstance(runner, _StepRunner):
                 groups = self._level.groups.count
                 pages = StepPages(record, self._codec, store, self._level.hash_key, groups)
@@ -261,6 +274,7 @@ class GroupTask:
                 # Columns come from sources alone, and so behind the watermark.
                 columns = [part for part in elements[1] if isinstance(part, ColumnElements)]
                 yield from runner.run(record, store, times, columns, self._packers)
+            runner.facts[STATE_BYTES] += record.stored_bytes
             if record.is_empty:
                 del group.steps[step]
         for packer in self._packers:

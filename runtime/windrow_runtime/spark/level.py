@@ -10,6 +10,7 @@ from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.spark.classes import UserClass
 from windrow_runtime.spark.clock_files import ClockFiles
 from windrow_runtime.spark.clock_keeper import Report
+from windrow_runtime.spark.facts import Count
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.packer import ToSink, ToStep
 
@@ -33,8 +34,8 @@ class Fragment(Protocol):
         """Runs the steps; gives the elements for each target."""
         ...
 
-    def take_counts(self) -> list[tuple[str, str, int]]:
-        """What was counted since the last time: (step id, counter, increment)."""
+    def take_counts(self) -> list[Count]:
+        """What was counted since the last time: (step id, counter or fact, increment)."""
         ...
 
     def take_reports(self) -> list[Report]:
@@ -87,6 +88,7 @@ class KeyedStep:
         arrival: How elements in columns become objects; None: they come as objects.
         direct_sinks: The sinks that take its results as columns, with the types of their rows; none if something else
             reads it, too.
+        direct_ids: The ids of these sinks.
     """
 
     number: int
@@ -102,6 +104,7 @@ class KeyedStep:
     form: ColumnarForm | None = None
     arrival: RowForm | None = None
     direct_sinks: tuple[tuple[int, RecordType], ...] = ()
+    direct_ids: tuple[str, ...] = ()
 
     def close(self) -> None:
         """Closes the user's functions behind the step."""
@@ -112,8 +115,8 @@ class KeyedStep:
         """What timestamp-assigning steps behind the step saw since the last time."""
         return [tuple(report) for fragment in self._fragments() for report in fragment.take_reports()]
 
-    def take_counts(self) -> list[tuple[str, str, int]]:
-        """What functions behind the step counted since the last time: (step id, counter, increment)."""
+    def take_counts(self) -> list[Count]:
+        """What was counted behind the step since the last time: (step id, counter or fact, increment)."""
         return [count for fragment in self._fragments() for count in fragment.take_counts()]
 
     def _fragments(self) -> list[Fragment]:

@@ -32,6 +32,7 @@ from windrow_runtime.columnar.arrivals import RowForm, row_form
 from windrow_runtime.columnar.arriving import Arriving
 from windrow_runtime.columnar.forms import ColumnarForm, Form, columnar_form
 from windrow_runtime.columnar.partials import fold_for
+from windrow_runtime.columnar.sessions import SessionOperator
 from windrow_runtime.operators.fragments import leads_on
 from windrow_runtime.operators.lowering import form_text, operator_for
 from windrow_runtime.operators.topology import Port, Topology
@@ -53,6 +54,7 @@ from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.paths import as_spark_path
 from windrow_runtime.spark.payload import sequence_number
 from windrow_runtime.spark.processor import KeyGroupProcessor
+from windrow_runtime.spark.progress_keeper import WatchedStep
 from windrow_runtime.spark.readers import ColumnReader, Reader, gives_columns, scan_source
 from windrow_runtime.spark.rows import CLOCK, END, FIRST_SINK, exchange_schema, source_schema
 from windrow_runtime.spark.shipping import known_classes, without_ends
@@ -89,6 +91,7 @@ class Lowered:
         clock: Where the time of each batch is kept, if windrow keeps it.
         classes: The user's classes that may occur in elements.
         parts: The sinks, by their numbers, whose rows only name files that workers have written.
+        watched: What the driver has to know of each step to report on it.
     """
 
     topology: Topology
@@ -99,6 +102,7 @@ class Lowered:
     sinks: dict[int, Step]
     classes: tuple[UserClass, ...]
     parts: dict[int, PartSink] = field(default_factory=dict)
+    watched: tuple[WatchedStep, ...] = ()
 
 
 def lower(
@@ -272,6 +276,7 @@ class _Lowering:
             self._sinks,
             self._classes,
             self._parts if self._depth else {},
+            self._watched(),
         )
 
     def lower_batch(self, now: int) -> Lowered:
@@ -284,7 +289,32 @@ class _Lowering:
         for number in range(self._depth):
             rows = frame.repartition(self._groups.partitions, "group").sortWithinPartitions("group", "number")
             frame = rows.mapInArrow(BatchLevel(self._level(number), now), exchange_schema())
-        return Lowered(self._topology, False, None, self._groups, frame, self._sinks, self._classes)
+        return Lowered(
+            self._topology,
+            False,
+            None,
+            self._groups,
+            frame,
+            self._sinks,
+            self._classes,
+            watched=self._watched(),
+        )
+
+    def _watched(self) -> tuple[WatchedStep, ...]:
+        found = [WatchedStep(step.id) for step in (*self._topology.sources, *self._topology.sinks)]
+        for step in self._topology.keyed:
+            form = self._forms.get(step.id)
+            on_panes = form is not None and not isinstance(form.operator, SessionOperator)
+            found.append(
+                WatchedStep(
+                    step.id,
+                    self._stored.state_ids[step.id],
+                    follows=bool(self._topology.stampers(step)),
+                    has_windows=isinstance(step.node, WindowNode) and not on_panes,
+                    has_timers=form is None,
+                )
+            )
+        return tuple(found)
 
     # Sources
 
@@ -404,6 +434,7 @@ class _Lowering:
                 continue
             ports = self._topology.ports(step)
             sides = {port.tag: self._fragment(port) for port in ports if port.tag is not None}
+            direct_sinks = self._direct_sinks(step)
             yield KeyedStep(
                 number=self._routes.steps[step.id],
                 step_id=step.id,
@@ -417,7 +448,8 @@ class _Lowering:
                 where=step.where,
                 form=self._forms.get(step.id),
                 arrival=self._arrivals.get(step.id),
-                direct_sinks=self._direct_sinks(step),
+                direct_sinks=direct_sinks,
+                direct_ids=tuple(self._sinks[sink].id for sink, _ in direct_sinks),
             )
 
     def _direct_sinks(self, step: Step) -> tuple[tuple[int, RecordType], ...]:

@@ -19,6 +19,10 @@ from windrow_runtime.spark.clock_keeper import ClockKeeper
 from windrow_runtime.spark.engine_errors import engine_failure, shows_secret
 from windrow_runtime.spark.gate import BatchGate, Interrupted
 from windrow_runtime.spark.lowering import Lowered
+from windrow_runtime.spark.progress import PipelineProgress
+from windrow_runtime.spark.progress_keeper import ProgressKeeper
+from windrow_runtime.spark.quiet import QuietFailure, is_quiet
+from windrow_runtime.spark.reporter import OnProgress, Reporter, ReportPoller
 from windrow_runtime.spark.results import MemoryResults, Results, SpooledResults
 from windrow_runtime.spark.session import is_connect
 from windrow_runtime.spark.session_settings import (
@@ -53,6 +57,8 @@ class Query:
         lowered: The same pipeline for Spark.
         outputs: Databases and tables to write to, by the id of the sink.
         keeper: Tells the time of each batch, where windrow keeps it.
+        verbose: Whether Spark's log shows why a batch failed, too, in a session that a runner started.
+        on_progress: The user's function that is told of each batch.
     """
 
     def __init__(
@@ -63,16 +69,26 @@ class Query:
         lowered: Lowered,
         outputs: dict[str, Output],
         keeper: ClockKeeper | None,
+        *,
+        verbose: bool = False,
+        on_progress: OnProgress | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.topology = lowered.topology
         self.by_clock = lowered.by_clock
         self._spark = spark
+        self.is_verbose = verbose
+        self._is_quiet = is_quiet(spark) and not verbose
         self._checkpoint = checkpoint
         self._lowered = lowered
         self._secrets = secrets_of(pipeline.steps)
         self._gate = BatchGate()
         self._results: Results = MemoryResults()
+        self._reporter = Reporter(pipeline.name, lowered.topology, on_progress)
+        self._poller: ReportPoller | None = None
+        progress = ProgressKeeper(lowered.watched, checkpoint.progress_file, lowered.clock)
+        if on_progress is not None:
+            self._check_reports()
         self._write: Callable[[DataFrame, int], None]
         if is_connect(spark):
             spooled = self._results = SpooledResults(
@@ -80,6 +96,7 @@ class Query:
                 StateCodec(lowered.classes, allow_pickled=pipeline.allow_pickled_state),
             )
             spooled.clear()
+            self._poller = ReportPoller(spooled, self._reporter)
             register_classes(lowered.classes)
             sinks = {number: detached(step) for number, step in lowered.sinks.items()}
             self._write = ConnectWriter(
@@ -91,10 +108,18 @@ class Query:
                 self._secrets,
                 lowered.parts,
                 checkpoint.note,
+                progress,
             )
         else:
             batches = BatchWriter(
-                lowered.sinks, lowered.classes, self._results, outputs, keeper, lowered.parts, checkpoint.note
+                lowered.sinks,
+                lowered.classes,
+                self._results,
+                outputs,
+                keeper,
+                lowered.parts,
+                checkpoint.note,
+                progress,
             )
             self._write = self._written_here(batches)
         self._failure: WindrowError | None = None
@@ -109,6 +134,8 @@ class Query:
             try:
                 query: StreamingQuery = trigger(writer).start()
                 _await_sources(query)
+                if self._poller is not None:
+                    self._poller.watch(query)
             except WindrowError:
                 raise
             except Exception as error:
@@ -150,11 +177,16 @@ class Query:
             gate.enter(batch, frame.sparkSession)
             try:
                 batches(frame, batch)
+                report = self._results.latest_report()
+                if report is not None:
+                    self._reporter.tell(report)
             except Exception as error:
                 if gate.is_stopping and not isinstance(error, WindrowError):
                     raise Interrupted from None
                 # Spark turns what is raised here into an exception of its own, and logs it.
                 failure = self._failure = engine_failure(error, self._place, self._secrets)
+                if self._is_quiet:
+                    raise QuietFailure(str(failure)) from None
                 if shows_secret(error, self._secrets):
                     raise failure from failure.__cause__
                 raise
@@ -326,8 +358,39 @@ class Query:
             failure = self._failure or engine_failure(error, self._place, self._secrets)
             raise failure from failure.__cause__
 
+    def counters(self) -> dict[str, dict[str, int]]:
+        """What was counted so far, by step id and name.
+
+        Raises:
+            UnsupportedOperationError: If Spark writes the batches by itself.
+        """
+        self._check_reports()
+        return self._results.counters()
+
+    def progress(self) -> PipelineProgress | None:
+        """The report on the newest batch; None: there was none.
+
+        Raises:
+            UnsupportedOperationError: If Spark writes the batches by itself.
+        """
+        self._check_reports()
+        return self._results.latest_report()
+
+    def _check_reports(self) -> None:
+        for step in self._lowered.sinks.values():
+            if isinstance(step.node, SinkNode) and isinstance(step.node.sink, WriterSink):
+                raise UnsupportedOperationError(
+                    "Spark writes the batches of this sink by itself, so nobody counts, and reports on batches",
+                    given=step.node.sink.describe(),
+                    expected="sinks that the runner writes",
+                    where=step.where,
+                    hint="streaming_query.recentProgress has Spark's own reports",
+                )
+
     def result(self) -> PipelineResult:
         """What was collected and counted so far."""
+        if self._poller is not None:
+            self._poller.flush()
         collected = {
             id(step.node.sink): self._results.collected(number)
             for number, step in self._lowered.sinks.items()

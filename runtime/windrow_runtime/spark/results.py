@@ -9,7 +9,7 @@ import shutil
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import index
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from windrow.errors import CheckpointError
 from windrow_runtime.spark.checkpoint_files import damaged_file, files_told
 from windrow_runtime.spark.payload import unpack_elements
+from windrow_runtime.spark.progress import PipelineProgress
 from windrow_runtime.spark.state_codec import StateCodec
 
 __all__ = ["MemoryResults", "Results", "SpooledResults"]
@@ -27,6 +28,9 @@ Counted: TypeAlias = "Counter[tuple[str, str]]"
 """Increments by step id and counter."""
 
 _COUNTS: Final = "counts"
+_BATCH: Final = "batch-"
+_REPORT: Final = "report-"
+_REPORTS_KEPT: Final = 100
 _PIECE: Final = struct.Struct("<iq")
 """Stands before what a sink took: its number, and the length."""
 
@@ -39,6 +43,14 @@ class Results(Protocol):
 
     def put(self, batch: int, collected: Mapping[int, Sequence[bytes]], counted: Counted) -> None:
         """Keep what a batch collected, as packed elements by the number of the sink, and what it counted."""
+        ...
+
+    def report(self, progress: PipelineProgress) -> None:
+        """Keep the report on a batch."""
+        ...
+
+    def latest_report(self) -> PipelineProgress | None:
+        """The report on the newest batch; None: there was none."""
         ...
 
     def collected(self, number: int) -> list[Any]:
@@ -70,6 +82,7 @@ class _Counts:
         if not counted and (batch > self.batch or not self.newest):
             return False
         if batch > self.batch:
+            self.before = Counter(self.before)
             self.before.update(self.newest)
             self.batch = batch
         self.newest = counted
@@ -112,6 +125,15 @@ class MemoryResults:
     def __init__(self) -> None:
         self._collected: defaultdict[int, dict[int, list[Any]]] = defaultdict(dict)
         self._counts = _Counts()
+        self._report: PipelineProgress | None = None
+
+    def report(self, progress: PipelineProgress) -> None:
+        """Keep the report on a batch, in the place of the one before."""
+        self._report = progress
+
+    def latest_report(self) -> PipelineProgress | None:
+        """The report on the newest batch; None: there was none."""
+        return self._report
 
     def put(self, batch: int, collected: Mapping[int, Sequence[bytes]], counted: Counted) -> None:
         """Keep the results of a batch."""
@@ -122,7 +144,10 @@ class MemoryResults:
                 self._collected[number][batch] = values
             else:
                 self._collected[number].pop(batch, None)
-        self._counts.put(batch, counted)
+        # Other threads may be reading the counters, so these are not changed.
+        counts = replace(self._counts)
+        counts.put(batch, counted)
+        self._counts = counts
 
     def collected(self, number: int) -> list[Any]:
         """What the sink of a number has taken."""
@@ -169,14 +194,53 @@ class SpooledResults:
         """
         content = b"".join(self._framed(collected))
         if content:
-            self._write(f"batch-{batch}", content)
+            self._write(f"{_BATCH}{batch}", content)
         else:
-            with files_told(self._folder):
-                (self._folder / f"batch-{batch}").unlink(missing_ok=True)
+            self._remove(f"{_BATCH}{batch}")
         # Read each time: the process of the server that wrote it may have been another.
         counts = self._counts()
         if counts.put(batch, counted):
             self._write(_COUNTS, counts.dumps())
+
+    def report(self, progress: PipelineProgress) -> None:
+        """Keep the report on a batch, and forget those of long ago.
+
+        Raises:
+            CheckpointError: If it cannot be written.
+        """
+        self._write(f"{_REPORT}{progress.batch}", json.dumps(progress.as_json(), default=index).encode())
+        self._remove(f"{_REPORT}{progress.batch - _REPORTS_KEPT}")
+
+    def latest_report(self) -> PipelineProgress | None:
+        """The report on the newest batch; None: there was none.
+
+        Raises:
+            CheckpointError: As :meth:`collected`.
+        """
+        return next(iter(self._reports(self._reported()[-1:])), None)
+
+    def reports(self, after: int) -> list[PipelineProgress]:
+        """The reports on batches with numbers above ``after``, in their order, as far as they are kept.
+
+        Raises:
+            CheckpointError: As :meth:`collected`.
+        """
+        return self._reports([batch for batch in self._reported() if batch > after])
+
+    def _reported(self) -> list[int]:
+        return self._numbers(_REPORT)
+
+    def _reports(self, batches: Iterable[int]) -> list[PipelineProgress]:
+        found: list[PipelineProgress] = []
+        for batch in batches:
+            name = f"{_REPORT}{batch}"
+            data = self._read(name)
+            if data is not None:
+                try:
+                    found.append(PipelineProgress.from_json(json.loads(data)))
+                except (ValueError, TypeError, LookupError, AttributeError) as error:
+                    raise damaged_file(self._folder / name, f"{type(error).__name__}: {error}") from error
+        return found
 
     def collected(self, number: int) -> list[Any]:
         """What the sink of a number has taken.
@@ -214,11 +278,8 @@ class SpooledResults:
 
     def _pieces(self) -> Iterator[tuple[str, int, bytes]]:
         """The name of a file, the number of a sink, and what the sink took, batch by batch."""
-        with files_told(self._folder):
-            names = [file.name for file in self._folder.iterdir()]
-        found = (re.fullmatch(r"batch-(\d+)", name) for name in names)
-        for batch in sorted({int(match[1]) for match in found if match is not None}):
-            name, position = f"batch-{batch}", 0
+        for batch in self._numbers(_BATCH):
+            name, position = f"{_BATCH}{batch}", 0
             content = self._read(name)
             while content is not None and position < len(content):
                 try:
@@ -235,6 +296,17 @@ class SpooledResults:
             return self._codec.unpack(self._codec.loads(packed))
         except CheckpointError as error:
             raise error.at(str(self._folder / name)) from error.__cause__
+
+    def _numbers(self, prefix: str) -> list[int]:
+        """The numbers of the files that are named by a prefix and the number of a batch, in order."""
+        with files_told(self._folder):
+            names = [file.name for file in self._folder.iterdir()]
+        found = (re.fullmatch(rf"{prefix}(\d+)", name) for name in names)
+        return sorted({int(match[1]) for match in found if match is not None})
+
+    def _remove(self, name: str) -> None:
+        with files_told(self._folder):
+            (self._folder / name).unlink(missing_ok=True)
 
     def _write(self, name: str, content: bytes) -> None:
         # Written aside first, so that a reader never sees half a file.

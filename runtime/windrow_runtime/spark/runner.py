@@ -27,6 +27,7 @@ from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.step_errors import sink_unwritable
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.outputs import has_output, open_outputs
 from windrow_runtime.outputs.batch_folder import local_path
 from windrow_runtime.spark.batch_job import batch_job, run_job
@@ -39,6 +40,7 @@ from windrow_runtime.spark.kafka import check_connector
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, lower, time_of
 from windrow_runtime.spark.query import Query
 from windrow_runtime.spark.readers import is_bounded
+from windrow_runtime.spark.reporter import OnProgress
 from windrow_runtime.spark.running import RunningPipeline
 from windrow_runtime.spark.session import JOB_SETTINGS, local_session, prepare_workers
 from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, own_partitions, session_with
@@ -71,6 +73,14 @@ class SparkRunner:
             Spark's clock.
         columnar: Whether steps whose functions say what they compute run on Arrow columns; the results are the same,
             floats but for their last bits. ``pipeline.explain(runner)`` says which do, and why others do not.
+        verbose: Whether to show everything that Spark says. By default a session that the runner starts keeps to
+            stderr what the user's functions print, errors that do not end the query, and one line of Java's; and
+            errors come with the user's lines of the traceback alone. It changes no session that is there already,
+            nor a configuration of log4j of the user's.
+        on_progress: Called with a :class:`PipelineProgress` for each batch, when the sinks have it; the next one waits
+            until it returns. What it raises is logged as an error by the logger ``windrow``, and the pipeline goes on.
+            Over Spark Connect a thread of this process calls it, a little later. The same logger gets one line for
+            each batch at its level INFO.
 
     Raises:
         UnsupportedOperationError: Where Spark or Java is missing, with what to install.
@@ -86,6 +96,8 @@ class SparkRunner:
         key_groups_per_partition: int | None = None,
         clock: Callable[[], int] | None = None,
         columnar: bool = True,
+        verbose: bool = False,
+        on_progress: OnProgress | None = None,
     ) -> None:
         for name, number in (
             ("partitions", partitions),
@@ -96,11 +108,13 @@ class SparkRunner:
                     f"{name} must be positive", given=number, expected="an int of at least 1"
                 )
         self._partitions = partitions
-        self._spark = spark if spark is not None else local_session(os.cpu_count() or 1)
+        self._spark = spark if spark is not None else local_session(os.cpu_count() or 1, verbose=verbose)
+        self._is_verbose = verbose
         self._checkpoint = checkpoint
         self._clock = clock
         self._groups_per_partition = key_groups_per_partition
         self._columnar = columnar
+        self._on_progress = on_progress
 
     @property
     def spark(self) -> SparkSession:
@@ -114,6 +128,7 @@ class SparkRunner:
         """
         return form_texts(Topology(pipeline.steps), columnar=self._columnar)
 
+    @short_tracebacks
     def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:
         """Run over what the sources have now, then stop.
 
@@ -157,6 +172,7 @@ class SparkRunner:
             finally:
                 lock.release()
 
+    @short_tracebacks
     def run_batch(self, pipeline: Pipeline) -> PipelineResult:
         """Run over bounded sources as a Spark batch job: the same plan without a streaming query and its state.
 
@@ -187,14 +203,23 @@ class SparkRunner:
                 hint="SparkRunner(spark).run_batch(pipeline)",
             )
         self._check_sinks(Topology(pipeline.steps))
-        return run_job(pipeline, self._batch(pipeline, session_with(self._spark, JOB_SETTINGS)))
+        job = self._batch(pipeline, session_with(self._spark, JOB_SETTINGS))
+        return run_job(pipeline, job, self._on_progress)
 
-    def start(self, pipeline: Pipeline, *, interval_seconds: float = 0.0) -> RunningPipeline:
+    @short_tracebacks
+    def start(
+        self,
+        pipeline: Pipeline,
+        *,
+        interval_seconds: float = 0.0,
+        on_progress: OnProgress | None = None,
+    ) -> RunningPipeline:
         """Run until stopped.
 
         Args:
             pipeline: The pipeline.
             interval_seconds: How often a batch begins; 0: as soon as the one before has ended.
+            on_progress: Takes the place of the runner's for this run.
 
         Returns:
             The running pipeline.
@@ -217,12 +242,13 @@ class SparkRunner:
         checkpoint = Checkpoint.at(self._checkpoint)
         lock = CheckpointLock(checkpoint.path)
         try:
-            query = self._prepare(pipeline, checkpoint, drain=False)
+            query = self._prepare(pipeline, checkpoint, drain=False, on_progress=on_progress)
             return RunningPipeline(query, query.start(interval_seconds), lock)
         except BaseException:
             lock.release()
             raise
 
+    @short_tracebacks
     def to_dataframe(
         self, stream: DataStream[Any], *, name: str = "dataframe", batch: bool = False
     ) -> DataFrame:
@@ -274,7 +300,14 @@ class SparkRunner:
         with tempfile.TemporaryDirectory(prefix="windrow-", ignore_cleanup_errors=True) as folder:
             yield Checkpoint(Path(folder))
 
-    def _prepare(self, pipeline: Pipeline, checkpoint: Checkpoint, *, drain: bool) -> Query:
+    def _prepare(
+        self,
+        pipeline: Pipeline,
+        checkpoint: Checkpoint,
+        *,
+        drain: bool,
+        on_progress: OnProgress | None = None,
+    ) -> Query:
         topology = Topology(pipeline.steps)
         self._check_sinks(topology)
         checkpoint.check_open(drain=drain)
@@ -294,7 +327,17 @@ class SparkRunner:
                 StateCodec(lowered.classes, allow_pickled=pipeline.allow_pickled_state),
             )
             keeper.begin()
-        return Query(self._spark, pipeline, checkpoint, lowered, outputs, keeper)
+        verbose = self._is_verbose
+        return Query(
+            self._spark,
+            pipeline,
+            checkpoint,
+            lowered,
+            outputs,
+            keeper,
+            verbose=verbose,
+            on_progress=on_progress or self._on_progress,
+        )
 
     def _check_sinks(self, topology: Topology) -> None:
         for step in topology.sinks:

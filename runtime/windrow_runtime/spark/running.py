@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from windrow.errors import WindrowError
 from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.spark.checkpoint_lock import CheckpointLock
+from windrow_runtime.spark.progress import PipelineProgress
 from windrow_runtime.spark.query import Query
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ class RunningPipeline:
 
     def __init__(self, query: Query, streaming_query: StreamingQuery, lock: CheckpointLock) -> None:
         self._query = query
+        self._is_verbose = query.is_verbose
         self._streaming_query = streaming_query
         self._drain_over: threading.Event | None = None
         self._lock = lock
@@ -33,6 +36,44 @@ class RunningPipeline:
     def streaming_query(self) -> StreamingQuery:
         """Spark's query, with its progress. A drain ends it and goes on in queries of its own."""
         return self._streaming_query
+
+    @property
+    def progress(self) -> PipelineProgress | None:
+        """The report on the newest batch that its sinks have written; None before the first one of this run.
+
+        Over Spark Connect it is read from the checkpoint each time.
+
+        Raises:
+            UnsupportedOperationError: If the pipeline has a :class:`~windrow.sinks.WriterSink`: Spark writes its
+                batches by itself.
+        """
+        return self._query.progress()
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """The counters of each step, by step id and name, as :attr:`PipelineResult.counters` has them at the end.
+
+        They count since the start of this run, and grow with each batch that the sinks have written.
+
+        Raises:
+            UnsupportedOperationError: As :attr:`progress`.
+        """
+        return self._query.counters()
+
+    def watermarks(self) -> dict[str, int | None]:
+        """The watermark that each keyed step has reached, by step id, in milliseconds since 1970, UTC.
+
+        None stands where a step has no watermark: none of its elements has a timestamp so far, the first batch of this
+        run is not done, or the stream is at its end, which :attr:`PipelineProgress.ended` tells apart.
+
+        Raises:
+            UnsupportedOperationError: As :attr:`progress`.
+        """
+        progress = self._query.progress()
+        steps = {} if progress is None else progress.steps
+        return {
+            step.id: steps[step.id].watermark if step.id in steps else None
+            for step in self._query.topology.keyed
+        }
 
     @property
     def is_active(self) -> bool:
@@ -52,6 +93,7 @@ class RunningPipeline:
             # The session was stopped, and its queries with it; what says so depends on its kind.
             return False
 
+    @short_tracebacks
     def await_termination(self, timeout_seconds: float | None = None) -> bool:
         """Wait until it is stopped or drained, or fails.
 
@@ -81,6 +123,7 @@ class RunningPipeline:
         if over is None or over.is_set():
             self._lock.release()
 
+    @short_tracebacks
     def process_available(self) -> None:
         """Wait until everything that the sources have now is processed.
 
@@ -98,6 +141,7 @@ class RunningPipeline:
         except StreamingQueryException:
             self._query.wait(self._streaming_query)
 
+    @short_tracebacks
     def stop(self, *, graceful: bool = True) -> PipelineResult:
         """Stop. A later run with the same checkpoint goes on from there.
 
@@ -124,6 +168,7 @@ class RunningPipeline:
             self._lock.release()
         return self._query.result()
 
+    @short_tracebacks
     def drain(self) -> PipelineResult:
         """End the stream: process what the sources have now, fire every window and timer in event time, and stop.
 

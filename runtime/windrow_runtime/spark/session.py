@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from windrow.distribution import install_hint
 from windrow.errors import UnsupportedOperationError
 from windrow_runtime.spark.daemon import DAEMON_MODULE
+from windrow_runtime.spark.quiet import quiet_paths, quiet_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,8 +58,12 @@ _ARCHIVES = frozenset({".zip", ".egg", ".jar"})
 _INSTALL = "Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17"
 
 
-def local_session(partitions: int) -> SparkSession:
+def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
     """The session that there is, that of ``spark-submit``, or a new one on this machine.
+
+    Args:
+        partitions: How many cores and shuffle partitions a new one has.
+        verbose: Whether a new one logs as Spark does by itself.
 
     Raises:
         UnsupportedOperationError: Where Spark or Java is missing, with what to install.
@@ -80,24 +85,25 @@ def local_session(partitions: int) -> SparkSession:
     _check_java()
     # Spark starts its workers with the `python3` of PATH unless it is told otherwise.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Ours come first: a module of the user's of the same name is imported by ours.
+    paths = [*([] if verbose else quiet_paths()), *_own_paths()]
     builder = (
         SparkSession.builder.master(f"local[{partitions}]")
         .appName("windrow")
         .config("spark.sql.shuffle.partitions", str(partitions))
         # A module beside the main program is known to this process alone.
-        .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(_own_paths()))
+        .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(paths))
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.log.level", "ERROR")
         .config("spark.python.daemon.module", DAEMON_MODULE)
         # Between Spark and its Python workers: a batch of little data takes 0.52 s instead of 0.59 s.
         .config("spark.python.unix.domain.socket.enabled", str(_has_short_paths()).lower())
     )
     for name, value in {**STATE_STORE, **JOB_SETTINGS}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    return builder.getOrCreate() if verbose else quiet_session(builder)
 
 
 def _has_short_paths() -> bool:

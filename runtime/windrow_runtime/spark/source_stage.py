@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from windrow.errors import MalformedRecordError, WindrowError
 from windrow.sources import MalformedRecord
+from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.batch_time import NO_TIME
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_files import current_batch
 from windrow_runtime.spark.end_of_stream import EndMark
 from windrow_runtime.spark.event_clock import encode_watermark
+from windrow_runtime.spark.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, Count
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.garbage import rare_collections
 from windrow_runtime.spark.key_groups import KeyGroups
@@ -151,9 +153,8 @@ class SourceStage:
         packer: Packer,
         place: tuple[int, int],
     ) -> Iterator[Any]:
-        rule = self.malformed
         counted = 0
-        records = 0
+        records = total = 0
         scan = self._scan(place[0], fragment)
         for batch in batches:
             columns = None if self.way is None else self.way.columns(batch)
@@ -173,23 +174,43 @@ class SourceStage:
             rows = [*([] if scan is None else scan.add(columns)), *packer.full()]
             if rows:
                 yield packed_batch(rows, encode_watermark(fragment.watermark), records)
+                total += records
                 records = 0
         rows = [] if scan is None else list(scan.flush())
         rows += packer.flush()
         fragment.end_batch()
         watermark = encode_watermark(fragment.watermark)
-        counts = fragment.take_counts()
-        if counted:
-            counts.append((rule.step_id, "records_malformed", counted))
+        counts = self._counts(fragment, aside, scan, total + records, counted)
         needed = not rows and (records > 0 or watermark is not None)
         rows += self._service_rows(fragment.take_reports(), counts, place, needed=needed)
         if rows:
             yield packed_batch(rows, watermark, records)
 
+    def _counts(
+        self,
+        fragment: SourceFragment,
+        aside: Fragment | None,
+        scan: ColumnScan | None,
+        records: int,
+        malformed: int,
+    ) -> list[Count]:
+        """What was counted in the partition, with its facts."""
+        step = self.malformed.step_id
+        counts = [
+            count for part in (fragment, aside, scan) if part is not None for count in part.take_counts()
+        ]
+        if records:
+            counts += ((step, RECORDS_IN, records), (step, RECORDS_OUT, records - malformed))
+        if malformed:
+            counts.append((step, "records_malformed", malformed))
+        if fragment.watermark != MIN_TIMESTAMP:
+            counts.append((step, WATERMARK, fragment.watermark))
+        return counts
+
     def _service_rows(
         self,
         reports: Sequence[Report],
-        counts: list[tuple[str, str, int]],
+        counts: list[Count],
         place: tuple[int, int],
         *,
         needed: bool,

@@ -60,6 +60,11 @@ class StepRecord:
         return not (any(self.sizes) or self.shared or self.working)
 
     @property
+    def stored_bytes(self) -> int:
+        """The size of the state as it is stored, without segments of long lists."""
+        return sum(self.sizes) + len(self.shared) + len(self.working)
+
+    @property
     def earliest_event_timer(self) -> int | None:
         """The time of the earliest timer in event time; None: there is none."""
         return min((time for time in (*self.events, self.working_event) if time != NO_TIMER), default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,11 +33,13 @@ from windrow_runtime.spark.clock_files import batch_tag
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
 from windrow_runtime.spark.columns_sink import ColumnsSink
 from windrow_runtime.spark.engine_errors import secrets_hidden, spark_said, unwritable
+from windrow_runtime.spark.facts import Count
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.file_parts import PART_SCHEMA, PartSink, PartStage, part_sinks, rows_of
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
 from windrow_runtime.spark.paths import as_spark_path
 from windrow_runtime.spark.payload import unpack_elements
+from windrow_runtime.spark.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.results import Results
 from windrow_runtime.spark.rows import COUNTERS, END, FIRST_SINK, REPORTS
 
@@ -120,6 +123,7 @@ class BatchWriter:
         keeper: Tells the time of the next batch, where windrow keeps it.
         parts: The sinks whose rows only name files, which the last stage of the query has written.
         note: Notes the newest batch; None: there is one only.
+        progress: Makes a report of each batch.
     """
 
     def __init__(
@@ -131,9 +135,13 @@ class BatchWriter:
         keeper: ClockKeeper | None = None,
         parts: Mapping[int, PartSink] | None = None,
         note: BatchNote | None = None,
+        progress: ProgressKeeper | None = None,
     ) -> None:
         self._note = note
         self._sinks = dict(sinks)
+        self._progress = progress
+        self._facts: list[Count] = []
+        self._ended = False
         self._classes = classes
         self._results = results
         self._outputs = outputs
@@ -149,6 +157,7 @@ class BatchWriter:
         """Write one batch."""
         if self._note is not None:
             self._note.note(batch)
+        started = time.monotonic()
         register_classes(self._classes)
         # Workers write parts in the same pass over the batch as all else, as the rows come, and tell where.
         for part in self._parts.values():
@@ -162,6 +171,12 @@ class BatchWriter:
             told = self._write_kept(frame, batch)
         for number, part in self._parts.items():
             part.publish(batch, told.get(number, []))
+        if self._progress is not None:
+            self._results.report(
+                self._progress.end_batch(
+                    batch, self._facts, ended=self._ended, seconds=time.monotonic() - started
+                )
+            )
 
     def _write_kept(self, frame: DataFrame, batch: int) -> dict[int, list[bytes]]:
         """Writes sinks that Spark writes for us: several actions read the batch, so that it is kept."""
@@ -203,14 +218,14 @@ class BatchWriter:
         present: dict[int, list[bytes]] = {}
         counted: Counter[tuple[str, str]] = Counter()
         reports: list[Report] = []
+        self._facts = []
         ended = False
         for row in sorted(rows, key=_place):
             sink: int = row["sink"]
             if sink in self._on_workers:
                 present.setdefault(sink, []).append(bytes(row["payload"] or b""))
             elif sink == COUNTERS:
-                for step, name, count in unpack_elements(row["payload"]).values:
-                    counted[step, name] += count
+                self._count(row["payload"], counted)
             elif sink == REPORTS:
                 reports += (Report(*report) for report in unpack_elements(row["payload"]).values)
             elif sink == END:
@@ -227,9 +242,18 @@ class BatchWriter:
             if number not in self._on_workers and number not in collected:
                 values = [value for payload in taken[number] for value in unpack_elements(payload).values]
                 self._write_values(step, batch, values)
+        self._ended = ended
         if self._keeper is not None:
             self._keeper.end_batch(batch, reports, ended=ended)
         return present
+
+    def _count(self, payload: bytes, counted: Counter[tuple[str, str]]) -> None:
+        """Take note of what a task counted; what tells of the batch alone is kept for the report."""
+        for step, name, count in unpack_elements(payload).values:
+            if isinstance(name, str):
+                counted[step, name] += count
+            if isinstance(name, int) or name == "records_malformed":
+                self._facts.append((step, name, count))
 
     def _write_values(self, step: Step, batch: int, values: list[Any]) -> None:
         sink = _sink(step)
@@ -319,6 +343,7 @@ class ConnectWriter:
         secrets: What neither the server's log nor an error may show.
         parts: As of :class:`BatchWriter`.
         note: As of :class:`BatchWriter`.
+        progress: As of :class:`BatchWriter`.
     """
 
     def __init__(
@@ -331,8 +356,19 @@ class ConnectWriter:
         secrets: tuple[str, ...] = (),
         parts: Mapping[int, PartSink] | None = None,
         note: BatchNote | None = None,
+        progress: ProgressKeeper | None = None,
     ) -> None:
-        self._given = (dict(sinks), classes, results, query, keeper, secrets, dict(parts or {}), note)
+        self._given = (
+            dict(sinks),
+            classes,
+            results,
+            query,
+            keeper,
+            secrets,
+            dict(parts or {}),
+            note,
+            progress,
+        )
         self._batches: BatchWriter | None = None
 
     def __getstate__(self) -> Any:
@@ -343,11 +379,11 @@ class ConnectWriter:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch; what it raises gets back to the user's process as text."""
-        sinks, classes, results, query, keeper, secrets, parts, note = self._given
+        sinks, classes, results, query, keeper, secrets, parts, note, progress = self._given
         with failures_marked(), secrets_hidden(secrets):
             if self._batches is None:
                 outputs = open_outputs(list(sinks.values()), query)
-                self._batches = BatchWriter(sinks, classes, results, outputs, keeper, parts, note)
+                self._batches = BatchWriter(sinks, classes, results, outputs, keeper, parts, note, progress)
             session = frame.sparkSession
             session.addTag(batch_tag(batch))
             try:

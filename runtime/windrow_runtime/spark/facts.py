@@ -1,0 +1,58 @@
+"""The numbers that workers report of each step with every batch, beside the counters of the user's functions.
+
+They travel in the same rows as counters, as (step id, name, increment), where the name of a counter is a string and
+that of a fact a number. The driver adds them up; of watermarks it takes the highest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, TypeAlias
+
+from windrow_runtime.operators.state import OperatorState
+
+__all__ = [
+    "LATE",
+    "OPEN_WINDOWS",
+    "RECORDS_IN",
+    "RECORDS_OUT",
+    "STATE_BYTES",
+    "TIMERS",
+    "WATERMARK",
+    "Count",
+    "facts_of",
+    "timers_in",
+    "windows_in",
+]
+
+Count: TypeAlias = "tuple[str, str | int, int]"
+"""Step id, name, increment."""
+
+RECORDS_IN: Final = 1
+RECORDS_OUT: Final = 2
+LATE: Final = 3
+OPEN_WINDOWS: Final = 4
+TIMERS: Final = 5
+STATE_BYTES: Final = 6
+WATERMARK: Final = 7
+
+
+def facts_of(step: str, found: Counter[int]) -> list[Count]:
+    """The facts of a step that are not zero; they begin at zero again."""
+    facts: list[Count] = [(step, name, number) for name, number in found.items() if number]
+    found.clear()
+    return facts
+
+
+def windows_in(state: OperatorState) -> int:
+    """How many windows have something stored in a state."""
+    return sum(len(key_state.windows) for key_state in state.keys.values()) + _in_tables(state)
+
+
+def timers_in(state: OperatorState) -> int:
+    """How many timers are set in a state; each window in a table has one of its own."""
+    return len(state.event_timers) + len(state.processing_timers) + _in_tables(state)
+
+
+def _in_tables(state: OperatorState) -> int:
+    return sum(map(len, state.tables.values()))

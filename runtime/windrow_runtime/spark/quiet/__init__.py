@@ -1,0 +1,106 @@
+"""Keeps Spark's own messages off stderr in a session that a runner starts: the user's program has that to itself.
+
+What stays is what the user's program prints, in workers too, what goes wrong without ending the query, and the one line
+in which Java announces a module.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["QuietFailure", "is_quiet", "quiet_paths", "quiet_session"]
+
+_FOLDER: Final = Path(__file__).parent
+_LOG4J: Final = _FOLDER / "log4j2.properties"
+_JAVA_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
+# Where a user may name a configuration of log4j for the JVM.
+_NAMING: Final = (
+    _JAVA_OPTIONS,
+    "PYSPARK_SUBMIT_ARGS",
+    "JDK_JAVA_OPTIONS",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+)
+_quiet: Final[set[str]] = set()
+
+
+class QuietFailure(Exception):  # noqa: N818  the WindrowError beside it is the error
+    """Ends a query whose failure the runner knows and raises: neither Spark nor py4j needs its traceback."""
+
+
+# Any: Spark's builder of sessions, which differs by kind.
+def quiet_session(builder: Any) -> SparkSession:
+    """Start a session whose log shows what the runner does not raise by itself.
+
+    A configuration of log4j that the user has set is left in place.
+    """
+    with _log4j_named():
+        session: SparkSession = builder.getOrCreate()
+    _quiet.add(session.sparkContext.applicationId)
+    # py4j logs what a function of ours raises, before Spark gets it.
+    logging.getLogger("py4j.clientserver").addFilter(_is_news)
+    return session
+
+
+def quiet_paths() -> list[str]:
+    """Where the Python processes of a quiet session find ``sitecustomize``."""
+    return [str(_FOLDER)] if _LOG4J.is_file() else []
+
+
+def is_quiet(spark: SparkSession) -> bool:
+    """Whether :func:`quiet_session` started the session."""
+    context = getattr(spark, "sparkContext", None)
+    return context is not None and context.applicationId in _quiet
+
+
+@contextmanager
+def _log4j_named() -> Iterator[None]:
+    """Name our configuration of log4j to a JVM that is started meanwhile."""
+    before = os.environ.get(_JAVA_OPTIONS)
+    # A package in an archive has no file to name.
+    if not _LOG4J.is_file() or _has_own_log4j():
+        yield
+        return
+    named = f'"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"'
+    os.environ[_JAVA_OPTIONS] = named if before is None else f"{before} {named}"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_JAVA_OPTIONS]
+        else:
+            os.environ[_JAVA_OPTIONS] = before
+
+
+def _has_own_log4j() -> bool:
+    """Whether the user has configured log4j, in any of the ways that Spark documents."""
+    if any("log4j" in os.environ.get(name, "").lower() for name in _NAMING):
+        return True
+    if any(name.upper().startswith("LOG4J") for name in os.environ):
+        return True
+    folders = [os.environ.get("SPARK_CONF_DIR"), os.path.join(_spark_home(), "conf")]
+    folder = Path(next(filter(None, folders)) or "")
+    defaults = folder / "spark-defaults.conf"
+    return any(folder.glob("log4j2*")) or (
+        defaults.is_file() and "log4j" in defaults.read_text(encoding="utf-8", errors="replace")
+    )
+
+
+def _spark_home() -> str:
+    from pyspark.find_spark_home import _find_spark_home
+
+    home: str = _find_spark_home()
+    return home
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a record of py4j's tells something that a runner does not raise."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], QuietFailure)

@@ -1,0 +1,40 @@
+"""Python imports this module at the start of each Python process of a quiet session.
+
+At each start of a query Spark runs a process beside the driver that asks each stateful step for its state. The process
+prints five messages of no use to a user on its standard output, the first one before it reads anything of windrow's,
+and Spark copies them to stderr. So that process alone gets a standard output that leads nowhere; its errors travel on a
+socket. Workers, and what the user's functions print there, are left as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_SILENCED = "pyspark.sql.streaming.transform_with_state_driver_worker"
+
+
+def _silence() -> None:
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+
+
+def _import_next() -> None:
+    """Import the ``sitecustomize`` that this module hides: Python imports only the first one that it finds."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
+    this = sys.modules.pop("sitecustomize")
+    try:
+        __import__("sitecustomize")
+    except ModuleNotFoundError as error:
+        if error.name != "sitecustomize":
+            raise
+    finally:
+        sys.modules.setdefault("sitecustomize", this)
+
+
+if __name__ == "sitecustomize":
+    if _SILENCED in sys.orig_argv:
+        _silence()
+    _import_next()

@@ -1,0 +1,107 @@
+"""Tells the user of each batch: in the log, and by a function of theirs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.progress import PipelineProgress
+from windrow_runtime.spark.progress_keeper import log_line
+from windrow_runtime.spark.results import SpooledResults
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["OnProgress", "ReportPoller", "Reporter"]
+
+OnProgress: TypeAlias = "Callable[[PipelineProgress], object]"
+"""Takes the report on a batch."""
+
+_LOG: Final = logging.getLogger("windrow")
+_POLL_SECONDS: Final = 0.2
+_TURNS_TO_ASK: Final = 10
+
+
+class Reporter:
+    """Tells of batches, one after the other.
+
+    Args:
+        name: The name of the pipeline.
+        topology: The pipeline.
+        on_progress: The user's function, if there is one.
+    """
+
+    def __init__(self, name: str, topology: Topology, on_progress: OnProgress | None) -> None:
+        self._name = name
+        self._sources = [step.id for step in topology.sources]
+        self._sinks = [step.id for step in topology.sinks]
+        self._on_progress = on_progress
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody listens."""
+        return self._on_progress is not None or _LOG.isEnabledFor(logging.INFO)
+
+    def tell(self, progress: PipelineProgress) -> None:
+        """Tell of a batch. What the user's function raises is logged: a report does not stop the pipeline."""
+        if _LOG.isEnabledFor(logging.INFO):
+            _LOG.info(log_line(self._name, progress, self._sources, self._sinks))
+        if self._on_progress is None:
+            return
+        try:
+            self._on_progress(progress)
+        except Exception:
+            _LOG.exception(
+                "on_progress raised for batch %d of pipeline %s, which goes on", progress.batch, self._name
+            )
+
+
+class ReportPoller:
+    """Tells of the batches of queries whose batches end in another process, from what that leaves in files.
+
+    Args:
+        results: Where the reports are.
+        reporter: Tells of them.
+    """
+
+    def __init__(self, results: SpooledResults, reporter: Reporter) -> None:
+        self._results = results
+        self._reporter = reporter
+        self._told = -1
+        self._lock = threading.Lock()
+
+    def watch(self, query: StreamingQuery) -> None:
+        """Look for reports while a query runs, unless nobody wants them."""
+        if self._reporter.is_wanted:
+            threading.Thread(target=self._run, args=(query,), name="windrow reports", daemon=True).start()
+
+    def flush(self) -> None:
+        """Tell of what is there and was not told yet.
+
+        Raises:
+            CheckpointError: If somebody else wrote to the folder, or a file cannot be read.
+        """
+        if not self._reporter.is_wanted:
+            return
+        with self._lock:
+            for progress in self._results.reports(self._told):
+                self._told = progress.batch
+                self._reporter.tell(progress)
+
+    def _run(self, query: StreamingQuery) -> None:
+        try:
+            for turn in count():
+                self.flush()
+                # It asks the server.
+                if turn % _TURNS_TO_ASK == 0 and not query.isActive:
+                    return
+                time.sleep(_POLL_SECONDS)
+        except Exception:
+            _LOG.exception(
+                "the reports on batches cannot be read any more; the pipeline goes on without them"
+            )

@@ -1,0 +1,244 @@
+"""What a pipeline that runs says of its batches, counters and watermarks."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import aggregates as agg
+from windrow.errors import UnsupportedOperationError
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
+from windrow.sinks import CollectSink, ParquetFileSink, WriterSink
+from windrow.sources import JsonFileSource, ParquetFileSource
+from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
+from windrow_runtime.spark import PipelineProgress, SparkRunner, StepProgress
+from windrow_runtime.spark.facts import OPEN_WINDOWS, WATERMARK
+from windrow_runtime.spark.progress_keeper import ProgressKeeper, WatchedStep
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Reading(NamedTuple):
+    sensor: str
+    at: int
+
+
+LATE = OutputTag("late", Reading)
+FILES: list[list[tuple[str, int] | str]] = [
+    [("a", 1_000), ("b", 2_000), ("a", 3_000), ("c", 20_000)],
+    # Nothing of "c" comes again, so nobody asks its group.
+    [("a", 4_000), ("a", 21_000), "no reading", ("a", 22_000)],
+    [("b", 40_000)],
+]
+TENS = TumblingEventTimeWindows.of(timedelta(seconds=10))
+IN_ORDER = WatermarkStrategy[Reading].for_monotonous_timestamps()
+
+
+class Alarm(KeyedProcessFunction[str, Reading, str]):
+    """Sets a timer a second behind each element."""
+
+    def process_element(self, value: Reading, context: KeyedProcessContext[str]) -> Iterable[str]:
+        context.timer_service.register_event_time_timer(value.at + 1_000)
+        return ()
+
+    def on_timer(self, timestamp: int, context: OnTimerContext[str]) -> Iterable[str]:
+        return [context.key]
+
+
+def put(folder: Path, number: int) -> None:
+    lines = [
+        row if isinstance(row, str) else json.dumps({"sensor": row[0], "at": row[1]}) for row in FILES[number]
+    ]
+    file = folder / f"{number}.json"
+    file.write_text("".join(f"{line}\n" for line in lines))
+    # Spark takes the older file first.
+    os.utime(file, (1_000_000 + number, 1_000_000 + number))
+
+
+def watched(folder: Path) -> Pipeline:
+    """Windows with late output, sessions that drop what is late, and timers."""
+    source = from_source(JsonFileSource(folder, Reading, files_per_batch=1, on_malformed="drop"))
+    keyed = source.assign_timestamps_and_watermarks(IN_ORDER, timestamp=lambda reading: reading.at).key_by(
+        lambda reading: reading.sensor
+    )
+    windows = keyed.window(TENS).side_output_late_data(LATE)
+    sessions = keyed.window(EventTimeSessionWindows.with_gap(timedelta(seconds=5)))
+    return Pipeline(
+        "watched",
+        windows.apply(lambda key, window, found: [len(found)]).sink_to(CollectSink()),
+        sessions.aggregate(agg.count()).sink_to(CollectSink()),
+        keyed.process(Alarm()).sink_to(CollectSink()),
+    )
+
+
+def figures(progress: PipelineProgress, kind: str, *names: str) -> tuple[object, ...]:
+    """Some figures of the one step of a kind."""
+    (step,) = [step for name, step in progress.steps.items() if name.endswith(f".{kind}")]
+    return tuple(getattr(step, name) for name in names)
+
+
+COUNTS = ("records_in", "records_out", "late", "malformed")
+HELD = ("open_windows", "timers")
+
+
+def check(first: PipelineProgress, second: PipelineProgress) -> None:
+    """The figures of the first two batches."""
+    source, windows, sessions, process = "1.source", "4.window", "6.window", "8.process"
+    assert figures(first, source, *COUNTS) == (4, 4, 0, 0)
+    assert figures(second, source, *COUNTS, *HELD, "state_bytes") == (4, 3, 0, 1, None, None, None)
+    # The second batch runs under the watermark of the first: the windows until 10 s fire, and ("a", 4) is late.
+    assert figures(first, windows, *COUNTS, *HELD) == (4, 0, 0, 0, 3, 3)
+    assert figures(second, windows, *COUNTS, *HELD) == (3, 2, 1, 0, 2, 2)
+    assert figures(second, sessions, *COUNTS, *HELD) == (3, 2, 1, 0, 2, 2)
+    assert figures(second, process, *COUNTS, *HELD) == (3, 3, 0, 0, None, 4)
+    assert figures(second, "5.sink", *COUNTS) == (2, 0, 0, 0)
+    assert figures(first, windows, "watermark", "lag_ms") == (19_999, first.ended_at - 19_999)
+    (size,) = figures(second, windows, "state_bytes")
+    assert isinstance(size, int)
+    assert size > 0
+    assert second.duration_ms > 0
+    assert not second.ended
+
+
+def test_a_pipeline_that_runs_tells_of_each_batch(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    put(folder, 0)
+    put(folder, 1)
+    told: list[PipelineProgress] = []
+
+    def take(progress: PipelineProgress) -> None:
+        told.append(progress)
+        raise LookupError("of the user's")
+
+    pipeline = watched(folder)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", on_progress=take)
+    with caplog.at_level(logging.INFO, "windrow"):
+        running = runner.start(pipeline)
+        running.process_available()
+        counters, watermarks, progress = running.counters(), running.watermarks(), running.progress
+        result = running.stop()
+    # Live, and as they are at the end.
+    assert counters == result.counters
+    assert counters["watched.1.source"] == {"records_malformed": 1}
+    assert counters["watched.6.window"] == {"late_records_dropped": 1}
+    assert set(watermarks) == {"watched.4.window", "watched.6.window", "watched.8.process"}
+    assert set(watermarks.values()) == {21_999}
+    assert progress in told
+    # What the last watermark makes due is the work of a batch without records.
+    first, second = told[:2]
+    assert [report.batch for report in told] == list(range(len(told)))
+    check(first, second)
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
+    assert len(lines) == len(told)
+    assert lines[1].startswith("pipeline watched, batch 1: 4 records read, 7 written, 2 late, 1 malformed, ")
+    failures = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(failures) == len(told)
+    assert failures[0].exc_info is not None
+    assert "LookupError: of the user's" in caplog.text
+
+    # Another run knows what the groups hold that it does not touch, and says when the stream is at its end.
+    put(folder, 2)
+    told.clear()
+    running = runner.start(pipeline, on_progress=told.append)
+    assert running.progress is None
+    assert set(running.watermarks().values()) == {None}
+    running.process_available()
+    assert figures(told[0], "4.window", *HELD) == (3, 3)
+    assert figures(told[-1], "4.window", *HELD, "watermark") == (1, 1, 39_999)
+    running.drain()
+    assert told[-1].ended
+    assert figures(told[-1], "4.window", *HELD, "state_bytes", "watermark") == (0, 0, 0, None)
+    assert set(running.watermarks().values()) == {None}
+
+
+@pytest.mark.classic(reason="a clock of the test's is called in this process")
+def test_columns_and_a_clock_of_ones_own_are_reported_too(spark: SparkSession, tmp_path: Path) -> None:
+    for number, rows in enumerate(FILES[:2]):
+        columns = list(zip(*(row for row in rows if not isinstance(row, str)), strict=True))
+        file = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.table({"sensor": columns[0], "at": pa.array(columns[1], pa.int64())}), file)
+        os.utime(file, (1_000_000 + number, 1_000_000 + number))
+    source = from_source(ParquetFileSource(tmp_path, Reading, files_per_batch=1))
+    keyed = source.assign_timestamps_and_watermarks(IN_ORDER, timestamp=lambda reading: reading.at).key_by(
+        lambda reading: reading.sensor
+    )
+    panes = keyed.window(TENS).aggregate(agg.count())
+    sessions = keyed.window(EventTimeSessionWindows.with_gap(timedelta(seconds=5))).aggregate(agg.count())
+    pipeline = Pipeline(
+        "columns", panes.sink_to(CollectSink()), sessions.sink_to(ParquetFileSink(tmp_path.with_name("out")))
+    )
+    told: list[PipelineProgress] = []
+    runner = SparkRunner(spark, clock=lambda: 60_000, on_progress=told.append)
+    assert all("columns" in form and "not on columns" not in form for form in runner.forms(pipeline).values())
+    runner.run(pipeline)
+    first, second = told[:2]
+    assert figures(first, "1.source", *COUNTS) == (4, 4, 0, 0)
+    assert figures(first, "4.window", *COUNTS, *HELD) == (4, 0, 0, 0, None, None)
+    assert figures(first, "6.window", *COUNTS, *HELD) == (4, 0, 0, 0, 3, None)
+    assert figures(second, "4.window", *COUNTS, *HELD) == (3, 2, 1, 0, None, None)
+    assert figures(second, "6.window", *COUNTS, *HELD) == (3, 2, 1, 0, 2, None)
+    assert figures(second, "7.sink", "records_in") == (2,)
+    assert figures(first, "4.window", "watermark", "lag_ms") == (19_999, 40_001)
+    assert first.ended_at == 60_000
+    assert told[-1].ended
+    assert figures(told[-1], "6.window", *HELD, "state_bytes") == (0, None, 0)
+    told.clear()
+    SparkRunner(spark, on_progress=told.append).run_batch(pipeline)
+    (report,) = told
+    assert figures(report, "6.window", *COUNTS, *HELD) == (7, 4, 0, 0, 0, None)
+
+
+def test_a_sink_that_spark_writes_is_not_reported(spark: SparkSession, tmp_path: Path) -> None:
+    written = from_collection([1, 2]).map(str)
+    sink = WriterSink[str](lambda frame: frame.writeStream.format("noop"))
+    runner = SparkRunner(spark, checkpoint=tmp_path, on_progress=lambda progress: None)
+    with pytest.raises(UnsupportedOperationError, match="Spark writes the batches of this sink by itself"):
+        runner.start(Pipeline("written", written.sink_to(sink)))
+
+
+COUNTED = WatchedStep("p.2.window", "window", follows=True, has_windows=True, has_timers=True)
+
+
+def held(keeper: ProgressKeeper, batch: int, windows: int) -> tuple[int | None, int | None]:
+    """What is said of windows and watermark behind a batch that opened some windows."""
+    facts = [("p.2.window", OPEN_WINDOWS, windows), ("p.1.source", WATERMARK, 1_000 * batch)]
+    step = keeper.end_batch(batch, facts, ended=False, seconds=0.1).steps["p.2.window"]
+    return step.open_windows, step.watermark
+
+
+def test_a_batch_that_is_run_again_takes_the_place_of_what_it_said(tmp_path: Path) -> None:
+    keeper = ProgressKeeper([COUNTED], tmp_path / "sums")
+    assert held(keeper, 0, 5) == (5, 0)
+    assert held(keeper, 1, 2) == (7, 1_000)
+    again = ProgressKeeper([COUNTED], tmp_path / "sums")
+    assert held(again, 1, 3) == (8, 1_000)
+    assert held(again, 2, -8) == (0, 2_000)
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", '{"batch": 0, "before": {"window": [1]}}', "{\xff"])
+def test_what_is_not_known_is_not_told(content: str | None, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "sums").write_text(content)
+    keeper = ProgressKeeper([COUNTED], tmp_path / "sums")
+    assert held(keeper, 3, 5) == (None, None)
+    assert keeper.end_batch(4, [], ended=False, seconds=0).steps["p.2.window"].state_bytes is None
+
+
+def test_a_report_is_the_same_when_it_was_written_and_read() -> None:
+    steps = {"a": StepProgress(records_in=1, watermark=-5, lag_ms=7), "b": StepProgress(open_windows=3)}
+    report = PipelineProgress(3, 120, 1_000, False, steps)
+    assert PipelineProgress.from_json(json.loads(json.dumps(report.as_json()))) == report

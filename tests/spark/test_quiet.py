@@ -1,0 +1,130 @@
+"""What a program that starts its own session finds on stderr, and what stays out of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+
+from windrow import Pipeline, from_collection
+from windrow.errors import UserFunctionError
+from windrow.sinks import CollectSink
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark.engine_errors import engine_failure
+from windrow_runtime.spark.failures import MarkedError
+from windrow_runtime.spark.quiet import _log4j_named
+
+PROGRAM = """
+import logging, sys
+from windrow import Pipeline, from_collection
+from windrow.sinks import CollectSink, ConsoleSink
+from windrow_runtime.spark import SparkRunner
+
+def shown(number):
+    print("in a worker", number, getattr(sys, "site_of_mine", None))
+    return number
+
+def inverse(number):
+    return 2 // number
+
+logging.basicConfig(format="%(message)s")
+logging.getLogger("mine").warning("of the driver")
+totals = CollectSink()
+numbers = from_collection([1, 2, 3]).map(shown).key_by(lambda number: number % 2).sum(lambda number: number)
+highest = numbers.key_by(lambda total: total[0]).max(lambda total: total[1])
+runner = SparkRunner()
+result = runner.run(Pipeline("three", highest.sink_to(totals), numbers.sink_to(ConsoleSink("console "))))
+print("collected", len(result.collected(totals)))
+print("it fails now", file=sys.stderr, flush=True)
+failing = from_collection([1, 0]).map(lambda number: inverse(number)).returns(int)
+runner.run(Pipeline("failing", failing.key_by(lambda number: number).sum(int).sink_to(CollectSink())))
+"""
+USERS = {"in a worker 1 True", "in a worker 2 True", "in a worker 3 True", "of the driver"}
+
+
+@pytest.mark.program
+@pytest.mark.classic(reason="starts a session of its own")
+def test_a_program_has_stderr_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(PROGRAM)
+    # Python imports one module of that name alone, and that of the user's is not to be lost.
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.site_of_mine = True\n")
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    run = subprocess.run(
+        [sys.executable, tmp_path / "main.py"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # Two keyed steps, one behind the other, in two queries each: the stream, and its end.
+    running, _, failing = run.stderr.partition("it fails now\n")
+    assert set(running.splitlines()) >= USERS, run.stderr
+    assert len(running.splitlines()) - len(USERS) <= 2, running
+    assert run.stdout.count("console ") == 3
+    assert run.stdout.endswith("collected 3\n")
+    assert len(failing.splitlines()) <= 23, failing
+    assert "in inverse\n    return 2 // number" in failing
+    assert "windrow.errors.UserFunctionError: a function of the step raised ZeroDivisionError" in failing
+    assert "windrow-failure:" not in failing
+
+
+@pytest.mark.program
+@pytest.mark.classic(reason="starts a session of its own")
+def test_a_verbose_runner_leaves_the_log_to_spark() -> None:
+    program = "from windrow_runtime.spark import SparkRunner; SparkRunner(verbose=True)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert 'Setting default log level to "WARN".' in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, True),
+        ({"SPARK_SUBMIT_OPTS": "-Xss4m"}, True),
+        ({"SPARK_SUBMIT_OPTS": "-Dlog4j2.configurationFile=/mine.xml"}, False),
+        ({"PYSPARK_SUBMIT_ARGS": "--driver-java-options -Dlog4j.configurationFile=x pyspark-shell"}, False),
+        ({"LOG4J_CONFIGURATION_FILE": "/mine.xml"}, False),
+        ({"SPARK_CONF_DIR": "log4j2.xml"}, False),
+        ({"SPARK_CONF_DIR": "spark-defaults.conf"}, False),
+        ({"SPARK_CONF_DIR": "hive-site.xml"}, True),
+    ],
+)
+def test_a_log_that_the_user_configures_is_left_alone(
+    given: dict[str, str], told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        if name == "SPARK_CONF_DIR":
+            (tmp_path / value).write_text(
+                "spark.driver.extraJavaOptions -Dlog4j2.configurationFile=/mine.xml"
+            )
+        monkeypatch.setenv(name, str(tmp_path) if name == "SPARK_CONF_DIR" else value)
+    before = os.environ.get("SPARK_SUBMIT_OPTS")
+    with _log4j_named():
+        options = os.environ.get("SPARK_SUBMIT_OPTS") or ""
+        assert options.startswith(before or "")
+        assert ("windrow_runtime/spark/quiet/log4j2.properties" in options) is told
+    assert os.environ.get("SPARK_SUBMIT_OPTS") == before
+
+
+def test_an_error_of_the_interpreter_has_no_lines_of_the_engine() -> None:
+    failing = from_collection([1, 0]).map(lambda number: 2 // number).key_by(int).sum(int)
+    with pytest.raises(UserFunctionError) as caught:
+        LocalRunner().run(Pipeline("failing", failing.sink_to(CollectSink())))
+    shown = "".join(traceback.format_exception(caught.value))
+    engine = [line for line in shown.splitlines() if f"windrow_runtime{os.sep}" in line]
+    assert len(engine) == 1
+    assert "2 // number" in shown
+
+
+def test_the_whole_text_of_spark_is_kept_beside_its_gist() -> None:
+    error = UserFunctionError("a function raised", given="element 0")
+    failure = engine_failure(RuntimeError(f"Traceback of Spark's\n{MarkedError(error)}"), None)
+    assert "Traceback of Spark's" in (failure.details or "")
+    assert "windrow-failure" not in (failure.details or "")
+    assert str(failure) == str(error)
