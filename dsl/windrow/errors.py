@@ -12,6 +12,7 @@ message reads the same way::
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ __all__ = [
     "UnsupportedOperationError",
     "UserFunctionError",
     "WindrowError",
+    "WindrowWarning",
 ]
 
 
@@ -120,6 +122,28 @@ def _rebuild(kind: type[WindrowError], args: tuple[object, ...], state: dict[str
     error.args = args
     error.__dict__.update(state)
     return error
+
+
+class WindrowWarning(UserWarning):
+    """Something will not come out, or did not, that a program probably wants; the run goes on.
+
+    ``warnings.simplefilter("error", WindrowWarning)`` makes it an error.
+    """
+
+
+def warn(message: str, *, given: object = None, where: object, hint: str, location: Location | None) -> None:
+    """Issue a :class:`WindrowWarning` with the parts of an error, at a line of the user's program.
+
+    Args:
+        message: What will not come out, in one line.
+        given: What was given.
+        where: The step and the line of the user's program.
+        hint: What to write instead.
+        location: The line, by which Python filters warnings.
+    """
+    text = _describe(message, given=given, where=where, hint=hint)
+    file, line = ("<windrow>", 1) if location is None else (location.file, location.line)
+    warnings.warn_explicit(text, WindrowWarning, file, line)
 
 
 class InvalidArgumentError(WindrowError, ValueError):

@@ -78,7 +78,8 @@ class Evictor(ABC, Generic[T_contra, W_contra]):
             context: Time.
 
         Returns:
-            The positions in ``elements`` that are to leave, each at most once, in any order.
+            The positions in ``elements`` that are to leave, each at most once, in any order. Others than those from 0
+            to ``size - 1`` end the run with an :class:`~windrow.errors.InvalidArgumentError`.
         """
 
     @abstractmethod

@@ -35,7 +35,7 @@ from windrow.plan.nodes import (
     WindowNode,
 )
 from windrow.plan.pipeline import DataStreamSink
-from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.plan.types import base_argument, iterable_item, made_type, result_type
 from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, higher, lower
 from windrow.sinks import Sink
 from windrow.sources import CollectionSource, DataFrameSource, OnMalformed, Source, SparkDataFrame
@@ -93,7 +93,7 @@ class DataStream(Generic[T]):
                 input=self._node,
                 function=function,
                 name=name,
-                element_type=result_type(function),
+                element_type=made_type(function, self._node.element_type),
                 location=caller_location(),
             )
         )
@@ -114,7 +114,7 @@ class DataStream(Generic[T]):
                 input=self._node,
                 function=function,
                 name=name,
-                element_type=iterable_item(result_type(function)),
+                element_type=iterable_item(result_type(function, self._node.element_type)),
                 location=caller_location(),
             )
         )
@@ -158,7 +158,10 @@ class DataStream(Generic[T]):
         )
 
     def returns(self, element_type: TypeForm[T]) -> DataStream[T]:
-        """Say the type of the elements where the plan cannot know it: behind a lambda, before a sink with columns."""
+        """Say the type of the elements where the plan cannot know it: behind a lambda, before a sink with columns.
+
+        A lambda that only makes a record, ``lambda line: Reading(...)``, needs none: its code names the class.
+        """
         return DataStream(
             ReturnsNode(input=self._node, element_type=element_type, location=caller_location())
         )
@@ -217,7 +220,7 @@ class DataStream(Generic[T]):
             KeyByNode(
                 input=self._node,
                 selector=selector,
-                key_type=key_type if key_type is not None else result_type(selector),
+                key_type=key_type if key_type is not None else made_type(selector, self._node.element_type),
                 element_type=self._node.element_type,
                 location=caller_location(),
             )

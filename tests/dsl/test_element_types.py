@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import Enum
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import pytest
@@ -23,6 +25,7 @@ from windrow.functions import (
     ReduceFunction,
 )
 from windrow.plan import KeyByNode
+from windrow.plan.hints import resolved_hints
 from windrow.plan.types import base_argument, iterable_item, parameter_type, result_type
 from windrow.sources import CollectionSource, JsonFileSource, MalformedRecord, RateRecord, RateSource
 from windrow.windows import GlobalWindow, TimeWindow, TumblingEventTimeWindows, Window
@@ -42,6 +45,14 @@ class Reading:
 class Point(NamedTuple):
     x: int
     y: int
+
+
+class Wide(Point):
+    def __new__(cls, *values: object) -> Any:
+        return values
+
+
+THIS = sys.modules[__name__]
 
 
 class Celsius(MapFunction[Reading, float]):
@@ -246,6 +257,91 @@ def test_sources(stream: DataStream[object], expected: object) -> None:
 def test_map(function: Callable[[object], object], expected: object) -> None:
     anything: DataStream[object] = from_collection([], object)
     assert anything.map(function).element_type == expected
+
+
+def test_a_lambda_that_only_makes_a_record_says_its_class() -> None:
+    anything: DataStream[Any] = from_collection([], object)
+    functions: list[Callable[[Any], Any]] = [
+        lambda line: Point(line, 1),
+        lambda line: Point(*line.split()),
+        lambda line: Point(**line),
+        lambda line: Point(x=int(line.x[0]), y=str(line)),
+        lambda line: Point(Point(line, 2), [Point(3, 4)]),
+        lambda line: THIS.Point(line, 2),
+    ]
+    for function in functions:
+        assert anything.map(function).element_type is Point
+        assert key_type(anything.key_by(function).node) is Point
+        assert anything.flat_map(function).element_type is None
+
+
+def test_a_lambda_that_does_anything_else_says_nothing() -> None:
+    anything: DataStream[Any] = from_collection([], object)
+    functions: list[Callable[[Any], Any]] = [
+        lambda line: Point(line, 1) if line else None,
+        lambda line: line and Point(line, 1),
+        lambda line: Point(line, 1).x,
+        lambda line: Point(line, 1) == line,
+        lambda line: (Point(line, 1), 2),
+        lambda line: [Point(line, 1)],
+        lambda line: line(Point(line, 1)),
+        lambda line: Point(line, 1)(line),
+        lambda line: Point,
+        lambda line: Wide(line, 1),
+        lambda line: str(line, "utf-8"),
+    ]
+    assert [anything.map(function).element_type for function in functions] == [None] * len(functions)
+
+
+def test_annotations_name_classes_of_the_function_around() -> None:
+    class Unit(Enum):
+        CELSIUS = "C"
+
+    @dataclass
+    class Local:
+        unit: Unit
+        other: Local | None
+
+    def make(number: int) -> Local:
+        raise NotImplementedError
+
+    def several(number: Hidden) -> list[Local]:  # type: ignore[name-defined]  # noqa: F821
+        raise NotImplementedError
+
+    numbers = from_collection([], int)
+    locals_ = numbers.map(make)
+    assert locals_.element_type is Local
+    assert numbers.flat_map(several).element_type is Local
+    assert key_type(numbers.key_by(make).node) is Local
+    assert resolved_hints(Local) == {"unit": Unit, "other": Local | None}
+    assert locals_.map(keeps()).element_type is None
+    kind, keep = kept()
+    upstream: DataStream[object] = from_collection([], kind)
+    assert upstream.map(keep).element_type is kind
+
+
+def keeps() -> Callable[[Any], Any]:
+    """A function whose annotation names what is gone when it is used."""
+
+    class Gone:
+        pass
+
+    def keep(value: Gone) -> Gone:
+        return value
+
+    return keep
+
+
+def kept() -> tuple[Any, Callable[[Any], Any]]:
+    """A class with a function that names it in annotations alone."""
+
+    class Kept:
+        pass
+
+    def keep(value: Kept) -> Kept:
+        return value
+
+    return Kept, keep
 
 
 def test_flat_map_takes_the_item() -> None:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
-from windrow.errors import Fault, Location, PlanError, WindrowError
+from windrow.errors import Fault, Location, PlanError, WindrowError, WindrowWarning
 from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.sinks import CollectSink, JsonFileSink, ParquetFileSink, WriterSink
 from windrow.sources import JsonFileSource, MalformedRecord
-from windrow.triggers import DeltaTrigger, PurgingTrigger
+from windrow.triggers import (
+    ContinuousEventTimeTrigger,
+    CountTrigger,
+    DeltaTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    Trigger,
+)
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
@@ -22,6 +34,7 @@ from windrow.windows import (
     TimeWindow,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
+    Window,
     WindowAssigner,
 )
 
@@ -90,6 +103,16 @@ def faults_of(*streams: DataStream[Reading], name: str = "plan") -> list[Fault]:
     with pytest.raises(PlanError) as caught:
         Pipeline(name, *(stream.sink_to(CollectSink[Reading]()) for stream in streams))
     return list(caught.value.faults)
+
+
+# Any: streams of several types.
+def any_faults_of(*streams: DataStream[Any]) -> list[Fault]:
+    """The faults of a plan, which may have none."""
+    try:
+        Pipeline("plan", *(stream.sink_to(CollectSink[Any]()) for stream in streams))
+    except PlanError as error:
+        return list(error.faults)
+    return []
 
 
 def test_a_plan_without_sinks() -> None:
@@ -198,7 +221,12 @@ def test_lateness_outside_event_time() -> None:
 
 def test_even_a_lateness_of_zero_is_refused_outside_event_time() -> None:
     reduced = (
-        stamped().key_by(sensor).window(GlobalWindows.create()).allowed_lateness(timedelta(0)).reduce(colder)
+        stamped()
+        .key_by(sensor)
+        .window(GlobalWindows.create())
+        .trigger(CountTrigger.of(1))
+        .allowed_lateness(timedelta(0))
+        .reduce(colder)
     )
     assert [fault.message for fault in faults_of(reduced)] == [
         "GlobalWindows is not in event time and knows no lateness"
@@ -385,3 +413,93 @@ def test_all_faults_are_raised_together_in_the_order_of_the_plan() -> None:
         "  hint:     a source with on_malformed=tag, a window with side_output_late_data(tag) or a process function "
         "that outputs to the tag has one"
     )
+
+
+def test_global_windows_that_would_never_fire() -> None:
+    def found(trigger: Trigger[object, Window] | None, stream: DataStream[Reading]) -> list[str]:
+        windows = stream.key_by(sensor).window(GlobalWindows.create())
+        reduced = (windows if trigger is None else windows.trigger(trigger)).reduce(colder)
+        return [fault.message for fault in any_faults_of(reduced)]
+
+    each = ContinuousEventTimeTrigger.of(SECOND)
+    assert found(None, stamped()) == ["GlobalWindows has no trigger, so no element would ever come out"]
+    for trigger in (EventTimeTrigger.create(), ProcessingTimeTrigger.create()):
+        message = f"{trigger.describe()} fires at the end of a window, and the global window has none"
+        assert found(trigger, stamped()) == [message]
+        assert found(PurgingTrigger.of(trigger), stamped()) == [message]
+    assert found(each, unstamped()) == [f"{each.describe()} needs timestamps, and the stream has none"]
+    assert found(each, stamped()) == found(NeverTrigger.create(), stamped()) == []
+
+
+class Sorting(ProcessWindowFunction[Reading, Reading, str, TimeWindow]):
+    """Names a tag, which it may put elements out to."""
+
+    ODD = OutputTag("odd", int)
+
+    def process(
+        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Reading]
+    ) -> list[Reading]:
+        context.output(EVEN, "text")
+        return []
+
+
+EVEN = OutputTag("even", str)
+
+
+def test_a_tag_of_the_same_name_with_another_type() -> None:
+    windows = stamped().key_by(sensor).window(TumblingEventTimeWindows.of(SECOND))
+    late = windows.side_output_late_data(OutputTag("late", Reading)).reduce(colder)
+    processed = windows.process(Sorting())
+    unknown = late.get_side_output(OutputTag("late"))
+    assert any_faults_of(unknown, late.get_side_output(OutputTag("late", Reading))) == []
+    for stream, tag, other in (
+        (late, OutputTag("late", int), "Reading"),
+        (processed, OutputTag("odd", str), "int"),
+        (processed, OutputTag("even", int), "str"),
+    ):
+        (fault,) = any_faults_of(stream.get_side_output(tag))
+        assert fault.message == (
+            f"the side output {tag.name!r} is taken as {tag.element_type.__name__}, and is of {other}"
+        )
+    (fault,) = any_faults_of(
+        processed.get_side_output(OutputTag("else", str)), processed.get_side_output(OutputTag("else", int))
+    )
+    assert fault.message == "the side output 'else' is taken as int, and is of str"
+    # Another step may have an output of the same name.
+    assert any_faults_of(late.get_side_output(OutputTag("late", Reading)), other_late()) == []
+
+
+def other_late() -> DataStream[int]:
+    tag = OutputTag("late", int)
+    numbers = from_collection([1]).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda number: number
+    )
+    windows = numbers.key_by(lambda number: number).window(TumblingEventTimeWindows.of(SECOND))
+    return windows.side_output_late_data(tag).reduce(lambda a, b: a).get_side_output(tag)
+
+
+def test_a_sink_that_no_pipeline_was_given() -> None:
+    numbers = from_collection([1, 2])
+    with pytest.warns(WindrowWarning, match="a sink was given to no pipeline") as caught:
+        numbers.sink_to(CollectSink())
+    assert (caught[0].filename, caught[0].lineno) == (__file__, line() - 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Pipeline("used", numbers.sink_to(CollectSink()))
+        sink = numbers.sink_to(CollectSink())
+        Pipeline("twice", sink)
+        with pytest.raises(PlanError):
+            Pipeline("refused", numbers.map(lambda n: n).sink_to(JsonFileSink("out")))
+
+
+def test_a_sink_that_no_pipeline_was_given_is_told_when_the_program_ends() -> None:
+    program = """
+from windrow import Pipeline, from_collection
+from windrow.sinks import CollectSink
+numbers = from_collection([1, 2])
+kept = numbers.sink_to(CollectSink("kept"))
+pipeline = Pipeline("numbers", numbers.sink_to(CollectSink("used")))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.count("WindrowWarning") == 1
+    assert "<string>:5: WindrowWarning: a sink was given to no pipeline" in done.stderr

@@ -244,7 +244,12 @@ def test_a_gap_that_is_not_positive_fails_the_element() -> None:
 
 def test_lateness_and_triggers_that_do_not_fit_are_refused_together() -> None:
     keyed = from_source(PushSource(Event)).key_by(key_of)
-    global_windows = keyed.window(GlobalWindows.create()).allowed_lateness(millis(1)).reduce(keep_first)
+    global_windows = (
+        keyed.window(GlobalWindows.create())
+        .trigger(CountTrigger.of(1))
+        .allowed_lateness(millis(1))
+        .reduce(keep_first)
+    )
     # What a user who runs no type checker writes: the type checker refuses a trigger that cannot merge.
     sessions = (
         keyed.window(EventTimeSessionWindows.with_gap(millis(1)))

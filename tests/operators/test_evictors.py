@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from tests.operators.streams import Event, Total, key_of, millis
 from windrow import from_source
 from windrow.errors import InvalidArgumentError
-from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
+from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, EvictorContext, TimeEvictor
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.triggers import CountTrigger
 from windrow.windows import GlobalWindow, GlobalWindows
@@ -118,3 +119,50 @@ def test_parameters_are_checked() -> None:
         CountEvictor.of(-1)
     with pytest.raises(InvalidArgumentError, match="must not be negative"):
         TimeEvictor.of(millis(-1))
+
+
+class Choosing(Evictor[Event, GlobalWindow]):
+    """Chooses positions that it was given."""
+
+    def __init__(self, before: Sequence[Any], after: Sequence[Any]) -> None:
+        self.before = before
+        self.after = after
+
+    def evict_before(
+        self, elements: Sequence[Any], size: int, window: GlobalWindow, context: EvictorContext
+    ) -> Sequence[int]:
+        return self.before
+
+    def evict_after(
+        self, elements: Sequence[Any], size: int, window: GlobalWindow, context: EvictorContext
+    ) -> Sequence[int]:
+        return self.after
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "given"),
+    [
+        ([0, 3], [], "[3] by evict_before of Choosing, for 3 elements in GlobalWindow()"),
+        ([-1], [], "[-1] by evict_before of Choosing, for 3 elements in GlobalWindow()"),
+        ([True, "0"], [], "[True, '0'] by evict_before of Choosing, for 3 elements in GlobalWindow()"),
+        (7, [], "[7] by evict_before of Choosing, for 3 elements in GlobalWindow()"),
+        ([0, 1, 2], [0], "[0] by evict_after of Choosing, for 0 elements in GlobalWindow()"),
+    ],
+    ids=["beyond", "negative", "no numbers", "no sequence", "of an empty window"],
+)
+def test_positions_that_a_window_does_not_have_are_refused(before: Any, after: Any, given: str) -> None:
+    windows = (
+        from_source(PushSource(Event))
+        .key_by(key_of)
+        .window(GlobalWindows.create())
+        .trigger(CountTrigger.of(3))
+        .evictor(Choosing(before, after))
+    )
+    with StreamHarness(windows.process(Values())) as harness:
+        for at in range(2):
+            harness.process_element(Event("a", at, at))
+        with pytest.raises(InvalidArgumentError) as caught:
+            harness.process_element(Event("a", 2, 2))
+    assert caught.value.message == "an evictor gave positions that the window does not have"
+    assert caught.value.given == given
+    assert "test_evictors.py" in str(caught.value.where)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, warn
 from windrow.plan.nodes import Node, SinkNode
 from windrow.plan.render import render_text
 from windrow.plan.validation import validate
@@ -22,11 +23,33 @@ class Engine(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class DataStreamSink:
-    """A stream with the sink it goes to; made by ``DataStream.sink_to`` and given to a :class:`Pipeline`."""
+    """A stream with the sink it goes to; made by ``DataStream.sink_to`` and given to a :class:`Pipeline`.
+
+    One that no pipeline was given writes nothing. Python then shows a :class:`~windrow.errors.WindrowWarning`, when the
+    object is deleted or the program ends.
+    """
 
     node: SinkNode
+    _unused: weakref.finalize[[SinkNode], DataStreamSink] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_unused", weakref.finalize(self, _warn_of_unused, self.node))
+
+    def _use(self) -> None:
+        """Takes note that a pipeline was given this sink."""
+        self._unused.detach()
+
+
+def _warn_of_unused(node: SinkNode) -> None:
+    warn(
+        "a sink was given to no pipeline, so nothing is written to it",
+        given=node.describe(),
+        where=node.location,
+        hint='Pipeline("name", stream.sink_to(...)), with all sinks of the program',
+        location=node.location,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +108,8 @@ class Pipeline:
                     expected="what stream.sink_to(...) gives",
                     hint="Pipeline(name, stream.sink_to(CollectSink()))",
                 )
+        for sink in sinks:
+            sink._use()
         steps = tuple(_number(name, [sink.node for sink in sinks]))
         validate(name, steps)
         object.__setattr__(self, "name", name)

@@ -9,12 +9,30 @@ import typing
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-__all__ = ["base_argument", "iterable_item", "parameter_type", "parameter_types", "result_type"]
+from windrow.plan.constructed import constructed_type
+from windrow.plan.hints import resolved_hints
+
+__all__ = ["base_argument", "iterable_item", "made_type", "parameter_type", "parameter_types", "result_type"]
 
 
-def result_type(function: object) -> object | None:
-    """The annotated result of a function or of a callable object, or None where it says nothing definite."""
-    return _definite(_hints(function).get("return"))
+def result_type(function: object, element_type: object | None = None) -> object | None:
+    """The annotated result of a function or of a callable object, or None where it says nothing definite.
+
+    Args:
+        function: The function.
+        element_type: The type of what it is given, where that is known: the annotation may name it.
+    """
+    return _definite(_hints(function, element_type).get("return"))
+
+
+def made_type(function: object, element_type: object | None = None) -> object | None:
+    """The type of what a function gives: the annotated one, or the record that a lambda makes; None: not known.
+
+    Args:
+        function: The function.
+        element_type: The type of what it is given, where that is known.
+    """
+    return result_type(function, element_type) or constructed_type(function)
 
 
 def parameter_type(function: object, position: int) -> object | None:
@@ -34,11 +52,9 @@ def parameter_types(function: object) -> dict[str, object]:
     target = _target(function)
     try:
         parameters = inspect.signature(target).parameters  # type: ignore[arg-type]  # callable, by contract
-        # Any: get_type_hints takes whatever has annotations.
-        annotated: Any = target
-        hints = typing.get_type_hints(annotated)
-    except (NameError, TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError):
         return {}
+    hints = resolved_hints(target)
     rest = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     named = [name for name, parameter in parameters.items() if parameter.kind not in rest]
     return {name: hints[name] for name in named if name in hints and not _is_open(hints[name])}
@@ -115,16 +131,11 @@ def _target(function: object) -> object:
     return getattr(function, "__call__", function)  # noqa: B004  its signature is wanted, not whether it is callable
 
 
-def _hints(function: object) -> dict[str, object]:
+def _hints(function: object, element_type: object | None = None) -> dict[str, object]:
     if inspect.isclass(function):
         return {"return": function}
-    try:
-        # Any: get_type_hints takes whatever has annotations.
-        target: Any = _target(function)
-        return dict(typing.get_type_hints(target))
-    except (NameError, TypeError, AttributeError):
-        # Annotations that cannot be resolved say nothing; the plan then asks for returns().
-        return {}
+    # Annotations that cannot be resolved say nothing; the plan then asks for returns().
+    return resolved_hints(_target(function), known=element_type)
 
 
 def _definite(kind: object | None) -> object | None:

@@ -12,17 +12,26 @@ from windrow.plan.nodes import (
     KeyByNode,
     KeyedProcessNode,
     Node,
-    ProcessSpec,
     ReturnsNode,
     SideOutputNode,
     SinkNode,
     SourceNode,
     TimestampsNode,
     WindowNode,
+    type_name,
 )
+from windrow.plan.tags_in_code import tags_of
 from windrow.sinks import CollectSink, WriterSink
 from windrow.tags import OutputTag
-from windrow.triggers import MergingTrigger
+from windrow.triggers import (
+    ContinuousEventTimeTrigger,
+    EventTimeTrigger,
+    MergingTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+)
+from windrow.windows import GlobalWindows
 
 if TYPE_CHECKING:
     from windrow.plan.pipeline import Step
@@ -45,6 +54,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
     if not any(isinstance(step.node, SinkNode) for step in steps):
         yield Fault("the pipeline has no sink", pipeline, "add stream.sink_to(...)")
     names = Counter(step.node.name for step in steps if step.node.name is not None)
+    taken: dict[int, list[OutputTag[Any]]] = {}
     for step in steps:
         node = step.node
         if node.name is not None and names[node.name] > 1:
@@ -67,7 +77,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
                     "assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
                 )
         elif isinstance(node, SideOutputNode):
-            yield from _side_output_faults(step, node)
+            yield from _side_output_faults(step, node, taken)
         elif isinstance(node, SinkNode):
             yield from _sink_faults(step, node)
     yield from _sink_set_faults(steps)
@@ -93,6 +103,8 @@ def _window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
                 step.where,
                 "leave side_output_late_data out, or use an event-time assigner",
             )
+    if isinstance(node.assigner, GlobalWindows):
+        yield from _global_window_faults(step, node)
     if node.merging:
         trigger = node.effective_trigger
         if not isinstance(trigger, MergingTrigger):
@@ -113,21 +125,62 @@ def _window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
             )
 
 
-def _side_output_faults(step: Step, node: SideOutputNode) -> Iterator[Fault]:
+def _global_window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
+    """Triggers that cannot fire, as the global window has no end."""
+    trigger = node.effective_trigger
+    while isinstance(trigger, PurgingTrigger):
+        trigger = trigger.inner
+    if node.trigger is None and isinstance(trigger, NeverTrigger):
+        yield Fault(
+            "GlobalWindows has no trigger, so no element would ever come out",
+            step.where,
+            "call trigger(...), such as trigger(CountTrigger.of(100)); "
+            "GlobalWindows.create_with_end_of_stream_trigger() fires at the end of bounded input",
+        )
+    elif isinstance(trigger, (EventTimeTrigger, ProcessingTimeTrigger)):
+        yield Fault(
+            f"{trigger.describe()} fires at the end of a window, and the global window has none",
+            step.where,
+            "GlobalWindows.create_with_end_of_stream_trigger() fires at the end of bounded input; "
+            "a continuous trigger fires at intervals",
+        )
+    elif isinstance(trigger, ContinuousEventTimeTrigger) and not has_timestamps(node.input):
+        yield Fault(
+            f"{trigger.describe()} needs timestamps, and the stream has none",
+            step.where,
+            "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before the windows",
+        )
+
+
+def _side_output_faults(
+    step: Step, node: SideOutputNode, taken_before: dict[int, list[OutputTag[Any]]]
+) -> Iterator[Fault]:
+    """Faults of a side output.
+
+    Args:
+        step: The step.
+        node: The side output.
+        taken_before: The tags that were taken of each step so far.
+    """
     producer = node.input
     while isinstance(producer, (ReturnsNode, SideOutputNode)):
         producer = producer.inputs[0]
     known: list[OutputTag[Any]] = []
+    process: object | None = None
     if isinstance(producer, WindowNode):
         if producer.late_tag is not None:
             known.append(producer.late_tag)
-        if isinstance(producer.function, ProcessSpec) or producer.function.process is not None:
-            return
+        process = producer.function.process
     elif isinstance(producer, KeyedProcessNode):
-        return
+        process = producer.function
     elif isinstance(producer, SourceNode) and isinstance(producer.source.on_malformed, OutputTag):
         known.append(producer.source.on_malformed)
-    if node.tag not in known:
+    if process is not None:
+        known.extend(tags_of(process))
+    taken = taken_before.setdefault(id(producer), [])
+    yield from _tag_type_faults(step, node.tag, [*known, *taken])
+    taken.append(node.tag)
+    if process is None and node.tag not in known:
         names = ", ".join(repr(tag.name) for tag in known)
         yield Fault(
             f"the step {producer.name or producer.kind!r} has no side output {node.tag.name!r}",
@@ -137,6 +190,19 @@ def _side_output_faults(step: Step, node: SideOutputNode) -> Iterator[Fault]:
             else "a source with on_malformed=tag, a window with "
             "side_output_late_data(tag) or a process function that outputs to the tag has one",
         )
+
+
+def _tag_type_faults(step: Step, tag: OutputTag[Any], others: Sequence[OutputTag[Any]]) -> Iterator[Fault]:
+    """The first tag of the same name whose elements are of another type: tags with one name are one output."""
+    for other in others:
+        types = (tag.element_type, other.element_type)
+        if other == tag and None not in types and types[0] != types[1]:
+            yield Fault(
+                f"the side output {tag.name!r} is taken as {type_name(types[0])}, and is of {type_name(types[1])}",
+                step.where,
+                "use one OutputTag object for both, or another name",
+            )
+            return
 
 
 def _sink_faults(step: Step, node: SinkNode) -> Iterator[Fault]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from operator import attrgetter, itemgetter
 from typing import NoReturn
@@ -17,7 +17,7 @@ from typing import NoReturn
 from windrow_runtime.codecs.json_values import Parser, parser
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
 from windrow_runtime.codecs.record_type import INT_MAX, INT_MIN, Kind, RecordShape, RecordType, ValueType
-from windrow_runtime.codecs.records import has_generated
+from windrow_runtime.codecs.records import forget_msgspec, has_generated
 
 __all__ = ["JsonDecoder"]
 
@@ -110,11 +110,20 @@ def _msgspec_reader(record_type: RecordType) -> Callable[[str | bytes], object] 
     try:
         import msgspec
 
-        if named_tuple:
-            return _named_tuple_reader(root)
-        return msgspec.json.Decoder(record_type.annotation).decode
-    except (ImportError, TypeError):
-        return None
+        reader = (
+            _named_tuple_reader(root) if named_tuple else msgspec.json.Decoder(record_type.annotation).decode
+        )
+    except (ImportError, TypeError, NameError):
+        # Msgspec resolves annotations by itself, in the module of the class alone.
+        reader = None
+    forget_msgspec(_classes_in(root))
+    return reader
+
+
+def _classes_in(value: ValueType) -> Iterator[type]:
+    yield value.python_type
+    for part in (*value.arguments, *(field.type for field in value.fields)):
+        yield from _classes_in(part)
 
 
 def _named_tuple_reader(root: ValueType) -> Callable[[str | bytes], object] | None:

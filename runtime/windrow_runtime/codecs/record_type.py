@@ -23,6 +23,7 @@ from collections.abc import Callable
 import typing_extensions
 
 from windrow.errors import InvalidArgumentError
+from windrow.plan.hints import resolved_hints
 from windrow_runtime.codecs.value_type import (
     INT_MAX,
     INT_MIN,
@@ -278,16 +279,7 @@ def _record(record: type, shape: RecordShape, path: str, within: tuple[type, ...
             "flatten the record, or keep a key to the other one",
             "a record that does not contain itself",
         )
-    try:
-        hints = typing_extensions.get_type_hints(record, include_extras=True)
-    except (NameError, TypeError) as error:
-        _refuse(
-            record,
-            path,
-            f"define the types at module level, outside `if TYPE_CHECKING`: {error}",
-            "annotations that can be resolved",
-            error,
-        )
+    hints = _hints_of(record, path)
     members = _members(record, shape, hints, path)
     if not members:
         _refuse(record, path, "give it a field", "a record with at least one annotated field")
@@ -307,6 +299,23 @@ def _record(record: type, shape: RecordShape, path: str, within: tuple[type, ...
         fields.append(Field(name, column, field_type, default, absent_allowed))
     by_keyword = shape is RecordShape.TYPED_DICT or _by_keyword(record, [name for name, *_ in members], path)
     return ValueType(Kind.RECORD, record, fields=tuple(fields), shape=shape, by_keyword=by_keyword)
+
+
+def _hints_of(record: type, path: str) -> dict[str, object]:
+    """The annotations of a record, as types."""
+    try:
+        return typing_extensions.get_type_hints(record, include_extras=True)
+    except (NameError, TypeError) as error:
+        hints = resolved_hints(record, include_extras=True)
+        if hints.keys() >= {name for kind in record.__mro__ for name in inspect.get_annotations(kind)}:
+            return hints
+        _refuse(
+            record,
+            path,
+            f"define the types at module level, outside `if TYPE_CHECKING`: {error}",
+            "annotations that can be resolved",
+            error,
+        )
 
 
 # Typed as objects: they are compared with what get_origin() gives.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
 from operator import attrgetter, itemgetter
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from windrow_runtime.codecs.malformed import UnfitError, shorten
 from windrow_runtime.codecs.record_type import Field, RecordShape, ValueType
@@ -16,6 +16,7 @@ __all__ = [
     "build_records",
     "build_tuples",
     "construct",
+    "forget_msgspec",
     "has_generated",
     "record_columns",
     "scatter",
@@ -23,6 +24,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+_MSGSPEC_CACHE: Final = "__msgspec_cache__"
 
 
 def short_repr(value: object) -> str:
@@ -142,3 +145,13 @@ def has_generated(record: type, method: str) -> bool:
         return False
     qualified: str = getattr(code, "co_qualname", "__create_fn__")
     return qualified.startswith("__create_fn__")
+
+
+def forget_msgspec(kinds: Iterable[type]) -> None:
+    """Takes from classes what msgspec keeps on them: with that, no class of the main program can be pickled.
+
+    Decoders hold what they need of it themselves.
+    """
+    for kind in kinds:
+        if _MSGSPEC_CACHE in vars(kind):
+            delattr(kind, _MSGSPEC_CACHE)

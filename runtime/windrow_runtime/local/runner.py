@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from typing import Any
 
-from windrow.plan import Pipeline, SinkNode, SourceNode, Step
+from windrow.errors import warn
+from windrow.plan import Pipeline, SinkNode, SourceNode, Step, WindowNode
 from windrow.sinks import CollectSink
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.local.execution import Chunk, Execution
@@ -16,7 +17,8 @@ from windrow_runtime.local.sinks import check_sink, write_batch
 from windrow_runtime.local.sources import SourceBatch, malformed_tag, read_batches
 from windrow_runtime.operators.lowering import form_text
 from windrow_runtime.operators.result import PipelineResult
-from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.operators.source_patterns import check_patterns
+from windrow_runtime.operators.topology import Port, Topology, in_processing_time
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.outputs import Output, open_outputs
 
@@ -62,6 +64,7 @@ class LocalRunner:
             UnsupportedOperationError: For a source or a sink that only Spark has.
         """
         topology = Topology(pipeline.steps)
+        check_patterns(topology)
         for sink in topology.sinks:
             check_sink(sink)
         # Nothing of a run is kept, so each one is a query of its own.
@@ -70,6 +73,8 @@ class LocalRunner:
         run.execution.open()
         try:
             run.batches(drain=drain)
+            if drain:
+                run.warn_of_open_windows()
         finally:
             run.execution.close()
         counters = {
@@ -112,6 +117,22 @@ class _Run:
             watermark = following
         if drain:
             self._round({}, dict.fromkeys(watermark, MAX_TIMESTAMP))
+
+    def warn_of_open_windows(self) -> None:
+        """Warns of windows that wait for the clock when the run is over: time does not pass any more."""
+        for step in self._topology.keyed:
+            if not isinstance(step.node, WindowNode) or not in_processing_time(step.node):
+                continue
+            count = sum(1 for _ in self.execution.operators[step.id].open_windows())
+            if count:
+                warn(
+                    "windows in processing time were open when the run ended, and did not fire",
+                    given=f"{count} of {step.node.assigner.describe()}",
+                    where=step.where,
+                    hint="use windows in event time for bounded input; in tests LocalRunner(clock=...) moves the "
+                    "clock from batch to batch, and StreamHarness.set_processing_time at will",
+                    location=step.node.location,
+                )
 
     def _inputs(self, batches: tuple[SourceBatch | None, ...]) -> dict[Port, Chunk]:
         inputs: dict[Port, Chunk] = {}

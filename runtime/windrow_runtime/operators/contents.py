@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from windrow.evictors import TimestampedValue
+from windrow.errors import InvalidArgumentError
+from windrow.evictors import Evictor, TimestampedValue
 from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, FunctionSpec, ReduceSpec
 from windrow_runtime.operators.copies import accumulator_maker, own
 from windrow_runtime.operators.state import NOTHING
+from windrow_runtime.operators.step_errors import shortened
 from windrow_runtime.operators.stored_list import GrowingList
 
 __all__ = [
@@ -20,6 +23,7 @@ __all__ = [
     "ListContents",
     "ReducedContents",
     "contents_for",
+    "evicted_positions",
 ]
 
 # Any in this module: contents hold elements and accumulators of every type.
@@ -145,3 +149,34 @@ def contents_for(function: FunctionSpec, *, evicting: bool, merging: bool) -> Co
     if isinstance(function, AggregateSpec):
         return AggregatedContents(function.aggregate)
     return ArrivalContents() if merging else ListContents()
+
+
+def evicted_positions(
+    chosen: Iterable[Any], size: int, evictor: Evictor[Any, Any], method: str, window: object
+) -> set[int]:
+    """The positions that an evictor chose, each of which must be that of an element.
+
+    Args:
+        chosen: What the evictor gave.
+        size: How many elements the window has.
+        evictor: The evictor.
+        method: Its method.
+        window: The window.
+
+    Raises:
+        InvalidArgumentError: If it is not a collection of positions, or one of them is beyond the elements.
+    """
+    positions = list(chosen) if isinstance(chosen, Iterable) else [chosen]
+    wrong = [place for place in positions if not _is_index(place) or not 0 <= operator.index(place) < size]
+    if wrong:
+        raise InvalidArgumentError(
+            "an evictor gave positions that the window does not have",
+            given=f"{shortened(wrong)} by {method} of {evictor.describe()}, for {size} elements in {window}",
+            expected=f"positions from 0 to {size - 1}" if size else "no position, as the window is empty",
+            hint="positions count from 0, in the order of the elements that the method was given",
+        )
+    return set(map(operator.index, positions))
+
+
+def _is_index(value: object) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)

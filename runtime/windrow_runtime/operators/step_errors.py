@@ -10,7 +10,15 @@ from windrow.plan import Step
 from windrow.redaction import redact, redact_address, secrets_in_address
 from windrow_runtime.operators.state import NOTHING
 
-__all__ = ["calls_of_life", "function_failed", "shortened", "sink_failed", "sink_unwritable", "told_by"]
+__all__ = [
+    "calls_of_life",
+    "first_line",
+    "function_failed",
+    "shortened",
+    "sink_failed",
+    "sink_unwritable",
+    "told_by",
+]
 
 _SHOWN = 200
 _TOLD = 500
@@ -34,7 +42,7 @@ def function_failed(step: Step, error: Exception, given: str) -> UserFunctionErr
         given: What it was given: key, window, element.
     """
     return UserFunctionError(
-        f"a function of the step raised {_told(error)}",
+        f"a function of the step raised {first_line(error)}",
         given=given,
         where=step.where,
         hint="the original error is the cause, with its traceback",
@@ -54,7 +62,7 @@ def told_by(key: object, *, window: object = NOTHING, element: object = NOTHING)
 def sink_failed(step: Step, error: Exception, batch: int, values: Sequence[object]) -> UserFunctionError:
     """The error for the function of a sink that raised. Raise it from the original."""
     return UserFunctionError(
-        f"the function of the sink raised {_told(error)}",
+        f"the function of the sink raised {first_line(error)}",
         given=f"batch {batch} of {len(values)} elements, beginning with {', '.join(map(shortened, values[:1]))}",
         where=step.where,
         hint="the original error is the cause, with its traceback",
@@ -94,7 +102,7 @@ def _without_secrets_of(path: str, reason: str) -> str:
     return redact(reason, secrets) if secrets else reason
 
 
-def _told(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """The type and the text of an error, cut to a line or so: the original has it all."""
     try:
         text = str(error)

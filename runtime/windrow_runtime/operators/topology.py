@@ -18,8 +18,9 @@ from windrow.plan import (
     TimestampsNode,
     WindowNode,
 )
+from windrow.windows import GlobalWindows
 
-__all__ = ["Port", "Topology"]
+__all__ = ["Port", "Topology", "in_processing_time"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +135,11 @@ def key_step(topology: Topology, step: Step) -> Step | None:
     """The ``key_by`` in front of a keyed step; None where the stream has no keys."""
     source = topology.step(step.inputs[0])
     return source if isinstance(source.node, KeyByNode) else None
+
+
+def in_processing_time(node: WindowNode) -> bool:
+    """Whether windows fire by the clock."""
+    if node.effective_trigger.uses_processing_time:
+        return True
+    # Windows on the clock are cleaned up by it; the global window never is.
+    return not node.assigner.is_event_time and not isinstance(node.assigner, GlobalWindows)

@@ -26,7 +26,7 @@ from windrow.windows import (
     WindowStagger,
 )
 from windrow_runtime.operators.constants import is_constant_type
-from windrow_runtime.operators.contents import ArrivalContents, contents_for
+from windrow_runtime.operators.contents import ArrivalContents, contents_for, evicted_positions
 from windrow_runtime.operators.contexts import TimeContext, TriggerContextImpl, WindowContextImpl
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.exposure import (
@@ -397,13 +397,15 @@ class WindowOperator(KeyedOperator):
         contents = self.contents
         assert isinstance(contents, ArrivalContents)
         elements = contents.timestamped(entry.contents, copies=self._evictor_looks)
-        evicted = set(self.evictor.evict_before(elements, len(elements), window, self._time))
+        chosen = self.evictor.evict_before(elements, len(elements), window, self._time)
+        evicted = evicted_positions(chosen, len(elements), self.evictor, "evict_before", window)
         kept = _without(entry.contents, evicted)
         computed = self._compute(own_all(contents.elements(kept)))
         if computed is not None:
             self._evaluate(key, key_state, window, entry, computed)
         elements = contents.timestamped(kept, copies=self._evictor_looks)
-        evicted = set(self.evictor.evict_after(elements, len(elements), window, self._time))
+        chosen = self.evictor.evict_after(elements, len(elements), window, self._time)
+        evicted = evicted_positions(chosen, len(elements), self.evictor, "evict_after", window)
         kept = _without(kept, evicted)
         entry.contents = kept or NOTHING
 

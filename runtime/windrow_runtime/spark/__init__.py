@@ -25,7 +25,12 @@ def __getattr__(name: str) -> object:
     # Imported when asked for: every Python worker imports this package, and none needs the runner.
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    if name == "PipelineResult":
+        return getattr(import_module(_MODULES[name]), name)
+    from windrow_runtime.spark.requirements import spark_required
+
+    with spark_required():
+        return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

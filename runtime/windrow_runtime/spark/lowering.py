@@ -23,7 +23,6 @@ from windrow.plan import (
 )
 from windrow.sinks import WriterSink
 from windrow.tags import OutputTag
-from windrow.windows import GlobalWindows
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.codecs.arrow import encode_batch
 from windrow_runtime.codecs.record_type import record_type
@@ -35,7 +34,7 @@ from windrow_runtime.columnar.partials import fold_for
 from windrow_runtime.columnar.sessions import SessionOperator
 from windrow_runtime.operators.fragments import leads_on
 from windrow_runtime.operators.lowering import form_text, operator_for
-from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.operators.topology import Port, Topology, in_processing_time
 from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
 from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.checkpoint import Checkpoint
@@ -53,11 +52,12 @@ from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.paths import as_spark_path
 from windrow_runtime.spark.payload import sequence_number
+from windrow_runtime.spark.picklable import check_picklable
 from windrow_runtime.spark.processor import KeyGroupProcessor
 from windrow_runtime.spark.progress_keeper import WatchedStep
 from windrow_runtime.spark.readers import ColumnReader, Reader, gives_columns, scan_source
 from windrow_runtime.spark.rows import CLOCK, END, FIRST_SINK, exchange_schema, source_schema
-from windrow_runtime.spark.shipping import known_classes, without_ends
+from windrow_runtime.spark.shipping import functions_of, known_classes, without_ends
 from windrow_runtime.spark.source_stage import CLOCK_PAYLOAD, ColumnWay, MalformedRule, SourceStage
 from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.stored_plan import StoredPlan, unstored
@@ -245,6 +245,8 @@ class _Lowering:
         # The steps that get their elements as columns.
         self._by_columns: dict[str, Arriving] = {**self._forms, **self._arrivals}
         self._classes = known_classes(topology.steps)
+        for step in topology.steps:
+            check_picklable(step, functions_of(step.node))
         self._routes = Routes(
             {step.id: number for number, step in enumerate(topology.keyed)},
             {step.id: number for number, step in enumerate(topology.sinks, start=FIRST_SINK)},
@@ -488,7 +490,4 @@ def _waits_for_clock(node: Node) -> bool:
     if isinstance(node, KeyedProcessNode):
         return node.function.uses_processing_time
     assert isinstance(node, WindowNode)
-    if node.effective_trigger.uses_processing_time:
-        return True
-    # Windows on the clock are cleaned up by it; the global window never is.
-    return not node.assigner.is_event_time and not isinstance(node.assigner, GlobalWindows)
+    return in_processing_time(node)

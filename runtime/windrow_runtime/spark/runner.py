@@ -25,6 +25,7 @@ from windrow.sinks import (
 from windrow_runtime.columnar.forms import Form
 from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
+from windrow_runtime.operators.source_patterns import check_patterns
 from windrow_runtime.operators.step_errors import sink_unwritable
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.tracebacks import short_tracebacks
@@ -160,6 +161,7 @@ class SparkRunner:
                     where=step.where,
                     hint="run(pipeline, drain=False), or start(pipeline)",
                 )
+        check_patterns(Topology(pipeline.steps))
         with self._folder() as folder:
             lock = CheckpointLock(folder.path)
             try:
@@ -202,6 +204,7 @@ class SparkRunner:
                 expected="a runner without a checkpoint",
                 hint="SparkRunner(spark).run_batch(pipeline)",
             )
+        check_patterns(Topology(pipeline.steps))
         self._check_sinks(Topology(pipeline.steps))
         job = self._batch(pipeline, session_with(self._spark, JOB_SETTINGS))
         return run_job(pipeline, job, self._on_progress)
@@ -239,6 +242,7 @@ class SparkRunner:
                 expected="SparkRunner(checkpoint=...)",
                 hint="it goes on from there when it is started again",
             )
+        check_patterns(Topology(pipeline.steps), waits=True)
         checkpoint = Checkpoint.at(self._checkpoint)
         lock = CheckpointLock(checkpoint.path)
         try:
@@ -277,6 +281,7 @@ class SparkRunner:
             CheckpointError: If the checkpoint is damaged or not whole, or cannot be read or written.
         """
         pipeline = pipeline_of(stream, name)
+        check_patterns(Topology(pipeline.steps), waits=not batch)
         if batch:
             lowered = self._batch(pipeline, self._spark)
         else:

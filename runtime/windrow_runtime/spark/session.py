@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from windrow.distribution import install_hint
 from windrow.errors import UnsupportedOperationError
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 from windrow_runtime.spark.quiet import quiet_paths, quiet_session
@@ -66,15 +65,11 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
         verbose: Whether a new one logs as Spark does by itself.
 
     Raises:
-        UnsupportedOperationError: Where Spark or Java is missing, with what to install.
+        UnsupportedOperationError: Where Java is missing, with what to install.
     """
-    try:
-        from pyspark.errors import PySparkRuntimeError
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise UnsupportedOperationError(
-            "PySpark is not installed", expected="pyspark 4.1 or newer", hint=install_hint("spark")
-        ) from error
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
     try:
         return SparkSession.active()
     except PySparkRuntimeError:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import typing
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from itertools import chain
 from typing import Any, Final
 
@@ -23,14 +25,15 @@ from windrow.plan import (
     UnionNode,
     WindowNode,
 )
+from windrow.plan.hints import resolved_hints
 from windrow.plan.types import base_argument
 from windrow.sinks import Sink
 from windrow.sources import CollectionSource, Source
 from windrow_runtime.operators.declared_state import declared_state, held_types
-from windrow_runtime.spark.classes import UserClass
-from windrow_runtime.spark.code_classes import classes_in, is_record, is_standard
+from windrow_runtime.operators.named_classes import named_classes
+from windrow_runtime.spark.classes import UserClass, make_picklable
 
-__all__ = ["detached", "known_classes", "without_ends"]
+__all__ = ["detached", "functions_of", "known_classes", "without_ends"]
 
 # Any in this module: steps of all types.
 
@@ -94,17 +97,33 @@ def _relinked(node: Node, made: dict[int, Node]) -> Node:
 def known_classes(steps: Sequence[Step]) -> tuple[UserClass, ...]:
     """The user's classes that elements, keys, accumulators, windows and state are known to be of.
 
-    They are named in annotations, are those of the elements of a collection, or are used in the code of functions. What
-    only code uses and is no record is not for state; see :attr:`UserClass.storable`.
+    They are named in annotations, are those of the elements of a collection, or are named in the code of functions.
     """
-    used = list(classes_in(step.node for step in steps))
     types = [kind for step in steps for kind in _types_of(step.node)]
-    found = _collect([*types, *filter(is_record, used)])
-    named = [UserClass(kind, hints) for kind, hints in found.items()]
-    return (
-        *named,
-        *(UserClass(kind, {}, storable=False) for kind in dict.fromkeys(used) if kind not in found),
-    )
+    used = named_classes(part for step in steps for part in functions_of(step.node))
+    found = _collect([*types, *used])
+    for kind in found:
+        make_picklable(kind)
+    return tuple(UserClass(kind, _shipped_hints(hints)) for kind, hints in found.items())
+
+
+def _shipped_hints(hints: dict[str, Any]) -> dict[str, Any]:
+    """Those that can be pickled: an alias that refers to itself holds a reference, which cannot."""
+    return {name: hint for name, hint in hints.items() if not _holds_reference(hint)}
+
+
+def _holds_reference(hint: object) -> bool:
+    if isinstance(hint, list):
+        return any(map(_holds_reference, hint))
+    return isinstance(hint, typing.ForwardRef) or any(map(_holds_reference, typing.get_args(hint)))
+
+
+def functions_of(node: Node) -> Iterable[object]:
+    """What a step calls: functions, and objects that have some."""
+    if isinstance(node, (SourceNode, SinkNode)):
+        return
+    not_called = {"element_type", "input", "key_type", "location", "name", "streams"}
+    yield from (getattr(node, each.name) for each in fields(node) if each.name not in not_called)
 
 
 def _types_of(node: Node) -> Iterable[object]:
@@ -168,20 +187,31 @@ def _collect(kinds: Iterable[object]) -> dict[type[Any], dict[str, Any]]:
             continue
         seen[id(kind)] = kind
         waiting += [*typing.get_args(kind), typing.get_origin(kind), *_named_by(kind)]
-        if not isinstance(kind, type) or kind in found or (is_standard(kind) and not is_record(kind)):
+        if not isinstance(kind, type) or kind in found or (_is_standard(kind) and not _is_record(kind)):
             continue
         found[kind] = {}
         derived: type[Any]
         for derived in type.__subclasses__(kind):
             # Those of other modules a worker may not have.
-            if is_record(derived) and derived.__module__ == kind.__module__ and not is_standard(kind):
+            if _is_record(derived) and derived.__module__ == kind.__module__ and not _is_standard(kind):
                 waiting.append(derived)
-        try:
-            found[kind] = typing.get_type_hints(kind)
-        except (NameError, TypeError):
-            continue
+        found[kind] = resolved_hints(kind)
         waiting += found[kind].values()
     return found
+
+
+def _is_standard(kind: type[Any]) -> bool:
+    return kind.__module__.partition(".")[0] in _STANDARD
+
+
+def _is_record(kind: type[Any]) -> bool:
+    """Whether a class says what its values hold: an Enum, a dataclass, a named tuple, a msgspec.Struct, or attrs."""
+    if issubclass(kind, Enum):
+        return bool(kind.__members__)
+    named = issubclass(kind, tuple) and hasattr(kind, "_fields")
+    return (
+        named or is_dataclass(kind) or hasattr(kind, "__struct_fields__") or hasattr(kind, "__attrs_attrs__")
+    )
 
 
 def _named_by(kind: object) -> tuple[object, ...]:
@@ -193,5 +223,6 @@ def _named_by(kind: object) -> tuple[object, ...]:
     )
 
 
+_STANDARD: Final = frozenset(sys.stdlib_module_names) - {"__main__"}
 _CONTAINERS: Final = frozenset({tuple, list, set, frozenset, dict})
 _DEEPEST_ELEMENTS: Final = 8

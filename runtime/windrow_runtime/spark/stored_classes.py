@@ -54,7 +54,7 @@ class Way(Enum):
     ATTRIBUTES = auto()
     """The attributes."""
     NONE = auto()
-    """The class says by methods of its own how it is pickled, or its objects hold more than attributes."""
+    """The class has methods for its end or for pickling, or its objects hold more than attributes."""
 
 
 class _Base(NamedTuple):
@@ -90,7 +90,7 @@ class StoredClasses:
             f"{kind.__module__}:{kind.__qualname__}": kind for kind in _OWN_RECORDS
         }
         for known in classes:
-            if known.storable and not _is_ours(known.kind):
+            if not _is_ours(known.kind):
                 # Over Spark Connect a class that was made inside a function arrives without the function's name.
                 self._kinds[f"{known.kind.__module__}:{known.qualified}"] = known.kind
         self._names = {kind: name for name, kind in self._kinds.items()}
@@ -129,6 +129,9 @@ def _way_of(kind: type[Any]) -> Way:
     if issubclass(kind, Enum):
         # The constructor of an Enum without members makes classes.
         return Way.MEMBER if kind.__members__ else Way.NONE
+    if hasattr(kind, "__del__"):
+        # Whoever writes the bytes would choose what it is called on.
+        return Way.NONE
     if record_fields(kind):
         return Way.FIELDS
     if hasattr(kind, "__struct_fields__") or _is_empty_tuple(kind):

@@ -1,0 +1,131 @@
+"""Resolves annotations, also those that name classes of the function around.
+
+Under ``from __future__ import annotations`` an annotation is a text, and ``typing.get_type_hints`` looks its names up
+in the module alone. A class that was made inside a function is no name of the module. While a plan is built, that
+function is as a rule still running, so its variables are found in its frame; else some are found in closures.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Iterator
+from types import FrameType, FunctionType, MethodType
+
+import typing_extensions
+
+__all__ = ["resolved_hints"]
+
+# An annotation may be any expression.
+_UNRESOLVED = Exception
+
+
+def resolved_hints(
+    owner: object, *, include_extras: bool = False, known: object | None = None
+) -> dict[str, object]:
+    """The annotations of a function or of a class, by name, as types.
+
+    Args:
+        owner: The function, method or class.
+        include_extras: Whether ``Annotated``, ``Required`` and the like stay.
+        known: A type that annotations may name, such as that of the elements upstream.
+
+    Returns:
+        Those that can be resolved.
+    """
+    target: Callable[..., object] = owner  # type: ignore[assignment]  # get_type_hints takes all that has annotations
+    try:
+        return dict(typing_extensions.get_type_hints(target, include_extras=include_extras))
+    except _UNRESOLVED:
+        pass
+    found: dict[str, object] = {}
+    for annotated in _annotated(owner):
+        try:
+            annotations = inspect.get_annotations(annotated)  # type: ignore[arg-type]  # as above
+        except _UNRESOLVED:
+            continue
+        names = _names_around(annotated, known)
+        for name, annotation in annotations.items():
+            try:
+                found[name] = _resolved(annotation, _globals_of(annotated), names, include_extras)
+            except _UNRESOLVED:
+                found.pop(name, None)
+    return found
+
+
+def _annotated(owner: object) -> Iterator[object]:
+    """What bears the annotations: a class and its bases, the bases first, or a function."""
+    if isinstance(owner, functools.partial):
+        yield from _annotated(owner.func)
+    elif isinstance(owner, type):
+        yield from (kind for kind in reversed(owner.__mro__) if "__annotations__" in vars(kind))
+    else:
+        yield inspect.unwrap(owner) if callable(owner) else owner
+
+
+def _resolved(
+    annotation: object, module: dict[str, object], names: dict[str, object], include_extras: bool
+) -> object:
+    def holder() -> None: ...
+
+    holder.__annotations__ = {"it": annotation}
+    return typing_extensions.get_type_hints(holder, module, names, include_extras=include_extras)["it"]
+
+
+def _globals_of(owner: object) -> dict[str, object]:
+    function = _function_of(owner)
+    if function is not None:
+        return function.__globals__
+    module = sys.modules.get(getattr(owner, "__module__", None) or "")
+    return {} if module is None else vars(module)
+
+
+def _function_of(owner: object) -> FunctionType | None:
+    if isinstance(owner, MethodType):
+        owner = owner.__func__
+    return owner if isinstance(owner, FunctionType) else None
+
+
+def _names_around(owner: object, known: object | None) -> dict[str, object]:
+    """The variables of the functions around, where they can be had; inner ones hide outer ones."""
+    names: dict[str, object] = {}
+    around = _qualified_names_around(owner)
+    for kind in _classes_in(known):
+        if set(_qualified_names_around(kind)) & set(around):
+            names[kind.__name__] = kind
+    module = _globals_of(owner)
+    for frame in reversed(list(_frames())):
+        if frame.f_globals is module and frame.f_code.co_qualname in around:
+            names.update(frame.f_locals)
+    function = _function_of(owner)
+    if function is not None and function.__closure__ is not None:
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__, strict=True):
+            try:
+                names[name] = cell.cell_contents
+            except ValueError:
+                continue  # the variable has no value yet
+    if isinstance(owner, type):
+        names.setdefault(owner.__name__, owner)
+    return names
+
+
+def _qualified_names_around(owner: object) -> list[str]:
+    """``["f", "f.<locals>.g"]`` for ``f.<locals>.g.<locals>.h``."""
+    parts = str(getattr(owner, "__qualname__", "")).split(".<locals>.")[:-1]
+    return [".<locals>.".join(parts[:end]) for end in range(1, len(parts) + 1)]
+
+
+def _frames() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _classes_in(kind: object | None) -> Iterator[type]:
+    if isinstance(kind, type):
+        yield kind
+    for argument in typing.get_args(kind):
+        yield from _classes_in(argument)

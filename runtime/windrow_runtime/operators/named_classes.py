@@ -1,0 +1,259 @@
+"""Finds the classes that functions of a plan name in their code.
+
+A lambda such as ``lambda line: Reading(...)`` has no annotations, but its code names the class. So the code is searched
+for the names it looks up: classes, functions that it calls, modules that it takes either from. Nothing is run.
+
+Only code of the user's is searched: not that of the standard library, of windrow, or of what windrow is built on. A
+function of an installed package is searched where code of the user's calls it, with those of the package that it calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import functools
+import sys
+import typing
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+from windrow.plan.hints import resolved_hints
+
+__all__ = ["codes_of", "is_foreign", "named_classes"]
+
+# Any in this module: whatever functions of the user's refer to.
+
+_MOST: Final = 20_000
+"""The search ends after this many values, so that a plan never waits long for it."""
+
+_ITEMS: Final = 1_000
+"""Of each container this many items are looked at."""
+
+_DEPTH: Final = 2
+"""Of an installed package, the function that is called is searched, and those that it calls."""
+
+_ENGINES: Final = frozenset(
+    {"cloudpickle", "msgspec", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "typing_extensions"}
+)
+_OWN: Final = frozenset({"windrow", "windrow_runtime"})
+_LIBRARY: Final = frozenset(sys.stdlib_module_names) - {"__main__"}
+_PLAIN: Final = frozenset({bool, int, float, complex, str, bytes, bytearray, type(None)})
+_CONTAINERS: Final = (tuple, list, set, frozenset)
+
+
+def named_classes(roots: Iterable[object]) -> list[type[Any]]:
+    """The classes for values that some functions name in their code, in annotations, closures and defaults.
+
+    Args:
+        roots: Functions, callable objects, and all else that a step is made of.
+
+    Returns:
+        Records, enumerations and other classes that are made for values, in the order in which they were found.
+    """
+    search = _Search(roots)
+    search.run()
+    return list(search.found)
+
+
+def is_library(module: str | None) -> bool:
+    """Whether a module is of the standard library, of windrow, or of what windrow is built on."""
+    top = (module or "builtins").partition(".")[0]
+    return top in _LIBRARY or top in _ENGINES or top in _OWN
+
+
+def is_foreign(kind: type) -> bool:
+    """Whether a class is neither the user's nor windrow's own."""
+    top = _top_package(kind.__module__)
+    return top not in _OWN and (is_library(kind.__module__) or _is_installed(top))
+
+
+class _Search:
+    """A search through what functions refer to.
+
+    Attributes:
+        found: The classes, in the order in which they were found.
+    """
+
+    def __init__(self, roots: Iterable[object]) -> None:
+        self.found: dict[type[Any], None] = {}
+        self._roots = list(roots)
+        # The packages whose functions the plan is made of are the user's, also where they are installed.
+        self._own = {_top_package(_module_of(root)) for root in self._roots}
+        # Keeps the values alive, so that no other one gets the same id.
+        self._seen: dict[int, object] = {}
+
+    def run(self) -> None:
+        # Each value with the installed package whose code refers to it (None: the user's own code does), and how many
+        # functions and classes of that package led to it.
+        waiting: deque[tuple[object, str | None, int]] = deque((root, None, 0) for root in self._roots)
+        while waiting and len(self._seen) < _MOST:
+            value, package, depth = waiting.popleft()
+            if type(value) in _PLAIN or id(value) in self._seen or not self._may_search(value, package):
+                continue
+            self._seen[id(value)] = value
+            module = _module_of(value)
+            if not is_library(module):
+                package = self._installed_package(module)
+                depth = 0 if package is None else depth + isinstance(value, FunctionType)
+            parts = self._parts(value) if depth <= _DEPTH else ()
+            waiting.extend((part, package, depth) for part in parts)
+
+    def _may_search(self, value: object, package: str | None) -> bool:
+        """Whether to look into a value that code of an installed package refers to, or the user's own code."""
+        if not isinstance(value, (FunctionType, type)):
+            return True
+        # Decorators of the library lead to functions of the user's.
+        if isinstance(value, FunctionType) and "__wrapped__" in vars(value):
+            return True
+        if is_library(value.__module__):
+            return False
+        return package is None or self._installed_package(value.__module__) in (package, None)
+
+    def _installed_package(self, module: str) -> str | None:
+        """The package that a module is of, if that was installed; None for the user's own programs."""
+        top = _top_package(module)
+        return top if top not in self._own and _is_installed(top) else None
+
+    def _parts(self, value: Any) -> Iterable[object]:
+        if isinstance(value, type):
+            if self._makes_values(value):
+                self.found[value] = None
+            return _parts_of_class(value)
+        if isinstance(value, FunctionType):
+            return _parts_of_function(value)
+        if isinstance(value, MethodType):
+            return (value.__self__, value.__func__)
+        if isinstance(value, functools.partial):
+            return (value.func, *value.args, *value.keywords.values())
+        if isinstance(value, (classmethod, staticmethod)):
+            return (value.__func__,)
+        if isinstance(value, property):
+            return (value.fget, value.fset)
+        if isinstance(value, functools.cached_property):
+            return (value.func,)
+        if isinstance(value, _CONTAINERS):
+            return islice(value, _ITEMS)
+        if isinstance(value, dict):
+            return chain.from_iterable(islice(value.items(), _ITEMS))
+        if isinstance(value, ModuleType):
+            return ()
+        if typing.get_origin(value) is not None:
+            return (typing.get_origin(value), *typing.get_args(value))
+        return self._parts_of_object(value)
+
+    def _parts_of_object(self, value: object) -> Iterator[object]:
+        """The class of an object, and what it holds, if it is the user's or windrow's own."""
+        kind = type(value)
+        yield kind
+        space = getattr(value, "__dict__", None)
+        held: dict[str, object] = space if isinstance(space, dict) else {}
+        yield held.get("__wrapped__")
+        is_own = _top_package(kind.__module__) in _OWN
+        if not is_own and (
+            is_library(kind.__module__) or self._installed_package(kind.__module__) is not None
+        ):
+            return
+        yield from held.values()
+        for base in kind.__mro__:
+            slots = vars(base).get("__slots__", ())
+            for slot in (slots,) if isinstance(slots, str) else slots:
+                yield getattr(value, slot, None)
+
+    def _makes_values(self, kind: type[Any]) -> bool:
+        """Whether elements, keys and state may be of a class: records, enumerations, plain classes of the user's."""
+        if issubclass(kind, enum.Enum) or hasattr(kind, "__dataclass_fields__"):
+            return True
+        if hasattr(kind, "__struct_fields__") or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+            return True
+        # Errors and functions of steps are no values; what other packages have written is as a rule a service.
+        if issubclass(kind, (BaseException, type)) or getattr(kind, "_is_protocol", False):
+            return False
+        of_windrow = any(_top_package(base.__module__) in _OWN for base in kind.__mro__)
+        return not of_windrow and self._installed_package(kind.__module__) is None
+
+
+def _module_of(value: object) -> str:
+    named = value if isinstance(value, (FunctionType, type)) else type(value)
+    module = named.__module__
+    return module if isinstance(module, str) else "builtins"
+
+
+def _top_package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_installed(package: str) -> bool:
+    file = getattr(sys.modules.get(package), "__file__", None) or ""
+    return "site-packages" in file or "dist-packages" in file
+
+
+def _parts_of_class(kind: type[Any]) -> Iterator[object]:
+    yield from (base for base in kind.__mro__[1:])
+    yield from vars(kind).values()
+    yield from resolved_hints(kind).values()
+    if issubclass(kind, enum.Enum):
+        yield from (member.value for member in kind)
+
+
+def _parts_of_function(function: FunctionType) -> Iterator[object]:
+    yield vars(function).get("__wrapped__")
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+    yield from resolved_hints(function).values()
+    around: list[object] = []
+    for cell in function.__closure__ or ():
+        # A variable that has no value yet raises.
+        with contextlib.suppress(ValueError):
+            around.append(cell.cell_contents)
+    yield from around
+    for code in codes_of(function.__code__):
+        yield from _looked_up(code, function.__globals__, around)
+
+
+def codes_of(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function, and of the functions and comprehensions in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes_of(constant)
+
+
+def _looked_up(code: CodeType, names: Mapping[str, object], around: Sequence[object]) -> Iterator[object]:
+    """What code may look up: global variables, and attributes of modules.
+
+    Names of attributes stand beside those of variables, so that a little more may be found than is used.
+
+    Args:
+        code: The code.
+        names: The global variables.
+        around: The variables of the functions around.
+    """
+    values = [names[name] if name in names else _imported(name, names) for name in code.co_names]
+    yield from values
+    modules = {value.__name__: value for value in (*around, *values) if isinstance(value, ModuleType)}
+    waiting = list(modules.values())
+    while waiting:
+        module = waiting.pop()
+        if is_library(module.__name__):
+            continue
+        for name in code.co_names:
+            found = vars(module).get(name)
+            if isinstance(found, ModuleType) and found.__name__ not in modules:
+                modules[found.__name__] = found
+                waiting.append(found)
+            yield found
+
+
+def _imported(name: str, names: Mapping[str, object]) -> ModuleType | None:
+    """The module that a function imports by that name, if it has been imported already."""
+    package = names.get("__package__")
+    while isinstance(package, str) and package:
+        found = sys.modules.get(f"{package}.{name}")
+        if found is not None:
+            return found
+        package = package.rpartition(".")[0]
+    return sys.modules.get(name)

@@ -1,0 +1,130 @@
+"""Finds what cannot be sent to workers in the functions of a plan, before anything runs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from types import FunctionType, MethodType
+from typing import Any, Final
+
+from pyspark import cloudpickle
+
+from windrow.errors import UnsupportedOperationError
+from windrow.plan import Step
+from windrow_runtime.operators.named_classes import codes_of, is_foreign
+from windrow_runtime.operators.step_errors import first_line
+
+__all__ = ["check_picklable"]
+
+# Any in this module: whatever functions of the user's hold.
+
+_DEEPEST: Final = 20
+_ITEMS: Final = 1_000
+
+
+def check_picklable(step: Step, parts: Iterable[object]) -> None:
+    """Refuse a step whose functions hold what cannot be sent to workers.
+
+    Args:
+        step: The step.
+        parts: Its functions, and objects that have some.
+
+    Raises:
+        UnsupportedOperationError: With the variable that holds it.
+    """
+    for part in parts:
+        error = _failure(part)
+        if error is None:
+            continue
+        path, culprit, reason = _find(part, error)
+        on_driver = type(culprit).__module__.startswith("pyspark.")
+        raise UnsupportedOperationError(
+            "a function of the step cannot be sent to Spark's workers",
+            given=f"{_shown(path)}a {_class_name(culprit)}: {first_line(reason)}",
+            expected="functions that can be pickled, with all variables that they use",
+            where=step.where,
+            hint="Spark's own objects exist on the driver alone: use them before the pipeline, or behind to_dataframe"
+            if on_driver
+            else "make it in open() of a function class, such as MapFunction, which each worker calls: "
+            "self.it = ...; open files, connections and locks belong there",
+        ) from None
+
+
+def _failure(value: object) -> Exception | None:
+    try:
+        cloudpickle.dumps(value)  # type: ignore[no-untyped-call]  # Spark's copy has no types
+    except (
+        Exception
+    ) as error:  # pickle, and the methods of the user's class that it calls, may raise anything
+        return error
+    return None
+
+
+def _find(value: object, error: Exception) -> tuple[list[str], object, Exception]:
+    """The innermost value that cannot be pickled, with the names that lead to it."""
+    path: list[str] = []
+    seen = {id(value)}
+    while len(seen) < _DEEPEST:
+        for name, part in _held_by(value):
+            failure = None if id(part) in seen else _failure(part)
+            if failure is not None:
+                value, error = part, failure
+                seen.add(id(part))
+                path.extend([name] if name else [])
+                break
+        else:
+            break
+    return path, value, error
+
+
+def _held_by(value: Any) -> Iterator[tuple[str, object]]:
+    """What a value holds, by the name that leads to it; without a name where the user wrote none."""
+    if isinstance(value, FunctionType):
+        yield from _variables_of(value)
+    elif isinstance(value, functools.partial):
+        yield "", value.func
+        yield from (("", argument) for argument in value.args)
+        yield from value.keywords.items()
+    elif isinstance(value, MethodType):
+        yield "self", value.__self__
+        yield "", value.__func__
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield from ((f"[{place}]", item) for place, item in enumerate(islice(value, _ITEMS)))
+    elif isinstance(value, dict):
+        yield from ((f"[{key!r}]", item) for key, item in islice(value.items(), _ITEMS))
+    elif isinstance(value, type):
+        yield from vars(value).items()
+    elif not is_foreign(type(value)):
+        own = not type(value).__module__.startswith(("windrow.", "windrow_runtime."))
+        held = dict(getattr(value, "__dict__", {}))
+        for kind in type(value).__mro__:
+            slots = vars(kind).get("__slots__", ())
+            held |= {
+                slot: getattr(value, slot, None) for slot in ((slots,) if isinstance(slots, str) else slots)
+            }
+        yield from ((f"self.{name}" if own else "", part) for name, part in held.items())
+        yield "", type(value)
+
+
+def _variables_of(function: FunctionType) -> Iterator[tuple[str, object]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:
+            continue  # the variable has no value yet
+    for code in codes_of(function.__code__):
+        yield from (
+            (name, function.__globals__[name]) for name in code.co_names if name in function.__globals__
+        )
+    yield from (("", default) for default in function.__defaults__ or ())
+    yield from (function.__kwdefaults__ or {}).items()
+
+
+def _shown(path: list[str]) -> str:
+    return f"{' -> '.join(f'`{name}`' for name in path)}, " if path else ""
+
+
+def _class_name(value: object) -> str:
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,79 @@
+"""Checks that what the Spark engine imports is installed. This module itself needs none of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Final
+
+from windrow.distribution import install_hint
+from windrow.errors import UnsupportedOperationError
+
+__all__ = ["spark_required"]
+
+_PACKAGES: Final = {
+    "pyspark": "pyspark",
+    "pandas": "pandas",
+    "pyarrow": "pyarrow",
+    "numpy": "numpy",
+    "google.protobuf": "protobuf",
+    "msgspec": "msgspec",
+}
+"""The modules of the extra ``spark``, with the distributions that they are in."""
+
+_OLDEST: Final = (4, 1)
+_EXPECTED: Final = "PySpark 4.1 or newer"
+
+
+@contextmanager
+def spark_required() -> Iterator[None]:
+    """Says what to install where an import of the Spark engine fails, or would fail later.
+
+    Raises:
+        UnsupportedOperationError: If a package of the extra ``spark`` is missing, or PySpark is too old.
+    """
+    missing = [name for module, name in _PACKAGES.items() if not _is_installed(module)]
+    if missing:
+        raise _not_installed(missing)
+    import pyspark
+
+    version = getattr(pyspark, "__version__", "")
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is not None and tuple(map(int, found.groups())) < _OLDEST:
+        raise UnsupportedOperationError(
+            "this PySpark is too old",
+            given=f"PySpark {version}",
+            expected=_EXPECTED,
+            hint=install_hint("spark"),
+        )
+    try:
+        yield
+    except ImportError as error:
+        # A package that is there, and that cannot be imported.
+        if (error.name or "").partition(".")[0] not in {module.partition(".")[0] for module in _PACKAGES}:
+            raise
+        raise UnsupportedOperationError(
+            "a package that SparkRunner needs cannot be imported",
+            given=str(error),
+            expected=_EXPECTED,
+            hint=install_hint("spark"),
+        ) from error
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _not_installed(missing: list[str]) -> UnsupportedOperationError:
+    if "pyspark" in missing:
+        message = "PySpark is not installed"
+    else:
+        message = "packages that SparkRunner needs are not installed"
+    return UnsupportedOperationError(
+        message, given=f"without {', '.join(missing)}", expected=_EXPECTED, hint=install_hint("spark")
+    )

@@ -1,0 +1,85 @@
+"""What the interpreter warns of: nothing comes out, and the run goes on."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from windrow import Pipeline, from_collection
+from windrow.errors import SourceError, WindrowWarning
+from windrow.sinks import CollectSink
+from windrow.sources import CollectionSource, JsonFileSource
+from windrow.stream import from_source
+from windrow.triggers import CountTrigger, ProcessingTimeoutTrigger, PurgingTrigger
+from windrow.windows import GlobalWindows, TumblingProcessingTimeWindows
+from windrow_runtime.local import LocalRunner
+
+SECOND = timedelta(seconds=1)
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def test_windows_that_wait_for_the_clock_at_the_end_of_a_run() -> None:
+    keyed = from_collection([1, 2, 3]).key_by(lambda number: number % 2)
+    trigger = PurgingTrigger.of(ProcessingTimeoutTrigger.of(CountTrigger.of(2), SECOND))
+    for windows, given in (
+        (keyed.window(TumblingProcessingTimeWindows.of(SECOND)), "2 of TumblingProcessingTimeWindows"),
+        # Of the keys one has its two elements.
+        (keyed.window(GlobalWindows.create()).trigger(trigger), "1 of GlobalWindows"),
+    ):
+        sink = CollectSink[int]()
+        pipeline = Pipeline("clock", windows.reduce(add).sink_to(sink))
+        with pytest.warns(WindrowWarning, match="were open when the run ended") as caught:
+            LocalRunner(clock=lambda: 0).run(pipeline)
+        assert given in str(caught[0].message)
+        assert caught[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            # Windows that are to stay open.
+            LocalRunner(clock=lambda: 0).run(pipeline, drain=False)
+
+
+def test_windows_that_the_clock_reaches_are_not_warned_of() -> None:
+    ticks = iter(range(0, 100_000, 700))
+    numbers = from_source(CollectionSource([1, 2, 3], int, batch_size=1))
+    windows = numbers.key_by(lambda number: 0).window(TumblingProcessingTimeWindows.of(SECOND))
+    sink = CollectSink[int]()
+    found = LocalRunner(clock=lambda: next(ticks)).run(Pipeline("clock", windows.reduce(add).sink_to(sink)))
+    assert found.collected(sink) == [3, 3]
+
+
+@dataclass
+class Row:
+    x: int
+
+
+def rows_of(path: object) -> Pipeline:
+    return Pipeline("rows", from_source(JsonFileSource(str(path), Row)).sink_to(CollectSink[Row]()))
+
+
+@pytest.mark.parametrize("pattern", ["gone/*.json", "gone/day=*/x.json", "gone/{a,b}.json", "gone/[ab].json"])
+def test_a_pattern_in_a_folder_that_does_not_exist(tmp_path: Path, pattern: str) -> None:
+    for given in (tmp_path / pattern, f"file://{tmp_path / pattern}"):
+        with pytest.raises(SourceError, match="the folder of a pattern does not exist") as caught:
+            LocalRunner().run(rows_of(given))
+        assert caught.value.given == str(tmp_path / pattern)
+        assert caught.value.expected == f"a folder {tmp_path}/gone/"
+        assert str(caught.value.where).startswith(f"rows.1.source, {__file__}:")
+
+
+def test_a_pattern_that_matches_nothing(tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_text('{"x": 1}')
+    (tmp_path / "odd[1]").mkdir()
+    for pattern in ("*.csv", "[cd].json", "day=*/x.json"):
+        with pytest.warns(WindrowWarning, match="no file matches the pattern of a source") as caught:
+            LocalRunner().run(rows_of(tmp_path / pattern))
+        assert caught[0].filename == __file__
+    # What matches, or is no pattern.
+    for path in ("?.json", "odd[1]"):
+        LocalRunner().run(rows_of(tmp_path / path))

@@ -1,0 +1,150 @@
+"""Classes that no annotation names, and annotations that name classes of the function around."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from datetime import timedelta
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from pyspark import cloudpickle
+
+from tests.spark.comparison import Outputs, Seen
+from windrow import DataStream, WatermarkStrategy, from_collection, from_source
+from windrow.sinks import JsonFileSink
+from windrow.sources import JsonFileSource
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.codecs.json_decoder import JsonDecoder
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+# Any in this module: elements whose type no annotation says.
+
+MAIN = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, NotRequired, TypedDict
+
+class Color(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+@dataclass(frozen=True)
+class R:
+    color: Color
+    at: int
+
+class P(NamedTuple):
+    at: int
+    color: object
+
+class Made:
+    def __init__(self, at):
+        self.at = at
+
+    def __eq__(self, other):
+        return type(other) is Made and other.at == self.at
+
+    def __hash__(self):
+        return hash(self.at)
+
+    def __repr__(self):
+        return f"Made({self.at})"
+
+class Note(TypedDict):
+    color: Color
+
+class Row(TypedDict):
+    at: int
+    note: Note
+
+class Longer(Row, total=False):
+    text: str
+
+Called = TypedDict("Called", {"at": int, "for": NotRequired[str]})
+
+def make(line):
+    color, at = line.split()
+    return P(int(at), Color(color))
+
+records = lambda line: R(Color(line.split()[0]), int(line.split()[1]))
+tuples = lambda line: make(line)
+objects = lambda line: Made(int(line.split()[1]))
+by_color = lambda element: element.color
+by_new_color = lambda element: Color.RED if element.at % 2 else Color.BLUE
+"""
+
+LINES = [f"{'red' if number % 3 else 'blue'} {number * 100}" for number in range(12)]
+
+
+@pytest.fixture
+def main(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A main program, whose classes no worker can import."""
+    module = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", module)
+    exec(MAIN, module.__dict__)
+    return module
+
+
+def test_lambdas_make_keys_elements_and_state(spark: SparkSession, main: ModuleType) -> None:
+    outputs = Outputs()
+    for name, make, key in (
+        ("records", main.records, main.by_color),
+        ("tuples", main.tuples, main.by_color),
+        ("objects", main.objects, main.by_new_color),
+    ):
+        made: DataStream[Any] = from_collection(LINES).map(make)
+        timed = made.assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda element: element.at
+        )
+        windows = timed.key_by(key).window(TumblingEventTimeWindows.of(timedelta(milliseconds=500)))
+        outputs.add(f"{name} in windows", windows.process(Seen()))
+        outputs.add(f"{name} rolling", timed.key_by(key).max_by(lambda element: element.at), lambda e: e.at)
+    # No type says what a collection of several classes holds.
+    mixed = from_collection([main.Color.RED, ("a", main.Made(1)), ["a"], {"k": [main.Made(2)]}])
+    counted: DataStream[Any] = mixed.key_by(lambda element: "all").reduce(lambda a, b: b)
+    outputs.add("mixed", counted, None)
+    pipeline = outputs.pipeline("named")
+    expected, _ = outputs.expected(pipeline)
+    for columnar in (True, False):
+        found = outputs.of(SparkRunner(spark, columnar=columnar).run(pipeline))
+        assert found == expected
+
+
+def test_typed_dicts_of_the_main_program(spark: SparkSession, main: ModuleType, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    lines = [f'{{"at": {at}, "note": {{"color": "red"}}, "text": "x", "for": "y"}}' for at in range(6)]
+    (source / "rows.json").write_text("\n".join(lines))
+    outputs = Outputs()
+    for kind in (main.Row, main.Longer, main.Called):
+        # Keeps on the class what cannot be pickled, as the user's own use of it does.
+        msgspec.json.Decoder(kind)
+        rows: DataStream[Any] = from_source(JsonFileSource(source, kind))
+        latest = rows.key_by(lambda row: row["at"] % 2).reduce(lambda a, b: b if b["at"] > a["at"] else a)
+        outputs.add(kind.__name__, latest, lambda row: row["at"])
+        written = latest.sink_to(JsonFileSink(tmp_path / "out" / kind.__name__))
+        outputs.ends.append(written)
+    pipeline = outputs.pipeline("dicts")
+    # The interpreter reads JSON with msgspec in this process, before Spark ships the classes.
+    expected, _ = outputs.expected(pipeline)
+    shutil.rmtree(tmp_path / "out")
+    assert outputs.of(SparkRunner(spark).run(pipeline)) == expected
+
+
+def test_msgspec_leaves_nothing_on_classes(main: ModuleType) -> None:
+    kinds = (main.Row, main.Longer, main.Called, main.R, main.Color)
+    for kind in kinds:
+        assert JsonDecoder(record_type(kind)).uses_msgspec
+        cloudpickle.dumps(kind)
+    assert [kind for kind in kinds if "__msgspec_cache__" in vars(kind)] == []
