@@ -82,9 +82,9 @@ def build(readings: Path, output: Path) -> SensorPipeline:
         "sensors",
         coldest.sink_to(sinks[0]),
         with_start.sink_to(sinks[1]),
-        with_start.sink_to(JsonFileSink(output / "coldest")),
+        with_start.sink_to(JsonFileSink(output / "coldest", overwrite=True)),
         late_readings.sink_to(sinks[2]),
-        late_readings.sink_to(JsonFileSink(output / "late")),
+        late_readings.sink_to(JsonFileSink(output / "late", overwrite=True)),
     )
     return SensorPipeline(pipeline, *sinks)
 

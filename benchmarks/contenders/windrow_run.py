@@ -83,7 +83,7 @@ class _Taken:
     @property
     def sink(self) -> Sink[Any]:
         if self.job.sink == "parquet":
-            return ParquetFileSink(self.folder)
+            return ParquetFileSink(self.folder, overwrite=True)
         return FunctionSink(lambda _, records: self.records.extend(records))
 
     def table(self) -> Any:

@@ -1,4 +1,4 @@
-"""Which files a file source may read: those below the path that it was given, wherever links lead.
+"""Paths of files: how they are spelled, and which files a file source may read.
 
 Whoever can put a link into an incoming folder could otherwise have any file read that the program can read.
 """
@@ -6,14 +6,45 @@ Whoever can put a link into an incoming folder could otherwise have any file rea
 from __future__ import annotations
 
 import os
+import posixpath
 import re
+from typing import Final
 
 from windrow.errors import InvalidArgumentError, SourceError
+from windrow.patterns import WILDCARD, alternatives, pattern_regex, split_pattern
 from windrow.redaction import redact_address
 
-__all__ = ["PathGuard", "check_pattern"]
+__all__ = ["PathGuard", "check_pattern", "is_hidden", "is_inside", "local_path", "reads_from", "real_path"]
 
-_MAGIC = re.compile(r"[*?\[{]")
+_FILE_SCHEME: Final = re.compile(r"file:(?://)?(?=/(?!/))")
+_HIDDEN: Final = ("_", ".")
+_BATCH_FOLDER: Final = re.compile(r"batch-\d+")
+
+
+def local_path(path: str) -> str | None:
+    """The path in the mounted file system; None: it has the scheme of another one.
+
+    The rest of a ``file:`` URI is taken as it is, as Hadoop does: ``%20`` is no blank.
+    """
+    scheme = _FILE_SCHEME.match(path)
+    if scheme is not None:
+        return path[scheme.end() :]
+    return None if "://" in path else path
+
+
+def real_path(path: str) -> str:
+    """The one spelling of a folder: without links, ``..`` and the ``file:`` scheme. No links are known of addresses."""
+    local = local_path(path)
+    if local is not None:
+        return os.path.realpath(local)
+    scheme, _, rest = path.partition("://")
+    authority, _, below = rest.partition("/")
+    return f"{scheme.lower()}://{authority}{posixpath.normpath('/' + below.lstrip('/'))}"
+
+
+def is_hidden(name: str) -> bool:
+    """Whether file sources pass over a file or a folder of this name."""
+    return name.startswith(_HIDDEN)
 
 
 def check_pattern(path: str) -> None:
@@ -22,16 +53,61 @@ def check_pattern(path: str) -> None:
     Raises:
         InvalidArgumentError: For such a path.
     """
-    found = _MAGIC.search(path)
-    if found is None:
-        return
-    begin = path.rfind("/", 0, found.start()) + 1
-    if ".." in re.split(r"[/{},]", path[begin:]):
+    pattern = _pattern_of(path)[1]
+    if ".." in re.split(r"[/{},]", pattern):
         raise InvalidArgumentError(
             "a path may not go up behind a wildcard",
             given=redact_address(path),
             expected="'..' in front of the first wildcard only",
         )
+
+
+def _pattern_of(path: str) -> tuple[str, str]:
+    local = local_path(path)
+    if local is not None:
+        return split_pattern(local)
+    found = WILDCARD.search(path, path.index("://") + 3)
+    if found is None:
+        return path, ""
+    begin = path.rfind("/", 0, found.start()) + 1
+    return path[:begin], path[begin:]
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies inside of it; both as :func:`real_path` spells them."""
+    return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
+
+
+def reads_from(source: str, folder: str) -> bool:
+    """Whether a file source reads what a file sink writes into a folder.
+
+    Args:
+        source: The path of the source. Where nothing has its name yet, it may turn out literal or a pattern.
+        folder: The folder of the sink.
+    """
+    written = real_path(folder)
+    base, pattern = _pattern_of(source)
+    if _names_read(real_path(source), [], written):
+        return True
+    try:
+        found = [one.split("/") for one in alternatives(pattern)] if pattern else []
+        return any(_names_read(real_path(base or "."), names, written) for names in found)
+    except InvalidArgumentError:
+        return False  # it is no pattern, and the run fails where it stays without a folder of that name
+
+
+def _names_read(base: str, names: list[str], written: str) -> bool:
+    if not is_inside(written, base):
+        inside = base[len(written.rstrip("/")) + 1 :].split("/") if is_inside(base, written) else [""]
+        return _BATCH_FOLDER.fullmatch(inside[0]) is not None
+    below = [name for name in written[len(base.rstrip("/")) :].split("/") if name]
+    for index, name in enumerate(names[: len(below) + 1]):
+        found = pattern_regex(name)
+        # Batches have numbers: a few stand for all.
+        candidates = below[index : index + 1] or [f"batch-{number}" for number in range(100)]
+        if not any(map(found.fullmatch, candidates)):
+            return False
+    return not any(map(is_hidden, below[len(names) :]))
 
 
 class PathGuard:
@@ -46,11 +122,13 @@ class PathGuard:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        local = path.removeprefix("file://") if path.startswith("file://") else path
-        found = _MAGIC.search(local)
-        if found is not None and not os.path.exists(local):
-            local = local[: found.start()].rpartition("/")[0] or ("/" if local.startswith("/") else ".")
-        self._root: str | None = None if "://" in local else os.path.realpath(local)
+        local = local_path(path)
+        self._root: str | None = None
+        if local is not None:
+            root, pattern = split_pattern(local)
+            found = WILDCARD.search(pattern)
+            named = "" if found is None else pattern[: found.start()].rpartition("/")[0]
+            self._root = os.path.realpath(os.path.join(root, named) or ".")
         self._known: set[str] = set()
 
     def check(self, entry: str) -> None:

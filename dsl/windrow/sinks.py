@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from windrow.database_url import DatabaseUrl
 from windrow.errors import InvalidArgumentError
+from windrow.paths import local_path
 from windrow.redaction import longest_first, redact_address, secrets_in, secrets_in_address
 
 __all__ = [
@@ -77,18 +78,33 @@ class ConsoleSink(Sink[object]):
 class FileSink(Sink[T_contra]):
     """Files of one format below a folder, one sub-folder a batch. A batch that is run again replaces its own files.
 
-    Batches are numbered from 0 by each new run, so give a run that does not go on from an earlier one's checkpoint a
-    folder of its own: it replaces batches of the same number and leaves the others.
+    A folder is for one run and those that go on from its checkpoint. A run refuses a folder with the batches of another
+    one before it writes anything. In another file system that is seen only where the run begins anew; whether a run
+    that goes on from a checkpoint wrote the batches there is not checked.
 
     Args:
         path: The folder: a path or a ``file:`` URI of a mounted file system, or, on Spark, the address of one in
             another file system, where readers may see a part of a batch before it has its file ``_SUCCESS``.
+        overwrite: Whether a run that begins anew removes the batches of earlier runs at its start, and nothing else
+            that lies in the folder. A run that goes on from its checkpoint removes nothing. In mounted file systems
+            only.
+
+    Raises:
+        InvalidArgumentError: For ``overwrite`` in another file system, where Spark lets no program delete.
     """
 
     format_name = "files"
 
-    def __init__(self, path: str | PathLike[str]) -> None:
+    def __init__(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
         self.path = fspath(path)
+        if overwrite and local_path(self.path) is None:
+            raise InvalidArgumentError(
+                "batches are overwritten in mounted file systems only",
+                given=self.shown_path,
+                expected="a path, or a file: URI",
+                hint="leave overwrite out, and give each run a folder of its own",
+            )
+        self.overwrite = overwrite
 
     @property
     def needs_schema(self) -> bool:

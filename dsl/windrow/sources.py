@@ -147,9 +147,11 @@ class FileSource(Source[T]):
     """Files of one format below a path, read as records.
 
     Args:
-        path: A file, or a folder whose files are read, those added later too while the pipeline runs on Spark. Names
-            that begin with ``_`` or ``.`` are passed over. A link that leads out of the path fails the run: a file is
-            read only where it lies below the path. The path may hold wildcards, and may not go up behind them.
+        path: A file, or a folder whose files are read, those in folders below and those added later too, while the
+            pipeline runs on Spark. Names that begin with ``_`` or ``.`` are passed over, and the name of a folder is
+            never the value of a field. A link that leads out of the path fails the run: a file is read only where it
+            lies below the path. The path is literal wherever something has that name; elsewhere ``*``, ``?``,
+            ``[ab]`` and ``{x,y}`` are wildcards, and the path may not go up behind them.
         record_type: The type of the records.
         on_malformed: What becomes of records that do not fit the type.
         files_per_batch: How many files make a batch, in the order of their modification; by default all that are

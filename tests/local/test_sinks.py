@@ -11,10 +11,16 @@ from pathlib import Path
 import pytest
 
 from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
-from windrow.errors import InvalidArgumentError, PlanError, UnsupportedOperationError, UserFunctionError
+from windrow.errors import (
+    InvalidArgumentError,
+    PlanError,
+    SinkError,
+    UnsupportedOperationError,
+    UserFunctionError,
+)
 from windrow.functions import MapFunction, RuntimeContext
 from windrow.sinks import CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink
-from windrow.sources import CollectionSource
+from windrow.sources import CollectionSource, JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.local.sinks import write_batch
@@ -67,7 +73,7 @@ def test_json_files_hold_a_batch_each(tmp_path: Path) -> None:
     stream = from_source(CollectionSource(TOTALS, batch_size=2))
     LocalRunner().run(Pipeline("files", stream.sink_to(JsonFileSink(tmp_path / "out"))))
     files = sorted((tmp_path / "out").rglob("*.json"))
-    assert [file.parent.name for file in files] == ["batch=0", "batch=1"]
+    assert [file.parent.name for file in files] == ["batch-0", "batch-1"]
     lines = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     assert lines == [{"key": "a", "total": 1}, {"key": "b", "total": 2}, {"key": "c", "total": 3}]
 
@@ -77,7 +83,7 @@ def test_parquet_files_hold_a_batch_each(tmp_path: Path) -> None:
     stream = from_source(CollectionSource(TOTALS, batch_size=2))
     LocalRunner().run(Pipeline("files", stream.sink_to(ParquetFileSink(tmp_path / "out"))))
     files = sorted((tmp_path / "out").rglob("*.parquet"))
-    assert [file.parent.name for file in files] == ["batch=0", "batch=1"]
+    assert [file.parent.name for file in files] == ["batch-0", "batch-1"]
     rows = [row for file in files for row in parquet.ParquetFile(file).read().to_pylist()]
     assert rows == [{"key": "a", "total": 1}, {"key": "b", "total": 2}, {"key": "c", "total": 3}]
 
@@ -98,17 +104,58 @@ def test_a_batch_that_is_written_again_replaces_itself(
     (tmp_path / "_batch-7").mkdir()
     write_batch(step, 7, TOTALS[:1])
     (again,) = tmp_path.rglob("part*")
-    assert again.parent == tmp_path / "batch=7"
+    assert again.parent == tmp_path / "batch-7"
     assert again.read_bytes() != written[again]
     assert not (tmp_path / "_batch-7").exists()
     write_batch(step, 7, [])
     assert list(tmp_path.rglob("part*")) == []
 
 
+def test_a_second_run_does_not_mix_its_rows_with_those_of_the_first(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def run(count: int, *, overwrite: bool = False) -> list[str]:
+        source = from_source(CollectionSource(TOTALS[:count], batch_size=1))
+        files = JsonFileSink[Total](tmp_path / "out", overwrite=overwrite)
+        ends = source.sink_to(files), source.sink_to(FunctionSink(lambda batch, _: seen.append(batch)))
+        LocalRunner().run(Pipeline("files", *ends))
+        return sorted(file.parent.name for file in tmp_path.rglob("part*"))
+
+    assert run(3) == ["batch-0", "batch-1", "batch-2"]
+    seen.clear()
+    with pytest.raises(SinkError, match=r"batches of another run(.|\n)*overwrite=True"):
+        run(2)
+    assert seen == []
+    assert run(1, overwrite=True) == ["batch-0"]
+
+
+def test_a_run_that_wrote_nothing_is_not_in_the_way(tmp_path: Path) -> None:
+    def fail(total: Total) -> bool:
+        raise ValueError(total)
+
+    stream = from_collection(TOTALS)
+    with pytest.raises(UserFunctionError):
+        LocalRunner().run(Pipeline("files", stream.filter(fail).sink_to(JsonFileSink(tmp_path))))
+    LocalRunner().run(Pipeline("files", stream.sink_to(JsonFileSink(tmp_path))))
+    assert len(list(tmp_path.rglob("part*"))) == 1
+
+
+def test_the_fields_of_a_file_win_over_the_names_of_its_folders(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Row:
+        batch: int
+
+    stream = from_source(CollectionSource([Row(100), Row(101)], batch_size=1))
+    LocalRunner().run(Pipeline("files", stream.sink_to(JsonFileSink(tmp_path / "batch=5"))))
+    sink = CollectSink[Row]()
+    back = from_source(JsonFileSource(tmp_path, Row)).sink_to(sink)
+    assert LocalRunner().run(Pipeline("back", back)).collected(sink) == [Row(100), Row(101)]
+
+
 def test_paths_with_a_scheme(tmp_path: Path) -> None:
     numbers = from_collection(TOTALS)
     LocalRunner().run(Pipeline("files", numbers.sink_to(JsonFileSink(f"file://{tmp_path}/out"))))
-    assert (tmp_path / "out" / "batch=0" / "part-0.json").exists()
+    assert (tmp_path / "out" / "batch-0" / "part-0.json").exists()
     elsewhere = numbers.sink_to(JsonFileSink("hdfs://name/out"))
     with pytest.raises(UnsupportedOperationError, match="mounted file systems only") as caught:
         LocalRunner().run(Pipeline("files", elsewhere))

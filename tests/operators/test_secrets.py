@@ -138,10 +138,10 @@ def test_files_that_cannot_be_written_are_told_without_the_secrets_of_their_addr
         for step in Pipeline("p", from_source(JsonFileSource("in", str)).sink_to(ParquetFileSink(path))).steps
         if step.node.kind == "sink"
     )
-    error = sink_unwritable(step, path, f"AccessDenied for ann, swordfish/2: {path}/batch=0")
+    error = sink_unwritable(step, path, f"AccessDenied for ann, swordfish/2: {path}/batch-0")
     assert isinstance(error, SinkError)
     assert error.given == (
-        "s3a://ann:*****@bucket/out: AccessDenied for ann, *****: s3a://ann:*****@bucket/out/batch=0"
+        "s3a://ann:*****@bucket/out: AccessDenied for ann, *****: s3a://ann:*****@bucket/out/batch-0"
     )
-    local = sink_unwritable(step, "/data/token=abc", "No space left on device: /data/token=abc/batch=0")
-    assert local.given == "/data/token=abc: No space left on device: /data/token=abc/batch=0"
+    local = sink_unwritable(step, "/data/token=abc", "No space left on device: /data/token=abc/batch-0")
+    assert local.given == "/data/token=abc: No space left on device: /data/token=abc/batch-0"

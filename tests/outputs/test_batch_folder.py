@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from windrow_runtime.outputs.batch_folder import BatchFolder, local_path
+from windrow_runtime.outputs.batch_folder import BatchFolder
 
 OLD: Final = ["old-0", "old-1", "old-2"]
 NEW: Final = ["new-0", "new-1"]
@@ -70,7 +70,7 @@ def test_a_reader_never_sees_half_a_batch(tmp_path: Path, files: list[str]) -> N
     seen.append(readable(folder))
     assert [state for state in seen if state not in (OLD, [], NEW)] == []
     assert (seen[0], seen[-1]) == (OLD, files)
-    assert [entry.name for entry in tmp_path.iterdir()] == (["batch=7"] if files else [])
+    assert [entry.name for entry in tmp_path.iterdir()] == (["batch-7"] if files else [])
 
 
 @pytest.mark.parametrize("files", [NEW, []])
@@ -96,10 +96,10 @@ def test_a_kill_at_any_moment_leaves_a_batch_that_is_whole(tmp_path: Path, files
         # The batch is run again, as one is that was not noted as done.
         folder.begin()
         assert readable(folder) in (OLD, [], NEW)
-        assert all(entry.name == "batch=7" for entry in sink.iterdir())
+        assert all(entry.name == "batch-7" for entry in sink.iterdir())
         write(folder, NEW)
         assert readable(folder) == NEW
-        assert [entry.name for entry in sink.iterdir()] == ["batch=7"]
+        assert [entry.name for entry in sink.iterdir()] == ["batch-7"]
         return left < 0
 
     moments = 0
@@ -122,19 +122,3 @@ def test_batches_do_not_know_each_other(tmp_path: Path) -> None:
     write(BatchFolder(tmp_path, 11), NEW)
     BatchFolder(tmp_path, 1).withdraw()
     assert readable(BatchFolder(tmp_path, 11)) == NEW
-
-
-@pytest.mark.parametrize(
-    ("path", "local"),
-    [
-        ("out", "out"),
-        ("/out", "/out"),
-        ("file:/out", "/out"),
-        ("file:///out/a%20b", "/out/a%20b"),
-        ("file://host/out", None),
-        ("hdfs://name:9000/out", None),
-        ("s3a://bucket/out", None),
-    ],
-)
-def test_which_paths_are_of_a_mounted_file_system(path: str, local: str | None) -> None:
-    assert local_path(path) == local

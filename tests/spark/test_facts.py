@@ -190,16 +190,14 @@ def test_groups_are_spread_evenly() -> None:
         assert {groups.service_label_of(label) for label in groups.labels} == set(groups.service_labels)
 
 
-def test_a_folder_named_like_a_column_beside_text(spark: SparkSession, tmp_path: Path) -> None:
-    def lines() -> list[str]:
-        frame = spark.read.schema("__text string").text(str(tmp_path))
-        return [row["__text"] for row in frame.collect()]
+def test_all_files_below_and_no_columns_of_folders(spark: SparkSession, tmp_path: Path) -> None:
+    def values(name: str, value: str) -> list[object]:
+        frame = spark.read.option(name, value).text(str(tmp_path))
+        return sorted(row["value"] for row in frame.collect())
 
     (tmp_path / "value=7").mkdir()
     (tmp_path / "value=7" / "below").write_text("a line\n")
-    # By itself Spark calls the text "value", whose place the folder's takes.
-    assert [row["value"] for row in spark.read.text(str(tmp_path)).collect()] == [7]
-    assert lines() == ["a line"]
-    # A file that lies beside such a folder is passed over.
+    # By itself Spark calls the text "value", whose place the folder's takes, and passes over a file beside the folder.
     (tmp_path / "beside").write_text("another\n")
-    assert lines() == ["a line"]
+    assert values("recursiveFileLookup", "false") == [7]
+    assert values("recursiveFileLookup", "true") == ["a line", "another"]

@@ -67,7 +67,7 @@ def test_rows_of_files_are_written_and_all_others_passed_on(part: PartSink) -> N
     (name,) = told.column("payload").to_pylist()
     (part.folder(3).aside / "of-a-task-that-failed.parquet").write_bytes(b"half")
     part.publish(3, [name])
-    folder = Path(part.path, "batch=3")
+    folder = Path(part.path, "batch-3")
     assert [file.name for file in folder.iterdir()] == [name.decode()]
     assert [Row(**row) for row in pq.read_table(folder / name.decode()).to_pylist()] == [
         Row("a", 1),

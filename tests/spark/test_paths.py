@@ -1,47 +1,166 @@
-"""Folders whose names Spark may take for values of columns."""
+"""Paths on Spark: literal wherever something has that name, and patterns elsewhere."""
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from windrow_runtime.spark.paths import may_give_columns
+from tests.spark.comparison import millis
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow.errors import InvalidArgumentError, SourceError
+from windrow.plan import Step
+from windrow.sinks import CollectSink, JsonFileSink, ParquetFileSink
+from windrow.sources import JsonFileSource, ParquetFileSource
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.paths import as_read_path, as_spark_path, source_path
 
-COLUMNS = ("length", "path")
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ODD = ["w[1]", "x{y,z}", "a*b", "a?b", "back\\slash", "co:lon", "bl ank", "p%20q", "h#h", "ünï", "a]b}c"]
+
+
+@dataclass(frozen=True)
+class Row:
+    batch: int
 
 
 @pytest.mark.parametrize(
-    ("folder", "expected"),
+    ("path", "taken"),
     [
-        ("plain/day=7", False),
-        ("length", False),
-        ("my length=7", False),
-        ("length=7", True),
-        ("a/b/Path=", True),
+        ("/a/w[1]", r"file:///a/w\[1\]"),
+        ("/a/back\\slash", "file:///a/back\\\\slash"),
+        ("file:/a/b c%20", "file:///a/b c%20"),
+        ("s3a://bucket:80/{x}*?", r"s3a://bucket:80/\{x\}\*\?"),
+        ("/a:b/c", "file:///a:b/c"),
     ],
 )
-def test_folders_below(tmp_path: Path, folder: str, expected: bool) -> None:
-    (tmp_path / "in" / folder).mkdir(parents=True)
-    assert may_give_columns(str(tmp_path / "in"), COLUMNS) is expected
+def test_a_literal_path_as_spark_reads_it(path: str, taken: str) -> None:
+    assert as_read_path(path) == taken
+    assert as_spark_path(path) == taken.replace("\\\\", "/").replace("\\", "").replace("back/", "back\\")
 
 
-def test_folders_above(tmp_path: Path) -> None:
-    (tmp_path / "length=7").mkdir()
-    for file, expected in ((tmp_path / "file", False), (tmp_path / "length=7" / "file", True)):
-        file.touch()
-        assert may_give_columns(str(file), COLUMNS) is expected
+def test_spark_cannot_look_for_a_name_with_a_colon(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a:b[1]").mkdir()
+    step = from_source(JsonFileSource(tmp_path / "a:b[1]", int)).sink_to(CollectSink[int]())
+    with pytest.raises(InvalidArgumentError, match=r"a colon(.|\n)*test_paths.py:\d+"):
+        SparkRunner(spark).run(Pipeline("colon", step))
+    with pytest.raises(InvalidArgumentError, match="a colon"):
+        SparkRunner(spark, checkpoint=tmp_path / "a:b[1]").run(
+            Pipeline("colon", from_collection([1]).sink_to(CollectSink[int]()))
+        )
 
 
-def test_a_file_below_is_no_folder(tmp_path: Path) -> None:
-    (tmp_path / "path=1").touch()
-    assert not may_give_columns(str(tmp_path), COLUMNS)
+def test_the_path_of_a_source(tmp_path: Path) -> None:
+    (tmp_path / "w[1]").mkdir()
+    step = Pipeline("p", from_source(JsonFileSource("in", int)).sink_to(CollectSink[int]())).steps[0]
+
+    def taken(path: str, step: Step = step) -> str:
+        return source_path(cast("SparkSession", None), step, f"{tmp_path}/{path}")
+
+    assert taken("w[1]") == rf"file://{tmp_path}/w\[1\]"
+    assert taken("w[1]/logs-*/?x/[a-c]") == rf"file://{tmp_path}/w\[1\]/logs-*/[^_.]x/[a-c]"
+    assert taken("w[2]") == f"file://{tmp_path}/w[2]"
+    with pytest.raises(SourceError, match="does not exist"):
+        taken("w[1]/none")
+    with pytest.raises(InvalidArgumentError, match="not closed"):
+        taken("w[1]/x{")
 
 
-def test_what_is_not_looked_into(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "elsewhere").mkdir()
-    assert may_give_columns(f"{tmp_path}/i*", COLUMNS)
-    assert not may_give_columns(str(tmp_path / "in"), COLUMNS)
-    (tmp_path / "in" / "linked").symlink_to(tmp_path / "elsewhere")
-    assert may_give_columns(str(tmp_path / "in"), COLUMNS)
+def write(folder: Path, number: int, *below: str) -> None:
+    folder.joinpath(*below).mkdir(parents=True)
+    (folder.joinpath(*below) / "a.json").write_text(f'{{"batch": {number}}}\n')
+
+
+def sums(stream: DataStream[Row]) -> DataStream[int]:
+    return (
+        stream.assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda row: row.batch
+        )
+        .key_by(lambda row: row.batch % 2)
+        .window(TumblingEventTimeWindows.of(millis(100)))
+        .apply(lambda key, window, rows: [sum(row.batch for row in rows)])
+        .returns(int)
+    )
+
+
+def test_sources_are_literal_or_patterns(spark: SparkSession, tmp_path: Path) -> None:
+    for number, name in enumerate(ODD):
+        write(tmp_path / "in" / name, number, "day=7", "deep")
+    for number, name in enumerate(["w1", "xy", "axb", "logs-1", "logs-2", "_logs", "logs[1]"]):
+        write(tmp_path / "in" / name, 200 + number)
+        write(tmp_path / "in" / "patterns" / name, 100 + number)
+    patterns = ["logs-*", "logs-[2]", "logs[[]1]", "{w1,xy}", "?xb/*.json", "*/*.json", "logs[1]"]
+    paths = [*ODD, *(f"patterns/{pattern}" for pattern in patterns), "a?b/*/*/*.json"]
+    sinks = [CollectSink[Row](path) for path in paths]
+    pipeline = Pipeline(
+        "paths",
+        *(
+            from_source(JsonFileSource(tmp_path / "in" / path, Row)).sink_to(sink)
+            for path, sink in zip(paths, sinks, strict=True)
+        ),
+    )
+    local, job, run = (
+        [sorted(row.batch for row in result.collected(sink)) for sink in sinks]
+        for result in (
+            LocalRunner().run(pipeline),
+            SparkRunner(spark).run_batch(pipeline),
+            SparkRunner(spark).run(pipeline),
+        )
+    )
+    names = len(ODD)
+    assert local[:names] == [[number] for number in range(names)]
+    shown = [[103, 104], [104], [106], [100, 101], [102], [100, 101, 102, 103, 104, 106], [106]]
+    assert local[names:] == [*shown, [3]]
+    assert job == local
+    assert run == local
+
+
+def test_a_pattern_beside_a_name_with_a_colon(spark: SparkSession, tmp_path: Path) -> None:
+    for number, name in enumerate(("logs-1", "10:30")):
+        write(tmp_path / name, number)
+    pipeline = Pipeline(
+        "p", from_source(JsonFileSource(tmp_path / "logs-*", Row)).sink_to(CollectSink[Row]())
+    )
+    for run in (SparkRunner(spark).run_batch, SparkRunner(spark).run):
+        with pytest.raises(SourceError, match=r"a name holds a colon(.|\n)*10:30"):
+            run(pipeline)
+
+
+def test_a_checkpoint_and_sinks_with_odd_names(spark: SparkSession, tmp_path: Path) -> None:
+    odd = "all *?[1]{x}\\ %20#ü"
+    elements = [Row(number) for number in range(8)]
+    for number, row in enumerate(elements):
+        write(tmp_path / odd, row.batch, f"batch={number}")
+        os.utime(tmp_path / odd / f"batch={number}" / "a.json", (1_600_000_000 + number,) * 2)
+    files = from_source(JsonFileSource(tmp_path / odd, Row, files_per_batch=4))
+    taken, listed = CollectSink[int]("windows"), CollectSink[Row]("collection")
+    rows = from_collection(elements)
+    pipeline = Pipeline(
+        "odd",
+        sums(files).sink_to(taken),
+        rows.sink_to(listed),
+        files.sink_to(JsonFileSink(tmp_path / f"json {odd}")),
+        files.sink_to(ParquetFileSink(tmp_path / f"parquet {odd}")),
+    )
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoints" / odd)
+    first = runner.run(pipeline, drain=False)
+    assert sorted(first.collected(listed), key=lambda row: row.batch) == elements
+    assert sorted([*first.collected(taken), *runner.run(pipeline).collected(taken)]) == [12, 16]
+
+    # The files that were written hold the field as it was, whatever the folders are called.
+    sinks = CollectSink[Row]("json"), CollectSink[Row]("parquet")
+    back = Pipeline(
+        "back",
+        from_source(JsonFileSource(tmp_path / f"json {odd}", Row)).sink_to(sinks[0]),
+        from_source(ParquetFileSource(tmp_path / f"parquet {odd}", Row)).sink_to(sinks[1]),
+    )
+    for result in (LocalRunner().run(back), SparkRunner(spark).run_batch(back)):
+        for sink in sinks:
+            assert sorted(result.collected(sink), key=lambda row: row.batch) == elements

@@ -254,9 +254,9 @@ def test_a_disk_that_is_full_fails_the_sink_and_nothing_is_lost(spark: SparkSess
         run()
     assert caught.value.given == f"{output}: IOException: File too large"
     assert f"{Path(__file__).name}:" in str(caught.value.where)
-    assert not list(output.glob("batch=*"))
+    assert not list(output.glob("batch-*"))
     run()
-    assert (output / "batch=0" / "_SUCCESS").exists()
+    assert (output / "batch-0" / "_SUCCESS").exists()
 
 
 def test_a_disk_that_is_full_before_the_run_begins(spark: SparkSession, tmp_path: Path) -> None:

@@ -146,13 +146,13 @@ def test_files_hold_what_the_interpreter_writes_and_a_batch_that_is_run_again_re
     assert sorted(read_parquet(tmp_path / "first"), key=count_of) == expected[:8]
     routes = read_back(from_source(ParquetFileSource(tmp_path / "routes" / "*" / "*.parquet", Route)))
     assert {route.count: route.stops for route in routes} == {n: (n, "abc"[n % 3]) for n in range(24)}
-    assert batches(tmp_path / "json") == batches(tmp_path / "parquet") == ["batch=0", "batch=1", "batch=2"]
-    assert batches(tmp_path / "first") == ["batch=0"]
+    assert batches(tmp_path / "json") == batches(tmp_path / "parquet") == ["batch-0", "batch-1", "batch-2"]
+    assert batches(tmp_path / "first") == ["batch-0"]
 
     # As after a crash between the sinks and Spark's note that the batch is done.
     (checkpoint / "spark" / "commits" / "2").unlink()
     (checkpoint / "spark" / "commits" / ".2.crc").unlink(missing_ok=True)
-    shutil.rmtree(tmp_path / "parquet" / "batch=2")
+    shutil.rmtree(tmp_path / "parquet" / "batch-2")
     again = SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
     assert again.collected(collect) == expected[16:]
     assert noted.read_text().splitlines() == [*taken, taken[2]]
@@ -216,7 +216,7 @@ def test_the_last_keyed_step_writes_files_itself(spark: SparkSession, tmp_path: 
     assert sorted(json, key=by_time) == expected(windows)
     assert len(batches(tmp_path / "first")) == 1
     # One part for each of two partitions, however many groups of keys there are.
-    assert {len(list(folder.iterdir())) for folder in (tmp_path / "windows").iterdir()} <= {1, 2}
+    assert {len(list(folder.iterdir())) for folder in (tmp_path / "windows").glob("batch-*")} <= {1, 2}
 
 
 @pytest.mark.classic(reason="the batches are written in another process")
@@ -242,6 +242,52 @@ def test_files_that_the_last_keyed_step_cannot_write(spark: SparkSession, tmp_pa
     assert f"sink, {__file__}:" in str(caught.value.where)
 
 
+@dataclass(frozen=True)
+class Numbered:
+    batch: int
+
+
+def test_the_folder_of_a_sink_is_for_one_run(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [Numbered(100), Numbered(101), Numbered(102), Numbered(103)]
+
+    def pipeline(size: int, *, overwrite: bool = False) -> Pipeline:
+        stream = from_source(CollectionSource(rows[:size], batch_size=2))
+        return Pipeline(
+            "files",
+            stream.sink_to(JsonFileSink(tmp_path / "json", overwrite=overwrite)),
+            stream.sink_to(ParquetFileSink(tmp_path / "parquet", overwrite=overwrite)),
+        )
+
+    def plain(kind: str, below: str = "", **options: str) -> list[int]:
+        frame = spark.read.options(**options).format(kind).load(f"{tmp_path}/{kind}{below}")
+        return sorted(row["batch"] for row in frame.collect())
+
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    runner.run(pipeline(4), drain=False)
+    runner.run(pipeline(4, overwrite=True), drain=False)  # goes on, so that nothing is overwritten
+    numbers = [row.batch for row in rows]
+    for kind in ("json", "parquet"):
+        assert batches(tmp_path / kind) == ["batch-0", "batch-1"]
+        # No folder reads like a value of the field.
+        assert plain(kind, recursiveFileLookup="true") == numbers
+        assert plain(kind, "/*") == plain(kind, "/batch-*") == numbers
+
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*") if "checkpoint" not in str(file)}
+    other = SparkRunner(spark)
+    for run in (other.run, other.run_batch, LocalRunner().run):
+        with pytest.raises(SinkError, match=rf"batches of another run(.|\n)*{HERE}:\d+(.|\n)*overwrite=True"):
+            run(pipeline(2))
+    assert before == {
+        file: file.stat().st_mtime_ns for file in tmp_path.rglob("*") if "checkpoint" not in str(file)
+    }
+    (tmp_path / "json" / "mine").mkdir()
+    other.run_batch(pipeline(2, overwrite=True))
+    assert batches(tmp_path / "json") == ["batch-0", "mine"]
+    assert plain("json", "/batch-*") == [100, 101]
+    with pytest.raises(SinkError, match="earlier batches of this checkpoint are not there"):
+        runner.run(pipeline(4, overwrite=True))
+
+
 def test_paths_with_a_scheme(spark: SparkSession, tmp_path: Path) -> None:
     # A file system of Spark's that is not mounted, as far as windrow can see.
     (tmp_path / "elsewhere").mkdir()
@@ -258,16 +304,19 @@ def test_paths_with_a_scheme(spark: SparkSession, tmp_path: Path) -> None:
         )
 
     def lines(name: str) -> int:
-        files = (tmp_path / name).glob("batch=0/part-*.json")
+        files = (tmp_path / name).glob("batch-0/part-*.json")
         return sum(len(file.read_text().splitlines()) for file in files)
 
     runner.run(pipeline(keep=True), drain=False)
     assert (lines("json"), lines("elsewhere")) == (8, 8)
+    with pytest.raises(SinkError, match=r"batches of another run(.|\n)*viewfs://test/out"):
+        SparkRunner(spark).run(Pipeline("again", events(8).sink_to(JsonFileSink("viewfs://test/out"))))
     assert len(read_parquet(tmp_path / "parquet")) == 8
     # What lies aside while a batch is written or replaced is nothing to Spark.
     for name in ("_batch-1", "_replaced-0"):
-        shutil.copytree(tmp_path / "json" / "batch=0", tmp_path / "json" / name)
-    assert spark.read.json(str(tmp_path / "json")).count() == 8
+        shutil.copytree(tmp_path / "json" / "batch-0", tmp_path / "json" / name)
+    plain = spark.read.option("recursiveFileLookup", "true")
+    assert plain.json(str(tmp_path / "json")).count() == 8
     shutil.rmtree(tmp_path / "json" / "_batch-1")
 
     # Run again with nothing to write, a batch has nothing any more.
@@ -275,8 +324,8 @@ def test_paths_with_a_scheme(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "checkpoint" / "spark" / "commits" / ".0.crc").unlink(missing_ok=True)
     runner.run(pipeline(keep=False), drain=False)
     spark.conf.unset("fs.viewfs.mounttable.test.link./out")
-    assert list((tmp_path / "json").iterdir()) == list((tmp_path / "parquet").iterdir()) == []
-    assert (tmp_path / "elsewhere" / "batch=0" / "_SUCCESS").exists()
+    assert batches(tmp_path / "json") == batches(tmp_path / "parquet") == []
+    assert (tmp_path / "elsewhere" / "batch-0" / "_SUCCESS").exists()
     assert lines("elsewhere") == 0
 
 

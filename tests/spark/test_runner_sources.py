@@ -140,19 +140,29 @@ def test_a_file_that_is_much_older_than_those_before_it_is_read(spark: SparkSess
     assert run() == 0
 
 
-@pytest.mark.parametrize("name", ["json", "csv"])
-def test_a_folder_called_value(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    # Spark would call the text of a line so too, and take the folder's name for it.
-    write, source = FORMATS[name]
-    for folder, some in (("value=7", readings(2)), ("value=8", readings(5)[2:])):
-        (tmp_path / "in" / folder).mkdir(parents=True)
-        write_files(tmp_path / "in" / folder, write, [some])
-    sink = CollectSink[Reading]()
-    pipeline = Pipeline("below", from_source(source(tmp_path / "in", Reading)).sink_to(sink))
-    runner = SparkRunner(spark)
-    for result in (runner.run(pipeline), runner.run_batch(pipeline)):
-        found = sorted(result.collected(sink), key=lambda reading: reading.celsius)
-        assert found == [Reading(**record) for record in readings(5)]
+def test_fields_of_files_win_over_the_names_of_folders(spark: SparkSession, tmp_path: Path) -> None:
+    # By itself Spark takes celsius=7 for a column, and value=7 for the text of the lines below.
+    sinks: dict[str, CollectSink[Reading]] = {}
+    ends = []
+    for name, (write, source) in FORMATS.items():
+        folder = tmp_path / name
+        for number, below in enumerate(
+            ("", "celsius=7", "value=7/length=9", "key=x/day=1", "batch-0", "plain")
+        ):
+            (folder / below).mkdir(parents=True, exist_ok=True)
+            write_files(folder / below, write, [readings(12)[2 * number : 2 * number + 2]])
+        sinks[name] = CollectSink(name)
+        ends.append(from_source(source(folder, Reading), name=name).sink_to(sinks[name]))
+    pipeline = Pipeline("below", *ends)
+    expected = [Reading(**record) for record in readings(12)]
+    for result in (
+        LocalRunner().run(pipeline),
+        SparkRunner(spark).run(pipeline),
+        SparkRunner(spark, columnar=False).run_batch(pipeline),
+    ):
+        for name, sink in sinks.items():
+            found = sorted(result.collected(sink), key=lambda reading: reading.celsius)
+            assert found == expected, name
 
 
 def bad_records(name: str) -> list[dict[str, Any]]:

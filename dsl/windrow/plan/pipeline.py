@@ -89,7 +89,8 @@ class Pipeline:
 
     Raises:
         PlanError: With every fault of the plan: an event-time window on a stream without timestamps, a trigger that
-            cannot merge on merging windows, lateness outside event time, a sink whose columns cannot be known.
+            cannot merge on merging windows, lateness outside event time, a sink whose columns cannot be known,
+            two file sinks on one folder.
     """
 
     name: str

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windrow.errors import Fault, PlanError
+from windrow.plan.folders import folder_faults
 from windrow.plan.nodes import (
     AggregateSpec,
     KeyByNode,
@@ -81,6 +82,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         elif isinstance(node, SinkNode):
             yield from _sink_faults(step, node)
     yield from _sink_set_faults(steps)
+    yield from folder_faults(steps)
 
 
 def _window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:

@@ -21,6 +21,7 @@ from windrow_runtime.operators.source_patterns import check_patterns
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.outputs import Output, open_outputs
+from windrow_runtime.outputs.sink_folders import check_owner, claim_folders
 
 __all__ = ["LocalRunner"]
 
@@ -60,7 +61,8 @@ class LocalRunner:
             SourceError: If a source cannot be read.
             MalformedRecordError: For a record that does not fit, unless its source drops or routes such records.
             UserFunctionError: If a function of the pipeline raised.
-            SinkError: If a database or a Delta table cannot be written, or does not fit the elements.
+            SinkError: If a sink cannot be written, a table does not fit the elements, or the folder of a file sink
+                holds the batches of another run.
             UnsupportedOperationError: For a source or a sink that only Spark has.
         """
         topology = Topology(pipeline.steps)
@@ -68,8 +70,10 @@ class LocalRunner:
         for sink in topology.sinks:
             check_sink(sink)
         # Nothing of a run is kept, so each one is a query of its own.
-        outputs = open_outputs(topology.sinks, uuid.uuid4().hex)
-        run = _Run(topology, self._clock, outputs, fast=self._fast)
+        query = uuid.uuid4().hex
+        claim_folders(topology.sinks, query, begins=True)
+        outputs = open_outputs(topology.sinks, query)
+        run = _Run(topology, self._clock, query, outputs, fast=self._fast)
         run.execution.open()
         try:
             run.batches(drain=drain)
@@ -93,11 +97,18 @@ class _Run:
     """One run of a pipeline."""
 
     def __init__(
-        self, topology: Topology, clock: Callable[[], int], outputs: dict[str, Output], *, fast: bool
+        self,
+        topology: Topology,
+        clock: Callable[[], int],
+        query: str,
+        outputs: dict[str, Output],
+        *,
+        fast: bool,
     ) -> None:
         self.execution = Execution(topology, fast=fast)
         self._topology = topology
         self._clock = clock
+        self._query = query
         self._outputs = outputs
         self._batch = 0
         # Any: elements of every sink.
@@ -155,6 +166,7 @@ class _Run:
     def _round(self, inputs: dict[Port, Chunk], watermark: Mapping[str, int]) -> dict[str, int]:
         now = self._clock()
         self.execution.round(inputs, watermark=watermark, processing_time=now)
+        check_owner(self._topology.sinks, self._query)
         for step in self._topology.sinks:
             chunk = self.execution.sinks.pop(step.id, None)
             if chunk is None or not isinstance(step.node, SinkNode):

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
 from windrow.sinks import CollectSink, ConsoleSink, FileSink, FunctionSink, JsonFileSink, ParquetFileSink
 from windrow_runtime.codecs.json_encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable
 from windrow_runtime.outputs import has_output
-from windrow_runtime.outputs.batch_folder import BatchFolder, local_path
+from windrow_runtime.outputs.batch_folder import BatchFolder
 
 __all__ = ["check_sink", "write_batch"]
 

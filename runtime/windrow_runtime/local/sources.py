@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import glob
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
-from windrow.paths import PathGuard
+from windrow.paths import PathGuard, is_hidden, local_path
+from windrow.patterns import alternatives, pattern_regex, split_pattern
 from windrow.plan import SourceNode, Step
 from windrow.redaction import redact_address
 from windrow.sources import (
@@ -103,7 +103,7 @@ def _list_files(step: Step, path: str) -> list[Path]:
         found = _found(path, guard)
     except WindrowError as error:
         raise error.at(step.where) from None
-    if not found and not glob.has_magic(path) and not os.path.exists(path):
+    if found is None:
         raise SourceError(
             "the path does not exist",
             given=redact_address(path),
@@ -113,32 +113,56 @@ def _list_files(step: Step, path: str) -> list[Path]:
     return sorted(found, key=lambda file: (file.stat().st_mtime_ns // 1_000_000, str(file)))
 
 
-def _found(path: str, guard: PathGuard) -> list[Path]:
-    if os.path.isdir(path):
-        return list(_files_in(path, guard))
+def _found(path: str, guard: PathGuard) -> list[Path] | None:
+    """The files of a path or a pattern; None: the path is no pattern, and does not exist."""
+    local = local_path(path)
+    if local is None:
+        return None
+    literal, pattern = split_pattern(local)
+    if not pattern:
+        return list(_files_of(literal, guard)) if os.path.exists(literal) else None
+    found: dict[Path, None] = {}
+    for names in alternatives(pattern):
+        for root in _matching(literal, names.split("/")):
+            guard.check(root)
+            found.update(dict.fromkeys(_files_of(root, guard)))
+    return list(found)
+
+
+def _matching(folder: str, names: list[str]) -> Iterator[str]:
+    """What patterns of names match, one below the other."""
+    name, *below = names
+    if name in ("", ".", ".."):
+        found = [f"{folder}{name}"]
+    else:
+        regex = pattern_regex(name)
+        there = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+        found = [f"{folder}{entry}" for entry in sorted(there) if regex.fullmatch(entry)]
+    for path in found:
+        if below:
+            yield from _matching(f"{path}/", below)
+        else:
+            yield path
+
+
+def _files_of(path: str, guard: PathGuard) -> Iterator[Path]:
     if os.path.isfile(path):
-        return [Path(path)]
-    named = [Path(name) for name in glob.glob(path) if os.path.isfile(name) and _is_data(Path(name).name)]
-    for file in named:
-        guard.check(str(file))
-    return named
+        yield Path(path)
+    elif os.path.isdir(path):
+        yield from _files_in(path, guard)
 
 
 def _files_in(folder: str, guard: PathGuard) -> Iterator[Path]:
-    """The files of a folder, and of sub-folders named ``name=value``, as Spark reads them."""
+    """The files of a folder and of the folders below."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            if not _is_data(entry.name):
+            if is_hidden(entry.name):
                 continue
             guard.check(entry.path)
             if entry.is_file():
                 yield Path(entry.path)
-            elif entry.is_dir() and "=" in entry.name:
+            elif entry.is_dir():
                 yield from _files_in(entry.path, guard)
-
-
-def _is_data(name: str) -> bool:
-    return not name.startswith(("_", "."))
 
 
 def _read_file(source: FileSource[Any], file: Path, batch: SourceBatch) -> None:

@@ -1,7 +1,7 @@
 """The folder of a batch of a file sink: written aside, and made visible as a whole.
 
-Readers pass over names that begin with an underscore. To Spark one that has an equals sign besides is a column, and it
-reads what lies there, so the names aside have none.
+Readers pass over names that begin with an underscore. No name has an equals sign: readers would take the folder for the
+value of a column, in front of a column of that name that the files have.
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["BatchFolder", "local_path"]
+__all__ = ["BatchFolder", "is_batch_folder", "is_unfinished"]
 
-_FILE_SCHEME: Final = re.compile(r"file:(?://)?(?=/(?!/))")
+_NAME: Final = re.compile(r"(batch|_batch|_replaced)-\d+", re.ASCII)
 
 
-def local_path(path: str) -> str | None:
-    """The path of a sink in the mounted file system; None: it has the scheme of another one.
+def is_batch_folder(name: str) -> bool:
+    """Whether a folder in that of a sink has the name of a batch, or of one that is being written."""
+    return _NAME.fullmatch(name) is not None
 
-    The rest of a ``file:`` URI is taken as it is, as Hadoop does: ``%20`` is no blank.
-    """
-    scheme = _FILE_SCHEME.match(path)
-    if scheme is not None:
-        return path[scheme.end() :]
-    return None if "://" in path else path
+
+def is_unfinished(name: str) -> bool:
+    """Whether it is the name of a batch that nobody can read, as it never became whole."""
+    return name.startswith("_batch-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class BatchFolder:
     @property
     def visible(self) -> Path:
         """Where readers find the files."""
-        return self.sink / f"batch={self.batch}"
+        return self.sink / f"batch-{self.batch}"
 
     @property
     def aside(self) -> Path:

@@ -15,6 +15,7 @@ from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs import open_outputs
+from windrow_runtime.outputs.sink_folders import claim_folders
 from windrow_runtime.spark.engine_errors import engine_failure
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.lowering import Lowered, forms_of, lower_batch, steps_by_clock
@@ -22,7 +23,7 @@ from windrow_runtime.spark.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.readers import is_bounded
 from windrow_runtime.spark.reporter import OnProgress, Reporter
 from windrow_runtime.spark.results import MemoryResults
-from windrow_runtime.spark.writers import BatchWriter
+from windrow_runtime.spark.writers import BatchWriter, refuse_written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,9 +91,12 @@ def run_job(pipeline: Pipeline, lowered: Lowered, on_progress: OnProgress | None
             )
     results = MemoryResults()
     # Nothing tells this job from one that is run again, so each has batches of its own.
-    outputs = open_outputs(list(lowered.sinks.values()), uuid.uuid4().hex)
+    query = uuid.uuid4().hex
+    claim_folders(list(lowered.sinks.values()), query, begins=True)
+    refuse_written(lowered.frame.sparkSession, lowered.sinks.values())
+    outputs = open_outputs(list(lowered.sinks.values()), query)
     progress = ProgressKeeper(lowered.watched, None)
-    write = BatchWriter(lowered.sinks, lowered.classes, results, outputs, progress=progress)
+    write = BatchWriter(lowered.sinks, lowered.classes, results, outputs, query, progress=progress)
     with _told(pipeline):
         write(lowered.frame, _BATCH)
     report = results.latest_report()

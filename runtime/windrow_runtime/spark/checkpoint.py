@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from windrow.errors import IncompatibleStateError, InvalidArgumentError
+from windrow.paths import local_path
 from windrow.plan import Step
 from windrow.redaction import redact_address
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.checkpoint_files import damaged_file, files_told, read_description, write_whole
 from windrow_runtime.spark.end_of_stream import END_LINE, EndMark
-from windrow_runtime.spark.paths import as_spark_path
+from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.spark_files import (
     check_source_logs,
     check_spark_files,
@@ -56,17 +57,19 @@ class Checkpoint:
             inside: Whether it lies in Spark's.
 
         Raises:
-            InvalidArgumentError: For a path that is not one of a mounted file system.
+            InvalidArgumentError: For a path that is not one of a mounted file system, or that Spark cannot read.
             CheckpointError: If the folder cannot be made.
         """
         text = os.fspath(path)
-        if "://" in text and not text.startswith("file://"):
+        local = local_path(text)
+        if local is None:
             raise InvalidArgumentError(
                 "the checkpoint must be in a mounted file system",
                 given=redact_address(text),
                 expected="a path that the driver and all workers can open",
             )
-        folder = Path(text.removeprefix("file://"))
+        folder = Path(local)
+        as_read_path(folder)  # refuses what Spark cannot read
         with files_told(folder):
             folder.mkdir(parents=True, exist_ok=True)
         return Checkpoint(folder, inside=inside)

@@ -9,6 +9,7 @@ from typing import Any
 
 from windrow import DataStream, DataStreamSink, Pipeline
 from windrow.errors import IncompatibleStateError, InvalidArgumentError
+from windrow.paths import local_path
 from windrow.sinks import Sink
 from windrow_runtime.spark.checkpoint import Checkpoint
 
@@ -59,7 +60,7 @@ def checkpoint_inside(folder: str | os.PathLike[str] | None) -> Checkpoint:
             hint='give Spark the same folder: df.writeStream.option("checkpointLocation", folder)',
         )
     text = os.fspath(folder)
-    if Path(text.removeprefix("file://"), "windrow.json").exists():
+    if Path(local_path(text) or text, "windrow.json").exists():
         raise IncompatibleStateError(
             "the checkpoint belongs to a run of a pipeline",
             given=text,

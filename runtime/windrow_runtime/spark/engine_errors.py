@@ -71,11 +71,10 @@ _KINDS = (
         "raise spark.driver.memory or spark.executor.memory, read less in a batch, or use more partitions",
     ),
     _Kind(
-        re.compile(r"Binary file data source expects dataSchema"),
+        re.compile(r"Relative path in absolute URI: [^\n]*"),
         SourceError,
-        "the source has got a folder whose name reads like a column of Spark's list of files: "
-        "path, modificationTime, length or content",
-        "run again, with the same checkpoint: files are then listed in another way",
+        "Spark cannot look for a pattern in a folder where a name holds a colon",
+        "rename that, or give the source a folder instead of a pattern",
     ),
     _Kind(
         re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY"),

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from windrow.errors import SinkError, WindrowError
+from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
 from windrow.sinks import ParquetFileSink
 from windrow_runtime.codecs.arrow import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.columnar.chunks import load_rows
 from windrow_runtime.operators.step_errors import sink_unwritable
-from windrow_runtime.outputs.batch_folder import BatchFolder, local_path
+from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.payload import unpack_columns, unpack_elements

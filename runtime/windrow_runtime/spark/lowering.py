@@ -50,7 +50,7 @@ from windrow_runtime.spark.file_parts import PartSink, part_sinks
 from windrow_runtime.spark.fragments import PortFragment, Routes
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import KeyedStep, Level
-from windrow_runtime.spark.paths import as_spark_path
+from windrow_runtime.spark.paths import as_read_path
 from windrow_runtime.spark.payload import sequence_number
 from windrow_runtime.spark.picklable import check_picklable
 from windrow_runtime.spark.processor import KeyGroupProcessor
@@ -347,7 +347,7 @@ class _Lowering:
         folder = self._checkpoint.control_folder
         with files_told(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        lines = self._spark.readStream.text(as_spark_path(folder))
+        lines = self._spark.readStream.text(as_read_path(folder))
         is_end = f.col("value") == END_LINE
         return lines.mapInArrow(self._checkpoint.end_mark.note, "value string").select(
             f.lit(self._groups.service_labels[0]).alias("group"),

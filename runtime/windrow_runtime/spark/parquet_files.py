@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from windrow.errors import SourceError, WindrowError
@@ -22,7 +22,6 @@ __all__ = ["ParquetFiles", "check_files"]
 # Any in this module: pyarrow has no types.
 
 _ROWS_AT_ONCE: Final = 1 << 16
-_NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 def check_files(urls: Iterable[str], path: str, where: str) -> list[str]:
@@ -75,7 +74,7 @@ class ParquetFiles:
                 there = _places(self.kind, opened.schema_arrow.names)
                 chosen = [name for name in there.values() if name is not None]
                 for rows in opened.iter_batches(_ROWS_AT_ONCE, columns=chosen, use_threads=False):
-                    yield self._with_all_columns(rows, there, file)
+                    yield self._with_all_columns(rows, there)
         except (OSError, pa.ArrowException) as error:
             raise SourceError(
                 "a file cannot be read",
@@ -84,11 +83,12 @@ class ParquetFiles:
                 where=self.where,
             ) from error
 
-    def _with_all_columns(self, rows: Any, there: dict[str, str | None], file: str) -> Any:
+    def _with_all_columns(self, rows: Any, there: dict[str, str | None]) -> Any:
+        """All columns of the type; one that the file does not have is null."""
         import pyarrow as pa
 
         columns = [
-            self._value_of_folder(column, file, rows.num_rows)
+            pa.nulls(rows.num_rows, self._type_of(column))
             if name is None
             else self._as_typed(column, rows.column(name))
             for column, name in there.items()
@@ -114,17 +114,6 @@ class ParquetFiles:
     def _type_of(self, column: str) -> Any:
         (kind,) = [arrow_type(field.type) for field in self.kind.columns if field.column == column]
         return kind
-
-    def _value_of_folder(self, column: str, file: str, rows: int) -> Any:
-        """A column that files do not have: the name of a folder gives it, as in ``day=2026-01-31``, or it is null."""
-        import pyarrow as pa
-
-        kind = self._type_of(column)
-        for part in file.split("/")[:-1]:
-            name, found, text = part.partition("=")
-            if found and name.lower() == column.lower() and text != _NO_VALUE:
-                return pa.array([unquote(text)] * rows, pa.string()).cast(kind)
-        return pa.nulls(rows, kind)
 
 
 def _widens(given: Any, wanted: Any) -> bool:

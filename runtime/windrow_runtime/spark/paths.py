@@ -1,51 +1,103 @@
-"""Paths as Spark is told: a cluster may take a path without a scheme for one of a file system of its own."""
+"""Paths as Spark takes them: with a scheme, and literal unless windrow takes them for patterns.
+
+Spark looks for patterns in each path that it reads, in those of a checkpoint too. A backslash makes it take the sign
+behind it as it is. But where it looks for patterns, it cannot take a name that holds a colon.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+import re
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["as_spark_path", "is_pattern", "may_give_columns"]
+from windrow.errors import InvalidArgumentError, SourceError, WindrowError
+from windrow.paths import local_path
+from windrow.patterns import WILDCARD, alternatives, hadoop_pattern, pattern_regex, split_pattern
+from windrow.plan import Step
+from windrow.redaction import redact_address
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["as_read_path", "as_spark_path", "exists_for_spark", "source_path"]
+
+_SIGNS: Final = re.compile(r"[{}\[\]*?\\]")
+"""Where one of these is in a path, Spark takes it for a pattern."""
 
 
 def as_spark_path(path: str | os.PathLike[str]) -> str:
-    """The path with its scheme; one without is in the file system of every machine, as the driver sees it."""
-    text = os.fspath(path)
-    # Not Path.as_uri: Hadoop takes the rest of the text as it is, patterns and spaces included.
-    return text if "://" in text else f"file://{os.path.abspath(text)}"
+    """The path with its scheme; one without is in the file system of every machine, as the driver sees it.
 
-
-def is_pattern(path: str) -> bool:
-    """Whether a path stands for several, as Spark reads it."""
-    return any(sign in path for sign in "*?[{")
-
-
-def may_give_columns(path: str, columns: Collection[str]) -> bool:
-    """Whether Spark may take a folder's name for a value of one of these columns, as in ``day=2026-01-31``.
-
-    Args:
-        path: A local file or folder. Patterns, and folders that are links or cannot be read, are not looked into:
-            they may.
-        columns: Names of columns; it does not matter how letters are cased.
+    For folders that Spark writes, which it takes as they are: see :func:`as_read_path` for the others.
     """
-    if is_pattern(path):
-        return True
-    begins = tuple(f"{column.lower()}=" for column in columns)
-    if any(part.lower().startswith(begins) for part in os.path.abspath(path).split(os.sep)):
-        return True
+    text = os.fspath(path)
+    local = local_path(text)
+    # Not Path.as_uri: Hadoop takes the rest of the text as it is, spaces included.
+    return text if local is None else f"file://{os.path.abspath(local)}"
+
+
+def as_read_path(path: str | os.PathLike[str]) -> str:
+    """A literal path for Spark's readers.
+
+    Raises:
+        InvalidArgumentError: If Spark cannot read it.
+    """
+    found = _SIGNS.sub(r"\\\g<0>", as_spark_path(path))
+    _check_colons(found, os.fspath(path))
+    return found
+
+
+def source_path(spark: SparkSession, step: Step, path: str) -> str:
+    """The path of a file source for Spark's readers.
+
+    Raises:
+        SourceError: If it is a path of this machine that does not exist.
+        InvalidArgumentError: If Spark cannot read it.
+    """
     try:
-        return os.path.isdir(path) and _holds_folder(path, begins)
-    except OSError:
-        return True
+        return _source_path(spark, path)
+    except WindrowError as error:
+        raise error.at(step.where) from None
 
 
-def _holds_folder(folder: str, begins: tuple[str, ...]) -> bool:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir() and (
-                entry.is_symlink()
-                or entry.name.lower().startswith(begins)
-                or _holds_folder(entry.path, begins)
-            ):
-                return True
-    return False
+def _source_path(spark: SparkSession, path: str) -> str:
+    local = local_path(path)
+    if local is None:
+        if not WILDCARD.search(path):
+            return as_read_path(path)
+        literal = as_read_path(path)
+        return literal if exists_for_spark(spark, literal) else path
+    literal, pattern = split_pattern(local)
+    if not pattern:
+        if not os.path.exists(literal):
+            raise SourceError("the path does not exist", given=path, expected="a file or a folder")
+        return as_read_path(literal)
+    for one in alternatives(pattern):
+        pattern_regex(one)  # refuses what Spark would refuse in the middle of the run
+    base = as_read_path(literal or ".")
+    found = f"{base}{'' if base.endswith('/') else '/'}{hadoop_pattern(pattern)}"
+    _check_colons(found, path)
+    return found
+
+
+def _check_colons(found: str, path: str) -> None:
+    names = found.partition("://")[2].partition("/")[2].split("/")
+    if _SIGNS.search(found) and any(":" in name for name in names):
+        raise InvalidArgumentError(
+            "Spark cannot read a path with a colon besides one of the signs of patterns",
+            given=redact_address(path),
+            expected="a path without a colon, or without any of { } [ ] * ? and the backslash",
+            hint="rename the folder, or use a link to it that has another name",
+        )
+
+
+def exists_for_spark(spark: SparkSession, path: str) -> bool:
+    """Whether Spark finds a path or a pattern, in a file system that it knows."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return bool(spark.read.schema("__text string").text(path).schema)
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return False

@@ -116,6 +116,7 @@ class Query:
                 lowered.classes,
                 self._results,
                 outputs,
+                checkpoint.query_id(),
                 keeper,
                 lowered.parts,
                 checkpoint.note,

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
+from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.kafka import TopicSource
+from windrow.paths import local_path
 from windrow.plan import SourceNode, Step
 from windrow.redaction import redact_address
 from windrow.sources import (
@@ -38,13 +40,16 @@ from windrow_runtime.operators.copies import own_all
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.checkpoint_files import files_told
 from windrow_runtime.spark.decoded import Decoded
+from windrow_runtime.spark.engine_errors import engine_failure
 from windrow_runtime.spark.kafka import kafka_frame, kafka_reader
 from windrow_runtime.spark.parquet_files import ParquetFiles, check_files
-from windrow_runtime.spark.paths import as_spark_path, is_pattern, may_give_columns
+from windrow_runtime.spark.paths import as_read_path, as_spark_path, source_path
 from windrow_runtime.spark.session_settings import moved_to
 from windrow_runtime.spark.state_codec import StateCodec
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["ColumnReader", "Reader", "Scan", "gives_columns", "is_bounded", "scan_source"]
@@ -153,7 +158,8 @@ def scan_source(
             return Scan(spark.createDataFrame([(chunk,)], "payload binary"), _ChunkReader(codec))
         return _scan_collection(spark, step, source, checkpoint, codec)
     if isinstance(source, FileSource):
-        return _scan_files(spark, step, source, once=checkpoint is None, all_columns=all_columns)
+        with _spark_errors(step, source):
+            return _scan_files(spark, step, source, once=checkpoint is None, all_columns=all_columns)
     if isinstance(source, RateSource):
         stream = spark.readStream.format("rate").option("rowsPerSecond", source.rows_per_second)
         frame = stream.options(**source.options).load()
@@ -195,7 +201,7 @@ def _scan_collection(
         spark.readStream.schema("payload binary")
         .option("maxFilesPerTrigger", 1)
         .option("pathGlobFilter", "chunk-*.parquet")
-        .parquet(as_spark_path(folder))
+        .parquet(as_read_path(folder))
     )
     return Scan(frame, _ChunkReader(codec))
 
@@ -209,8 +215,6 @@ def _chunk(step: Step, elements: Sequence[Any], codec: StateCodec) -> bytes:
 
 def _order(file: Path, number: int) -> None:
     """Spark takes files by their time of modification, so that of a chunk tells its place."""
-    import os
-
     os.utime(file, (1_000_000_000 + number, 1_000_000_000 + number))
 
 
@@ -233,32 +237,50 @@ class _ChunkReader:
 _ANY_AGE: Final = "1000000d"
 
 
+@contextmanager
+def _spark_errors(step: Step, source: FileSource[Any]) -> Iterator[None]:
+    try:
+        yield
+    except WindrowError:
+        raise
+    except Exception as error:
+        failure = engine_failure(error, step.where, source.secrets)
+        raise failure from failure.__cause__
+
+
 def _scan_files(
     spark: SparkSession, step: Step, source: FileSource[Any], *, once: bool, all_columns: bool
 ) -> Scan:
     kind = record_type(source.record_type)
     # Any: Spark's two readers have the same methods and no common type.
     stream: Any = spark.read if once else spark.readStream
+    # All folders below, and none whose name is taken for the value of a column, as ``day=7``.
+    stream = stream.option(*_ALL_BELOW)
     if not once:
         stream = stream.option("maxFileAge", _ANY_AGE)
         if source.files_per_batch is not None:
             stream = stream.option("maxFilesPerTrigger", source.files_per_batch)
-    path = _existing(step, source.path)
+    path, local = source_path(spark, step, source.path), local_path(source.path)
+    # A worker may run in another folder than the driver.
+    given = source.path if local is None else os.path.abspath(local)
     if isinstance(source, JsonFileSource):
         frame = stream.schema(_TEXT).text(path).selectExpr("__text", _FILE)
-        return Scan(frame, _FileReader(_JsonReader(kind, source.shown_path), path, step.where))
+        return Scan(frame, _FileReader(_JsonReader(kind, source.shown_path), given, step.where))
     if isinstance(source, CsvFileSource):
         # A quoted value may hold a line break, and the header is in the first line: so files are read whole.
         frame = stream.schema(_TEXT).text(path, wholetext=True).selectExpr("__text", _FILE)
         csv_reader = _CsvReader(kind, source.shown_path, source.delimiter, step.where)
-        return Scan(frame, _FileReader(csv_reader, path, step.where))
+        return Scan(frame, _FileReader(csv_reader, given, step.where))
     if isinstance(source, ParquetFileSource):
         _check_parquet(spark, step, kind, path)
         rows = _RowReader(kind, source.shown_path)
-        if all_columns and "://" not in source.path:
-            return Scan(_names(stream, source, kind, path), rows, ParquetFiles(kind, path, step.where))
+        if all_columns and local is not None:
+            # By the format whose rows are files, which reads none while nobody takes the contents. That of Parquet
+            # counts through all rows for the names: a tenth of the time of a batch of 250,000.
+            names = stream.format("binaryFile").schema(_LIST).load(path).selectExpr(_FILE)
+            return Scan(names, rows, ParquetFiles(kind, given, step.where))
         frame = stream.schema(spark_schema(kind)).parquet(path)
-        return Scan(frame.selectExpr("*", _FILE_ONCE), _ColumnFileReader(rows, path, step.where))
+        return Scan(frame.selectExpr("*", _FILE_ONCE), _ColumnFileReader(rows, given, step.where))
     raise UnsupportedOperationError(
         "Spark cannot read this format",
         given=source.describe(),
@@ -267,30 +289,13 @@ def _scan_files(
     )
 
 
-# By itself Spark calls it "value", and then takes the name of a folder such as value=7 for the text of each line in it.
+_ALL_BELOW: Final = ("recursiveFileLookup", "true")
 _TEXT: Final = "__text string"
 _FILE = "_metadata.file_path as __file"
 # A path for each row would be most of what goes to Python. Some task has the first row of each file.
 _FILE_ONCE = "CASE WHEN _metadata.row_index = 0 THEN _metadata.file_path END AS __file"
 # The columns of Spark's format whose rows are files.
-_LISTED: Final = ("path", "modificationTime", "length", "content")
 _LIST: Final = "path string, modificationTime timestamp, length long, content binary"
-
-
-# Any: Spark's readers, as above.
-def _names(stream: Any, source: ParquetFileSource[Any], kind: RecordType, path: str) -> DataFrame:
-    """The names of the files.
-
-    By the format whose rows are files, which reads none while nobody takes the contents. That of Parquet counts through
-    all rows for the names: a tenth of the time of a batch of 250,000. But the former refuses folders that read like one
-    of its columns, such as ``length=7``.
-    """
-    if may_give_columns(source.path, _LISTED):
-        frame = stream.schema(spark_schema(kind)).parquet(path).where("_metadata.row_index = 0")
-    else:
-        frame = stream.format("binaryFile").schema(_LIST).load(path)
-    named: DataFrame = frame.selectExpr(_FILE)
-    return named
 
 
 @dataclass(frozen=True)
@@ -324,21 +329,12 @@ class _ColumnFileReader(_FileReader):
         return self.reader.columns(batch)
 
 
-def _existing(step: Step, path: str) -> str:
-    """A path as Spark reads it. A local one exists; Spark itself looks after paths of other file systems."""
-    if "://" not in path and not is_pattern(path) and not Path(path).exists():
-        raise SourceError(
-            "the path does not exist", given=path, expected="a file or a folder", where=step.where
-        )
-    return as_spark_path(path)
-
-
 def _check_parquet(spark: SparkSession, step: Step, kind: RecordType, path: str) -> None:
     """Looks at the columns of the files that are there: Spark itself would give null for one that is missing."""
     from pyspark.errors import AnalysisException
 
     try:
-        schema = spark.read.parquet(path).schema
+        schema = spark.read.option(*_ALL_BELOW).parquet(path).schema
     except AnalysisException:
         return  # no file yet
     try:
@@ -448,7 +444,7 @@ def _scan_dataframe(
         folder = checkpoint.folder_of(step)
         if not (folder / "_SUCCESS").exists():
             frame.write.mode("overwrite").parquet(as_spark_path(folder))
-        frame = spark.readStream.schema(frame.schema).parquet(as_spark_path(folder))
+        frame = spark.readStream.schema(frame.schema).parquet(as_read_path(folder))
     else:
         frame = moved_to(spark, frame)
     return Scan(frame, _RowReader(kind, source.describe()))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from windrow import DataStream
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.kafka import KafkaSink
+from windrow.paths import local_path, reads_from
 from windrow.plan import Pipeline, SinkNode, SourceNode, Step
 from windrow.sinks import (
     CollectSink,
@@ -22,6 +23,7 @@ from windrow.sinks import (
     ParquetFileSink,
     WriterSink,
 )
+from windrow.sources import FileSource
 from windrow_runtime.columnar.forms import Form
 from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
@@ -30,7 +32,7 @@ from windrow_runtime.operators.step_errors import sink_unwritable
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.outputs import has_output, open_outputs
-from windrow_runtime.outputs.batch_folder import local_path
+from windrow_runtime.outputs.sink_folders import claim_folders
 from windrow_runtime.spark.batch_job import batch_job, run_job
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.checkpoint_lock import CheckpointLock
@@ -48,7 +50,7 @@ from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, ow
 from windrow_runtime.spark.shipping import without_ends
 from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.stored_plan import Parallelism, StoredPlan, resume
-from windrow_runtime.spark.writers import unpacked
+from windrow_runtime.spark.writers import refuse_written, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -146,7 +148,8 @@ class SparkRunner:
             MalformedRecordError: For a record that does not fit, unless its source drops or routes such records.
             UserFunctionError: If a function of the pipeline raised.
             UnsupportedOperationError: For a step, source or sink that does not run on Spark.
-            SinkError: If a database or a Delta table cannot be written, or does not fit the elements.
+            SinkError: If a sink cannot be written, a table does not fit the elements, or the folder of a file sink
+                holds the batches of another run.
             IncompatibleStateError: If the checkpoint belongs to another plan, or has another parallelism.
             CheckpointError: If another run uses the checkpoint, if it is damaged or not whole, or cannot be read or
                 written.
@@ -195,7 +198,8 @@ class SparkRunner:
             UserFunctionError: If a function of the pipeline raised.
             UnsupportedOperationError: For a source without an end, for a step that waits for the clock, and for a
                 source or sink that a batch job does not have.
-            SinkError: If a database or a Delta table cannot be written, or does not fit the elements.
+            SinkError: If a sink cannot be written, a table does not fit the elements, or the folder of a file sink
+                holds the batches of another run.
         """
         if self._checkpoint is not None:
             raise InvalidArgumentError(
@@ -228,10 +232,11 @@ class SparkRunner:
             The running pipeline.
 
         Raises:
-            InvalidArgumentError: If the runner has no checkpoint.
+            InvalidArgumentError: If the runner has no checkpoint, or one in a folder that a source reads.
             SourceError: If a source cannot be read.
             UnsupportedOperationError: For a step, source or sink that does not run on Spark.
-            SinkError: If a database or a Delta table cannot be reached, or does not fit the elements.
+            SinkError: If a database or a Delta table cannot be reached or does not fit the elements, or the folder of
+                a file sink holds the batches of another run.
             IncompatibleStateError: If the checkpoint belongs to another plan, has another parallelism, or was drained.
             CheckpointError: If another run uses the checkpoint, if it is damaged or not whole, or cannot be read or
                 written.
@@ -319,7 +324,13 @@ class SparkRunner:
         topology, forms, stored = self._resumed(pipeline, checkpoint)
         checkpoint.clear_leftovers()
         lowered = self._lower(self._spark, pipeline, checkpoint, stored, forms)
+        for step in topology.sources:
+            _check_checkpoint_apart(step, checkpoint)
         # Before the keeper, which begins a batch: what is refused here has begun nothing.
+        begins = checkpoint.last_planned() < 0
+        claim_folders(topology.sinks, checkpoint.query_id(), begins=begins)
+        if begins:
+            refuse_written(self._spark, topology.sinks)
         outputs = open_outputs(topology.sinks, checkpoint.query_id())
         keeper = None
         if lowered.clock is not None:
@@ -387,6 +398,18 @@ class SparkRunner:
 def _secrets_hidden(pipeline: Pipeline) -> AbstractContextManager[None]:
     """Where Spark is told of the sources: what it refuses it shows, with the options."""
     return secrets_hidden(secrets_of(pipeline.steps), f"pipeline {pipeline.name!r}")
+
+
+def _check_checkpoint_apart(step: Step, checkpoint: Checkpoint) -> None:
+    source = step.node.source if isinstance(step.node, SourceNode) else None
+    if isinstance(source, FileSource) and reads_from(source.path, os.fspath(checkpoint.path)):
+        raise InvalidArgumentError(
+            "the checkpoint lies in a folder that a source reads, so the source would read it",
+            given=os.fspath(checkpoint.path),
+            expected=f"a folder outside of {source.shown_path}",
+            where=step.where,
+            hint="SparkRunner(checkpoint=...) says where it is; by default it is in the folder for temporary files",
+        )
 
 
 def _check_sink_of_own_clock(step: Step) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windrow.errors import WindrowError
 from windrow.kafka import KafkaSink
+from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
 from windrow.sinks import (
     CollectSink,
@@ -26,18 +27,19 @@ from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
 from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable
 from windrow_runtime.outputs import Output, open_outputs
-from windrow_runtime.outputs.batch_folder import BatchFolder, local_path
+from windrow_runtime.outputs.batch_folder import BatchFolder
+from windrow_runtime.outputs.sink_folders import check_owner, other_run
 from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_files import batch_tag
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
 from windrow_runtime.spark.columns_sink import ColumnsSink
-from windrow_runtime.spark.engine_errors import secrets_hidden, spark_said, unwritable
+from windrow_runtime.spark.engine_errors import engine_failure, secrets_hidden, spark_said, unwritable
 from windrow_runtime.spark.facts import Count
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.file_parts import PART_SCHEMA, PartSink, PartStage, part_sinks, rows_of
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
-from windrow_runtime.spark.paths import as_spark_path
+from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
 from windrow_runtime.spark.payload import unpack_elements
 from windrow_runtime.spark.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.results import Results
@@ -95,6 +97,27 @@ class _JsonLines:
                     yield pa.record_batch([pa.array(lines, pa.string())], names=["value"])
 
 
+def refuse_written(spark: SparkSession, sinks: Iterable[Step]) -> None:
+    """Refuse file sinks in other file systems whose folders have batches; called by runs that begin anew.
+
+    Raises:
+        SinkError: If one has.
+    """
+    for step in sinks:
+        sink = _sink(step)
+        if not isinstance(sink, FileSink) or local_path(sink.path) is not None:
+            continue
+        try:
+            written = exists_for_spark(spark, f"{as_read_path(sink.path)}/batch-*")
+        except WindrowError as error:
+            raise error.at(step.where) from None
+        except Exception as error:
+            failure = engine_failure(error, step.where, sink.secrets)
+            raise failure from failure.__cause__
+        if written:
+            raise other_run(step, sink.shown_path)
+
+
 def takes_columns(step: Step) -> bool:
     """Whether the rows of a sink are unpacked by :func:`unpacked`, which takes columns as well as values."""
     sink = _sink(step)
@@ -120,6 +143,7 @@ class BatchWriter:
         classes: The user's classes that may occur in elements.
         results: Keeps what is collected and counted.
         outputs: What writes for sinks that have an output, by the ids of their steps.
+        query: The identity of the query.
         keeper: Tells the time of the next batch, where windrow keeps it.
         parts: The sinks whose rows only name files, which the last stage of the query has written.
         note: Notes the newest batch; None: there is one only.
@@ -132,6 +156,7 @@ class BatchWriter:
         classes: tuple[UserClass, ...],
         results: Results,
         outputs: Mapping[str, Output],
+        query: str,
         keeper: ClockKeeper | None = None,
         parts: Mapping[int, PartSink] | None = None,
         note: BatchNote | None = None,
@@ -145,6 +170,7 @@ class BatchWriter:
         self._classes = classes
         self._results = results
         self._outputs = outputs
+        self._query = query
         self._keeper = keeper
         # What workers write; the other sinks are written by the driver.
         self._on_workers = {
@@ -159,6 +185,7 @@ class BatchWriter:
             self._note.note(batch)
         started = time.monotonic()
         register_classes(self._classes)
+        check_owner(self._sinks.values(), self._query)
         # Workers write parts in the same pass over the batch as all else, as the rows come, and tell where.
         for part in self._parts.values():
             part.begin(batch)
@@ -297,9 +324,9 @@ class BatchWriter:
     ) -> None:
         local = local_path(sink.path)
         if local is None:
-            place = f"{sink.path}/batch={batch}"
+            place = f"{sink.path}/batch-{batch}"
             # Spark gives no program a way to rename or to delete there, so it writes in place.
-            if has_rows or _is_there(frame.sparkSession, place):
+            if has_rows or exists_for_spark(frame.sparkSession, as_read_path(place)):
                 self._write_folder(frame, number, step, place)
             return
         folder = BatchFolder(Path(local), batch)
@@ -383,25 +410,15 @@ class ConnectWriter:
         with failures_marked(), secrets_hidden(secrets):
             if self._batches is None:
                 outputs = open_outputs(list(sinks.values()), query)
-                self._batches = BatchWriter(sinks, classes, results, outputs, keeper, parts, note, progress)
+                self._batches = BatchWriter(
+                    sinks, classes, results, outputs, query, keeper, parts, note, progress
+                )
             session = frame.sparkSession
             session.addTag(batch_tag(batch))
             try:
                 self._batches(frame, batch)
             finally:
                 session.removeTag(batch_tag(batch))
-
-
-def _is_there(spark: SparkSession, path: str) -> bool:
-    """Whether there is a folder, in a file system of Spark's."""
-    from pyspark.errors import AnalysisException
-
-    try:
-        return bool(spark.read.text(path).schema)
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
-        return False
 
 
 def _sink(step: Step) -> Sink[Any]:

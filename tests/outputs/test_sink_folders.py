@@ -1,0 +1,89 @@
+"""The folder of a file sink is that of one run, and of those that go on from its checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from windrow import Pipeline, from_collection
+from windrow.errors import SinkError
+from windrow.plan import Step
+from windrow.sinks import JsonFileSink
+from windrow_runtime.outputs.sink_folders import check_owner, claim_folders
+
+
+def sinks(*folders: Path, overwrite: bool = False) -> list[Step]:
+    numbers = from_collection([1])
+    ends = [numbers.sink_to(JsonFileSink(folder, overwrite=overwrite)) for folder in folders]
+    return [step for step in Pipeline("files", *ends).steps if step.inputs]
+
+
+def put(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "part-0.json").write_text("1\n")
+
+
+def shown(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir() if entry.name != "_windrow")
+
+
+def test_a_run_goes_on_in_its_folder_and_others_are_refused(tmp_path: Path) -> None:
+    claim_folders(sinks(tmp_path), "one", begins=True)
+    put(tmp_path, "batch-0")
+    for begins in (True, False):
+        claim_folders(sinks(tmp_path, overwrite=True), "one", begins=begins)
+        with pytest.raises(SinkError, match=r"another run(.|\n)*batch-0(.|\n)*test_sink_folders.py:\d+"):
+            claim_folders(sinks(tmp_path), "two", begins=begins)
+    assert shown(tmp_path) == ["batch-0"]
+
+
+def test_nothing_is_changed_where_one_folder_is_refused(tmp_path: Path) -> None:
+    put(tmp_path / "b", "batch-10")
+    with pytest.raises(SinkError, match="batch-10"):
+        claim_folders(sinks(tmp_path / "a", tmp_path / "b"), "one", begins=True)
+    assert shown(tmp_path) == ["b"]
+
+
+@pytest.mark.parametrize("name", ["batch-0", "_replaced-3"])
+def test_what_counts_as_a_batch(tmp_path: Path, name: str) -> None:
+    put(tmp_path, name)  # by hand, or with _windrow left behind: no run is known to have written it
+    with pytest.raises(SinkError, match=name):
+        claim_folders(sinks(tmp_path), "one", begins=True)
+
+
+def test_what_does_not(tmp_path: Path) -> None:
+    foreign = ["2026", "batch-", "batch-x", "batch=0", "my batch-0"]
+    put(tmp_path, *foreign)
+    (tmp_path / "notes.txt").touch()
+    claim_folders(sinks(tmp_path), "a run that was killed before its first batch was whole", begins=True)
+    put(tmp_path, "_batch-0")
+    claim_folders(sinks(tmp_path), "two", begins=True)
+    assert shown(tmp_path) == sorted([*foreign, "notes.txt"])
+
+
+def test_overwriting_removes_the_batches_and_nothing_else(tmp_path: Path) -> None:
+    claim_folders(sinks(tmp_path), "one", begins=True)
+    put(tmp_path, "batch-0", "batch-11", "_batch-12", "_replaced-11", "other")
+    put(tmp_path.with_name("elsewhere"), "kept")
+    (tmp_path / "batch-1").symlink_to(tmp_path.with_name("elsewhere"))
+    with pytest.raises(SinkError, match="earlier batches of this checkpoint are not there"):
+        claim_folders(sinks(tmp_path, overwrite=True), "two", begins=False)
+    claim_folders(sinks(tmp_path, overwrite=True), "two", begins=True)
+    assert shown(tmp_path) == ["other"]
+    assert (tmp_path.with_name("elsewhere") / "kept" / "part-0.json").exists()
+    put(tmp_path, "batch-0")
+    with pytest.raises(SinkError, match="another run"):
+        claim_folders(sinks(tmp_path), "one", begins=True)
+
+
+def test_a_run_whose_folder_was_taken_stops(tmp_path: Path) -> None:
+    steps = sinks(tmp_path)
+    claim_folders(steps, "one", begins=True)
+    check_owner(steps, "one")
+    claim_folders(steps, "two", begins=True)
+    with pytest.raises(SinkError, match=r"taken the folder(.|\n)*test_sink_folders.py:\d+"):
+        check_owner(steps, "one")
+    (tmp_path / "_windrow").unlink()
+    check_owner(steps, "one")
