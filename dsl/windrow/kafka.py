@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from re import Pattern
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
@@ -21,6 +21,7 @@ from windrow.errors import InvalidArgumentError, require_callable
 from windrow.redaction import redact_options, secrets_in
 from windrow.sinks import Sink
 from windrow.sources import OnMalformed, Source, check_on_malformed
+from windrow.text_options import checked_timezone
 
 __all__ = ["KafkaFormat", "KafkaRecord", "KafkaRecordSource", "KafkaSink", "KafkaSource", "TopicSource"]
 
@@ -76,6 +77,7 @@ class TopicSource(Source[T_co]):
         *,
         value_format: KafkaFormat,
         on_malformed: OnMalformed,
+        timezone: str | tzinfo | None,
         starting_offsets: str,
         max_offsets_per_batch: int | None,
         options: Mapping[str, str] | None,
@@ -89,6 +91,7 @@ class TopicSource(Source[T_co]):
                 hint='value_format="json" for every other type',
             )
         check_on_malformed(on_malformed)
+        self.timezone = checked_timezone(timezone)
         if max_offsets_per_batch is not None and max_offsets_per_batch < 1:
             raise InvalidArgumentError(
                 "max_offsets_per_batch must be positive", given=max_offsets_per_batch, expected="an int >= 1"
@@ -162,6 +165,8 @@ class KafkaSource(TopicSource[T_co]):
         value_format: ``"json"`` decodes a JSON text into the type; ``"text"`` gives ``str``, ``"bytes"`` ``bytes``.
         on_malformed: What becomes of records whose value does not fit. A record without value (a tombstone) reads as
             JSON's null, so it fits a type that is Optional.
+        timezone: Where the clock of dates and times without an offset is, as for
+            :class:`~windrow.sources.JsonFileSource`. Without it such values are malformed.
         starting_offsets: Where a new checkpoint begins: ``"latest"``, ``"earliest"`` or Spark's JSON of offsets.
         max_offsets_per_batch: How many records make a batch at most; by default all that are there.
         options: Further options of Spark's source, such as ``{"kafka.security.protocol": "SASL_SSL"}``. Secrets among
@@ -179,6 +184,7 @@ class KafkaSource(TopicSource[T_co]):
         *,
         value_format: KafkaFormat = "json",
         on_malformed: OnMalformed = "fail",
+        timezone: str | tzinfo | None = None,
         starting_offsets: str = "latest",
         max_offsets_per_batch: int | None = None,
         options: Mapping[str, str] | None = None,
@@ -189,6 +195,7 @@ class KafkaSource(TopicSource[T_co]):
             value_type,
             value_format=value_format,
             on_malformed=on_malformed,
+            timezone=timezone,
             starting_offsets=starting_offsets,
             max_offsets_per_batch=max_offsets_per_batch,
             options=options,
@@ -220,6 +227,7 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
         *,
         value_format: KafkaFormat = "json",
         on_malformed: OnMalformed = "fail",
+        timezone: str | tzinfo | None = None,
         starting_offsets: str = "latest",
         max_offsets_per_batch: int | None = None,
         options: Mapping[str, str] | None = None,
@@ -230,6 +238,7 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
             value_type,
             value_format=value_format,
             on_malformed=on_malformed,
+            timezone=timezone,
             starting_offsets=starting_offsets,
             max_offsets_per_batch=max_offsets_per_batch,
             options=options,

@@ -14,7 +14,17 @@ from windrow.errors import InvalidArgumentError, SourceError
 from windrow.patterns import WILDCARD, alternatives, pattern_regex, split_pattern
 from windrow.redaction import redact_address
 
-__all__ = ["PathGuard", "check_pattern", "is_hidden", "is_inside", "local_path", "reads_from", "real_path"]
+__all__ = [
+    "PathGuard",
+    "check_pattern",
+    "check_visible",
+    "is_hidden",
+    "is_inside",
+    "is_read",
+    "local_path",
+    "reads_from",
+    "real_path",
+]
 
 _FILE_SCHEME: Final = re.compile(r"file:(?://)?(?=/(?!/))")
 _HIDDEN: Final = ("_", ".")
@@ -44,7 +54,8 @@ def real_path(path: str) -> str:
 
 def is_hidden(name: str) -> bool:
     """Whether file sources pass over a file or a folder of this name."""
-    return name.startswith(_HIDDEN)
+    # The last one is the name of a file that Hadoop is copying.
+    return name.startswith(_HIDDEN) or name.endswith("._COPYING_")
 
 
 def check_pattern(path: str) -> None:
@@ -108,6 +119,45 @@ def _names_read(base: str, names: list[str], written: str) -> bool:
         if not any(map(found.fullmatch, candidates)):
             return False
     return not any(map(is_hidden, below[len(names) :]))
+
+
+def check_visible(path: str) -> None:
+    """Refuse a file that would be passed over in its folder: Spark passes over it where it is named itself, too.
+
+    Raises:
+        SourceError: For such a file.
+    """
+    if os.path.isfile(path) and is_hidden(os.path.basename(path)):
+        raise SourceError(
+            "a file of that name is passed over",
+            given=redact_address(path),
+            expected="a name that begins neither with '_' nor with '.'",
+            hint="rename the file",
+        )
+
+
+def is_read(path: str, file: str) -> bool:
+    """Whether a source reads a file that Spark has found below its path.
+
+    Args:
+        path: The path of the source in the mounted file system, absolute.
+        file: The file, absolute.
+    """
+    literal, pattern = split_pattern(path)
+    if not pattern:
+        return file == path or _is_shown(file.removeprefix(f"{path.rstrip('/')}/").split("/"))
+    names = file.removeprefix(literal).split("/")
+    for one in alternatives(pattern):
+        wanted = one.split("/")
+        if len(names) >= len(wanted) and all(
+            pattern_regex(part).fullmatch(name) for part, name in zip(wanted, names, strict=False)
+        ):
+            return _is_shown(names[len(wanted) :])
+    return True
+
+
+def _is_shown(names: list[str]) -> bool:
+    return not any(map(is_hidden, names))
 
 
 class PathGuard:

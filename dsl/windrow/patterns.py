@@ -9,7 +9,7 @@ from typing import Final
 
 from windrow.errors import InvalidArgumentError
 
-__all__ = ["WILDCARD", "alternatives", "hadoop_pattern", "pattern_regex", "split_pattern"]
+__all__ = ["WILDCARD", "alternatives", "hadoop_pattern", "matches", "pattern_regex", "split_pattern"]
 
 WILDCARD: Final = re.compile(r"[*?\[{]")
 """What makes a name a pattern."""
@@ -50,6 +50,38 @@ def pattern_regex(pattern: str) -> re.Pattern[str]:
         return re.compile("|".join(map(_regex_of, alternatives(pattern))), re.DOTALL)
     except re.error as error:
         raise InvalidArgumentError("a pattern cannot be read", given=f"{pattern}: {error}") from None
+
+
+def matches(folder: str, pattern: str) -> Iterator[str]:
+    """Find what a pattern matches in the mounted file system.
+
+    Args:
+        folder: The literal part of a path, as :func:`split_pattern` gives it.
+        pattern: The pattern behind it.
+
+    Yields:
+        The paths, in the order of their names for each alternative; one may come twice.
+
+    Raises:
+        InvalidArgumentError: If the pattern cannot be read.
+    """
+    for names in alternatives(pattern):
+        yield from _matches(folder, names.split("/"))
+
+
+def _matches(folder: str, names: list[str]) -> Iterator[str]:
+    name, *below = names
+    if name in ("", ".", ".."):
+        found = [f"{folder}{name}"]
+    else:
+        regex = pattern_regex(name)
+        there = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+        found = [f"{folder}{entry}" for entry in sorted(there) if regex.fullmatch(entry)]
+    for path in found:
+        if below:
+            yield from _matches(f"{path}/", below)
+        else:
+            yield path
 
 
 def alternatives(pattern: str) -> Iterator[str]:

@@ -11,10 +11,12 @@ from windrow.database_url import DatabaseUrl
 from windrow.errors import InvalidArgumentError
 from windrow.paths import local_path
 from windrow.redaction import longest_first, redact_address, secrets_in, secrets_in_address
+from windrow.text_options import checked_delimiter
 
 __all__ = [
     "CollectSink",
     "ConsoleSink",
+    "CsvFileSink",
     "DatabaseSink",
     "DeltaSink",
     "FileSink",
@@ -22,6 +24,7 @@ __all__ = [
     "JsonFileSink",
     "ParquetFileSink",
     "Sink",
+    "TextFileSink",
     "WriterSink",
 ]
 
@@ -36,6 +39,11 @@ class Sink(ABC, Generic[T_contra]):
     def needs_schema(self) -> bool:
         """Whether the type of the elements must be known, to derive columns from it."""
         return False
+
+    @property
+    def takes(self) -> type | None:
+        """The only type of elements that the sink takes; None: it takes others too."""
+        return None
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -132,9 +140,56 @@ class JsonFileSink(FileSink[T_contra]):
 
 
 class ParquetFileSink(FileSink[T_contra]):
-    """Parquet files with a column for each field."""
+    """Parquet files with a column for each field. Needs pyarrow, which the extra ``spark`` brings."""
 
     format_name = "parquet"
+
+
+class CsvFileSink(FileSink[T_contra]):
+    """Files of comma-separated values, which :class:`~windrow.sources.CsvFileSource` reads back as they were.
+
+    Lines end with LF, and a value is in quotes where it has a delimiter, a quote or a line end. ``None`` is an empty
+    value, an empty text is two quotes; lists, dicts and nested records are JSON. An element that no line reads back as
+    is refused: ``None`` in a field with another default, and ``None`` in the only column.
+
+    See :class:`FileSink`; besides:
+
+    Args:
+        delimiter: The character between values.
+        header: Whether each file begins with the names of the columns.
+
+    Raises:
+        InvalidArgumentError: For a delimiter that is not one character.
+    """
+
+    format_name = "csv"
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        delimiter: str = ",",
+        header: bool = True,
+        overwrite: bool = False,
+    ) -> None:
+        super().__init__(path, overwrite=overwrite)
+        self.delimiter = checked_delimiter(delimiter)
+        self.header = header
+
+
+class TextFileSink(FileSink[str]):
+    """Files of text in UTF-8: each element is a line, which ends with LF.
+
+    An element that would not be read back as one line is refused: one with a line end within, and one that begins with
+    a byte order mark.
+    """
+
+    format_name = "text"
+
+    @property
+    def takes(self) -> type | None:
+        """``str``."""
+        return str
 
 
 class FunctionSink(Sink[T_contra]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from os import PathLike, fspath
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, overload
 
@@ -15,6 +15,7 @@ from windrow.errors import InvalidArgumentError
 from windrow.paths import check_pattern
 from windrow.redaction import redact_address, secrets_in, secrets_in_address
 from windrow.tags import OutputTag
+from windrow.text_options import checked_delimiter, checked_encoding, checked_timezone
 
 __all__ = [
     "CollectionSource",
@@ -27,7 +28,9 @@ __all__ = [
     "ParquetFileSource",
     "RateRecord",
     "RateSource",
+    "SocketSource",
     "Source",
+    "TextFileSource",
 ]
 
 T = TypeVar("T")
@@ -146,6 +149,8 @@ class CollectionSource(Source[T]):
 class FileSource(Source[T]):
     """Files of one format below a path, read as records.
 
+    A file whose name ends in ``.gz``, ``.bz2``, ``.zst`` or ``.deflate`` is decompressed, but for Parquet.
+
     Args:
         path: A file, or a folder whose files are read, those in folders below and those added later too, while the
             pipeline runs on Spark. Names that begin with ``_`` or ``.`` are passed over, and the name of a folder is
@@ -206,20 +211,81 @@ class FileSource(Source[T]):
         return f"{self.format_name} {self.shown_path}"
 
 
+class TextFileSource(FileSource[str]):
+    """Files of text; each line is an element, without its end. LF, CRLF and a lone CR end a line.
+
+    See :class:`FileSource` for the path and ``files_per_batch``; besides:
+
+    Args:
+        encoding: How the characters are written, by a name that Python knows. A byte order mark at the beginning of a
+            file is left out.
+        on_malformed: What becomes of lines with bytes that are no characters of the encoding.
+
+    Raises:
+        InvalidArgumentError: For an encoding that Python does not know.
+    """
+
+    format_name = "text"
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        encoding: str = "utf-8",
+        on_malformed: OnMalformed = "fail",
+        files_per_batch: int | None = None,
+    ) -> None:
+        super().__init__(path, str, on_malformed=on_malformed, files_per_batch=files_per_batch)
+        self.encoding = checked_encoding(encoding)
+
+
 class JsonFileSource(FileSource[T]):
-    """Files with one JSON object on each line."""
+    """Files with one JSON object on each line. LF, CRLF and a lone CR end a line.
+
+    See :class:`FileSource`; besides:
+
+    Args:
+        encoding: How the characters are written, by a name that Python knows. A byte order mark at the beginning of a
+            file is left out. A line with bytes that are no characters of the encoding is malformed.
+        timezone: Where the clock of dates and times without an offset is: a name such as ``"Europe/Berlin"``, or a
+            ``tzinfo``. Without it such values are malformed. A time that this clock shows twice is the first of the
+            two; one that it skips is read with the offset from before the gap, as Python does with ``fold=0``.
+
+    Raises:
+        InvalidArgumentError: For an encoding or a time zone that Python does not know.
+    """
 
     format_name = "json"
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        record_type: TypeForm[T],
+        *,
+        encoding: str = "utf-8",
+        timezone: str | tzinfo | None = None,
+        on_malformed: OnMalformed = "fail",
+        files_per_batch: int | None = None,
+    ) -> None:
+        super().__init__(path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch)
+        self.encoding = checked_encoding(encoding)
+        self.timezone = checked_timezone(timezone)
 
 
 class CsvFileSource(FileSource[T]):
     """Files of comma-separated values with a header line that names the fields.
 
-    An empty value is the field's default, or null where the field is Optional, or else the empty text.
-    See :class:`FileSource`; besides:
+    An empty value is the field's default, or null where the field is Optional, or else the empty text. In quotes, a
+    value may hold delimiters and line ends. A row whose quote is not closed is malformed, and the next line is the next
+    row. See :class:`FileSource`, and :class:`JsonFileSource` for ``encoding`` and ``timezone``; besides:
 
     Args:
         delimiter: The character between values.
+        header: Whether the first line names the columns. Without it, columns are the fields of the type in order.
+
+    Raises:
+        InvalidArgumentError: For a delimiter that is not one character, or an encoding or a time zone that Python does
+            not know.
     """
 
     format_name = "csv"
@@ -230,21 +296,81 @@ class CsvFileSource(FileSource[T]):
         record_type: TypeForm[T],
         *,
         delimiter: str = ",",
+        header: bool = True,
+        encoding: str = "utf-8",
+        timezone: str | tzinfo | None = None,
         on_malformed: OnMalformed = "fail",
         files_per_batch: int | None = None,
     ) -> None:
         super().__init__(path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch)
-        if len(delimiter) != 1:
-            raise InvalidArgumentError(
-                "the delimiter must be one character", given=delimiter, expected="such as ','"
-            )
-        self.delimiter = delimiter
+        self.delimiter = checked_delimiter(delimiter)
+        self.header = header
+        self.encoding = checked_encoding(encoding)
+        self.timezone = checked_timezone(timezone)
 
 
 class ParquetFileSource(FileSource[T]):
-    """Parquet files with a column for each field."""
+    """Parquet files with a column for each field.
+
+    See :class:`FileSource`; besides:
+
+    Args:
+        timezone: Where the clock of timestamp columns without a zone is, as for :class:`JsonFileSource`. Without it
+            such columns do not fit.
+
+    Raises:
+        InvalidArgumentError: For a time zone that Python does not know.
+    """
 
     format_name = "parquet"
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        record_type: TypeForm[T],
+        *,
+        timezone: str | tzinfo | None = None,
+        on_malformed: OnMalformed = "fail",
+        files_per_batch: int | None = None,
+    ) -> None:
+        super().__init__(path, record_type, on_malformed=on_malformed, files_per_batch=files_per_batch)
+        self.timezone = checked_timezone(timezone)
+
+
+class SocketSource(Source[str]):
+    """Lines of text from a TCP server, for tests and first steps: nobody sends again what was lost.
+
+    The interpreter reads until the server closes the connection. On Spark it is Spark's socket source, a stream without
+    an end: :meth:`~windrow_runtime.spark.SparkRunner.start` runs it. A run that goes on from a checkpoint has lost the
+    lines that came meanwhile. Characters are UTF-8; other bytes read as U+FFFD.
+
+    Args:
+        host: The name or the address of the server.
+        port: Its port.
+
+    Raises:
+        InvalidArgumentError: For an empty host, or a port that is none.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        if not isinstance(host, str) or not host:
+            raise InvalidArgumentError(
+                "a socket source needs a host", given=host, expected="a non-empty string"
+            )
+        if type(port) is not int or not 0 < port < 65536:
+            raise InvalidArgumentError(
+                "a socket source needs a port", given=port, expected="an int from 1 to 65535"
+            )
+        self.host = host
+        self.port = port
+
+    @property
+    def element_type(self) -> object:
+        """``str``."""
+        return str
+
+    def describe(self) -> str:
+        return f"socket {self.host}:{self.port}"
 
 
 class SparkDataFrame(Protocol):
@@ -268,10 +394,17 @@ class DataFrameSource(Source[T]):
         dataframe: The DataFrame; columns that the record type does not name are left out.
         record_type: The type of the records.
         on_malformed: What becomes of rows that do not fit the type.
+        timezone: Where the clock of timestamp columns without a zone is, as for :class:`JsonFileSource`. Without it
+            such columns do not fit.
     """
 
     def __init__(
-        self, dataframe: SparkDataFrame, record_type: TypeForm[T], *, on_malformed: OnMalformed = "fail"
+        self,
+        dataframe: SparkDataFrame,
+        record_type: TypeForm[T],
+        *,
+        on_malformed: OnMalformed = "fail",
+        timezone: str | tzinfo | None = None,
     ) -> None:
         if not hasattr(dataframe, "isStreaming") or not hasattr(dataframe, "schema"):
             raise InvalidArgumentError(
@@ -281,6 +414,7 @@ class DataFrameSource(Source[T]):
                 hint="spark.createDataFrame(...) makes one of pandas and Arrow tables",
             )
         check_on_malformed(on_malformed)
+        self.timezone = checked_timezone(timezone)
         self.dataframe = dataframe
         self.record_type = record_type
         self._on_malformed = on_malformed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import Generic, TypeVar, overload
 
@@ -463,10 +463,12 @@ def from_dataframe(
     record_type: TypeForm[T],
     *,
     on_malformed: OnMalformed = "fail",
+    timezone: str | tzinfo | None = None,
     name: str | None = None,
 ) -> DataStream[T]:
     """A stream of the rows of a Spark DataFrame, static or streaming; see :class:`~windrow.sources.DataFrameSource`."""
-    return from_source(DataFrameSource(dataframe, record_type, on_malformed=on_malformed), name=name)
+    source = DataFrameSource(dataframe, record_type, on_malformed=on_malformed, timezone=timezone)
+    return from_source(source, name=name)
 
 
 def _check_function(function: object, call: str) -> None:

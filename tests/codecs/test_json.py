@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from itertools import count
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import example, given, settings
@@ -27,7 +28,7 @@ from tests.codecs.samples import (
 )
 from tests.codecs.strategies import elements_of
 from windrow.errors import InvalidArgumentError, MalformedRecordError
-from windrow_runtime.codecs import JsonDecoder, JsonEncoder, MalformedRecord, record_type
+from windrow_runtime.codecs import CsvDecoder, JsonDecoder, JsonEncoder, MalformedRecord, record_type
 
 UTC = timezone.utc
 TYPES = [
@@ -249,11 +250,60 @@ def test_bytes_that_are_not_utf_8() -> None:
 
 
 @pytest.mark.parametrize("use_msgspec", [True, False])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-07-01T12:00:00",
+        "2026-07-01T12:00:00.1234567Z",
+        "2026-07-01T12:00:00.0000000Z",
+        "2026-07-01T12:00:00\\u002e1234567Z",
+        "2026-07-01T12\\u003a00:00.5",
+    ],
+)
+def test_datetimes_that_name_no_moment_or_are_too_fine(text: str, use_msgspec: bool) -> None:
+    kinds: dict[object, str] = {
+        Stamped: f'{{"at": "{text}", "n": 1.12345678}}',
+        dict[datetime, int]: f'{{"{text}": 1}}',
+        list[tuple[datetime, int]]: f'[["{text}", 1]]',
+    }
+    for kind, line in kinds.items():
+        for text_or_bytes in (line, line.encode()):
+            record = JsonDecoder(record_type(kind), use_msgspec=use_msgspec).try_decode(text_or_bytes)
+            assert isinstance(record, MalformedRecord), kind
+            assert "timezone=" in record.reason or "finer than a microsecond" in record.reason
+
+
+@dataclass
+class Stamped:
+    at: datetime
+    n: float
+
+
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        ("2026-01-31T12:00:00", "2026-01-31T11:00:00"),
+        ("2026-07-31 12:00:00.5", "2026-07-31T10:00:00.500000"),
+        ("2026-10-25T02:30:00", "2026-10-25T00:30:00"),  # shown twice
+        ("2026-03-29T02:30:00", "2026-03-29T01:30:00"),  # never shown
+        ("2026-07-31T12:00:00Z", "2026-07-31T12:00:00"),
+        ("2026-07-31T12:00:00+05:00", "2026-07-31T07:00:00"),
+    ],
+)
+def test_a_source_says_where_the_clock_is(text: str, utc: str) -> None:
+    expected = datetime.fromisoformat(utc).replace(tzinfo=UTC)
+    kind = record_type(dict[datetime, list[datetime | None]]).in_timezone(ZoneInfo("Europe/Berlin"))
+    assert JsonDecoder(kind).decode(f'{{"{text}": ["{text}", null]}}') == {expected: [expected, None]}
+    row = record_type(Stamped).in_timezone(ZoneInfo("Europe/Berlin"))
+    assert CsvDecoder(row, ["n", "at"]).decode(["1", text]) == Stamped(expected, 1.0)
+
+
+@pytest.mark.parametrize("use_msgspec", [True, False])
 def test_missing_and_extra_fields(use_msgspec: bool) -> None:
     decoder = JsonDecoder(record_type(Defaults), use_msgspec=use_msgspec)
     assert decoder.decode('{"name": "a", "extra": [1]}') == Defaults("a", 3, [], None, 1.5)
     assert JsonDecoder(record_type(Trip), use_msgspec=use_msgspec).decode(
-        '{"id": 1, "at": "2024-01-01T00:00:00", "fare": 3, "paid": false, "stops": [{"x": 1, "y": 2}],'
+        '{"id": 1, "at": "2024-01-01T00:00:00Z", "fare": 3, "paid": false, "stops": [{"x": 1, "y": 2}],'
         ' "counts": {}, "pair": [1, "a"], "colour": "red"}'
     ) == Trip(
         1,

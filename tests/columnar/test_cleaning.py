@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from windrow.errors import WindrowError
+from windrow.errors import SourceError, WindrowError
 from windrow_runtime.codecs.arrow import arrow_schema, decode_batch
 from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.parquet import read_parquet
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.cleaning import clean_columns
-from windrow_runtime.spark.parquet_files import ParquetFiles
 
 # Any in this module: pyarrow has no types.
 
@@ -82,8 +82,7 @@ def test_what_decoding_refuses_is_left_to_it(batch: Any) -> None:
 def test_time_spans_of_files_that_spark_wrote_are_numbers_of_microseconds(tmp_path: Path) -> None:
     file = tmp_path / "part.parquet"
     pq.write_table(pa.Table.from_batches([parcels(took=pa.array([-1, None], pa.int64()))]), file)
-    names = pa.RecordBatch.from_pydict({"__file": [file.as_uri()]})
-    (batch,) = ParquetFiles(KIND, str(tmp_path), "source")(iter([names]))
+    (batch,) = read_parquet(str(file), KIND)
     found = clean_columns(batch, KIND)
     assert found is not None
     assert found.column("took").to_pylist() == [timedelta(microseconds=-1), None]
@@ -101,8 +100,7 @@ def test_decimals_of_files_look_the_same_with_and_without_a_malformed_row(
         file = tmp_path / f"part-{number}.parquet"
         batch = parcels(price=price.dictionary_encode() if packed else price)
         pq.write_table(pa.Table.from_batches([batch]), file)
-        names = pa.RecordBatch.from_pydict({"__file": [file.as_uri()]})
-        (rows,) = ParquetFiles(KIND, str(tmp_path), "source")(iter([names]))
+        (rows,) = read_parquet(str(file), KIND)
         clean = clean_columns(rows, KIND)
         assert (clean is None) == (None in cents)
         bad: list[MalformedRecord] = []
@@ -113,12 +111,9 @@ def test_decimals_of_files_look_the_same_with_and_without_a_malformed_row(
     assert shown == [["1.100000000000000000", "2.000000000000000000"], ["1.100000000000000000"]]
 
 
-def test_decimals_too_fine_for_columns_are_left_to_decoding(tmp_path: Path) -> None:
+def test_decimals_too_fine_for_columns_do_not_fit(tmp_path: Path) -> None:
     file = tmp_path / "part.parquet"
     fine = parcels(price=pa.array([Decimal("1e-19"), Decimal(1)], pa.decimal128(38, 19)))
     pq.write_table(pa.Table.from_batches([fine]), file)
-    names = pa.RecordBatch.from_pydict({"__file": [file.as_uri()]})
-    (rows,) = ParquetFiles(KIND, str(tmp_path), "source")(iter([names]))
-    assert rows.column("price").type == pa.decimal128(38, 19)
-    with pytest.raises(WindrowError, match="price"):
-        decode_batch(rows, KIND)
+    with pytest.raises(SourceError, match="price"):
+        next(read_parquet(str(file), KIND))

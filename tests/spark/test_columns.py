@@ -258,6 +258,7 @@ def test_such_a_folder_that_comes_later(spark: SparkSession, tmp_path: Path) -> 
     running = runner.start(plan)
     running.process_available()
     put(tmp_path / "in", 1, "path=7")
+    os.utime(tmp_path / "in" / "path=7" / "0.parquet", (1_600_000_001,) * 2)
     running.process_available()
     before = running.stop().collected(sink)
     after = runner.run(plan).collected(sink)

@@ -255,7 +255,7 @@ def test_a_file_that_comes_later_and_does_not_fit(spark: SparkSession, tmp_path:
     with pytest.raises(SourceError) as caught:
         SparkRunner(spark).run(pipeline)
     assert "celsius" in str(caught.value)
-    assert "part-9.data" in str(caught.value.given)
+    assert "part-9.data" in str(caught.value.where)
     assert len(str(caught.value).splitlines()) <= 5
 
 

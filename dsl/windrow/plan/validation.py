@@ -216,6 +216,13 @@ def _sink_faults(step: Step, node: SinkNode) -> Iterator[Fault]:
             step.where,
             "annotate the function that makes them, or call returns(Type) before sink_to",
         )
+    elif node.sink.takes not in (None, node.input.element_type):
+        yield Fault(
+            f"the sink {node.sink.describe()!r} takes {node.sink.takes.__name__} only, and the elements are "
+            f"{getattr(node.input.element_type, '__name__', node.input.element_type)}",
+            step.where,
+            "map the elements before sink_to",
+        )
 
 
 def _sink_set_faults(steps: Sequence[Step]) -> Iterator[Fault]:

@@ -115,7 +115,7 @@ def decode_batch(
 ) -> list[object]:
     """The elements of a record batch.
 
-    Datetimes come back in UTC; a column of timestamps without a zone is taken as UTC.
+    Datetimes come back in UTC; a column of timestamps without a zone fits where the type says where its clock is.
 
     Args:
         batch: The rows; columns are found by name.

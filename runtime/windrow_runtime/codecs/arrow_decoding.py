@@ -7,6 +7,7 @@ import json
 import operator
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import pairwise, repeat
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,8 @@ def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
         return _type_faults(given.value_type, value.arguments[0], f"{path}[]")
     if kind is Kind.ENUM:
         return wrong if _type_faults(given, value.arguments[0], path) else []
+    if kind is Kind.DATETIME and types.is_timestamp(given) and given.tz is None and value.timezone is None:
+        return [f"{wrong[0]}: it has no time zone, so it names no moment; the source may say timezone="]
     return [] if _reads(given, kind) else wrong
 
 
@@ -260,21 +263,40 @@ def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object
     if kind is Kind.FLOAT:
         return _plain(array.cast(pa.float64()))
     if kind is Kind.DATETIME:
-        # A cast from nanoseconds truncates: Python has no finer unit than the microsecond.
-        micros = array.cast(pa.timestamp("us", tz=array.type.tz), safe=False).view(pa.int64())
+        micros = _in_microseconds(array, pa.timestamp("us", tz=array.type.tz), value, path)
         elapsed = micros.to_numpy().astype("m8[us]").tolist()
-        return _converted(map(operator.add, repeat(_EPOCH), elapsed), path, value)
+        moments = map(operator.add, repeat(_EPOCH), elapsed)
+        if array.type.tz is None and value.timezone is not None:
+            moments = map(partial(_at_clock, zone=value.timezone), moments)
+        return _converted(moments, path, value)
     if kind is Kind.DATE:
         ordinals = map(operator.add, repeat(_EPOCH_DAY), array.view(pa.int32()).to_numpy().tolist())
         return _converted(map(datetime.date.fromordinal, ordinals), path, value)
     if kind is Kind.TIMEDELTA:
-        durations = array.cast(pa.duration("us"), safe=False).view(pa.int64())
+        durations = _in_microseconds(array, pa.duration("us"), value, path)
         return _converted(iter(durations.to_numpy().astype("m8[us]").tolist()), path, value)
     if kind is Kind.UUID:
         return _converted(map(uuid.UUID, array.to_pylist()), path, value)
     if kind is Kind.DECIMAL:
         return _converted(iter(array.to_pylist()), path, value)
     return _plain(array)
+
+
+def _in_microseconds(array: pa.Array, wanted: pa.DataType, value: ValueType, path: str) -> pa.Array:
+    """Times as numbers of microseconds. What is finer, or beyond 64 bits, does not fit: Python cannot hold it."""
+    import pyarrow as pa
+
+    try:
+        return array.cast(wanted).view(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise UnfitError(
+            path, f"not a {value.python_type.__name__} of microseconds: {error}", str(value)
+        ) from error
+
+
+def _at_clock(shown: datetime.datetime, zone: datetime.tzinfo) -> datetime.datetime:
+    """The moment at which a clock shows a time; the first of two."""
+    return shown.replace(tzinfo=zone).astimezone(datetime.timezone.utc)
 
 
 def _plain(array: pa.Array) -> list[object]:

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 
 from windrow.errors import SourceError
@@ -40,7 +40,7 @@ class CsvDecoder:
     Cells hold what :class:`~windrow_runtime.codecs.json_decoder.JsonDecoder` takes, without quotes: ``3``,
     ``3.5``, ``true`` (in any case), ISO 8601 texts; lists, tuples, dicts and nested records are JSON. An
     empty cell takes the field's default, or else is ``None`` if the field is Optional, or else is the empty
-    text if it is a ``str``.
+    text if it is a ``str``. Two quotes are the empty text in each field that can hold it.
 
     Args:
         record_type: The type of the elements.
@@ -86,21 +86,26 @@ class CsvDecoder:
             raise value.error()
         return value
 
-    def try_decode(self, row: Sequence[str]) -> object | MalformedRecord:
-        """The element of one row, or what is wrong with the row; for sources that drop or route bad rows."""
+    def try_decode(self, row: Sequence[str], quoted: Collection[int] = ()) -> object | MalformedRecord:
+        """The element of one row, or what is wrong with the row; for sources that drop or route bad rows.
+
+        Args:
+            row: The cells.
+            quoted: The places of empty cells that were written as two quotes: they are empty texts.
+        """
         try:
-            return self._decode(row)
+            return self._decode(row, quoted)
         except UnfitError as error:
             return MalformedRecord(_line(row), error.reason, error.path)
 
-    def _decode(self, row: Sequence[str]) -> object:
+    def _decode(self, row: Sequence[str], quoted: Collection[int]) -> object:
         name = self._type.name
         if len(row) != self._width:
             raise UnfitError(name, f"{len(row)} cells under a header of {self._width}")
         found: dict[str, object] = {}
         for field, place, parse in self._cells:
             cell = "" if place is None else row[place]
-            if place is not None and (cell or _empty_is_text(field)):
+            if place is not None and (cell or _empty_is_text(field, place in quoted)):
                 found[field.name] = parse(cell)
             elif place is not None and field.required:
                 raise UnfitError(f"{name}.{field.name}", "an empty cell in a required field", str(field.type))
@@ -113,8 +118,9 @@ class CsvDecoder:
         return construct(self._type.root, found, name)
 
 
-def _empty_is_text(field: Field) -> bool:
-    return field.required and field.type.kind in (Kind.STR, Kind.BYTES)
+def _empty_is_text(field: Field, quoted: bool) -> bool:
+    value = field.type.arguments[0] if field.type.kind is Kind.ENUM else field.type
+    return (quoted or field.required) and value.kind in (Kind.STR, Kind.BYTES)
 
 
 def _line(row: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from operator import attrgetter, itemgetter
@@ -24,6 +25,9 @@ __all__ = ["JsonDecoder"]
 # Whether what msgspec read is what plain Python would have read.
 _Check = Callable[[object], bool]
 _UTC = datetime.timezone.utc
+# msgspec rounds what is finer than a microsecond. A digit, a colon or a point may be written as an escape.
+_FINE = re.compile(r":[0-9]{2}\.[0-9]{7}")
+_FINE_BYTES = re.compile(_FINE.pattern.encode())
 _ALIKE = frozenset(
     {Kind.NONE, Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.STR, Kind.ENUM, Kind.DATETIME}
     | {Kind.LIST, Kind.TUPLE, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET, Kind.DICT, Kind.RECORD}
@@ -35,9 +39,9 @@ class JsonDecoder:
 
     Records are objects, whose other keys are ignored; tuples, lists and sets are arrays; any other element is
     its own JSON value. Types are strict: ``"3"`` and ``3.0`` are no int, ``true`` is none either; ``3`` is a
-    float. Datetimes, dates, durations, decimals, UUIDs and bytes are texts; a datetime without an offset is
-    taken as UTC. A missing field takes its default, or ``None`` if it is Optional. The texts "NaN",
-    "Infinity" and "-Infinity" are floats.
+    float. Datetimes, dates, durations, decimals, UUIDs and bytes are texts; a datetime without an offset
+    is one in the time zone of the type, or else does not fit. A missing field takes its default, or ``None`` if it
+    is Optional. The texts "NaN", "Infinity" and "-Infinity" are floats.
 
     Args:
         record_type: The type of the elements.
@@ -50,6 +54,7 @@ class JsonDecoder:
         self._parse_float = Decimal if record_type.root.contains(Kind.DECIMAL) else float
         self._fast = _msgspec_reader(record_type) if use_msgspec else None
         self._check = _check_for(record_type.root) if self._fast is not None else None
+        self._has_datetimes = record_type.root.contains(Kind.DATETIME)
 
     @property
     def uses_msgspec(self) -> bool:
@@ -70,7 +75,7 @@ class JsonDecoder:
 
     def try_decode(self, line: str | bytes) -> object | MalformedRecord:
         """The element of one line, or what is wrong with the line; for sources that go on after it."""
-        if self._fast is not None:
+        if self._fast is not None and not (self._has_datetimes and _may_be_finer(line)):
             try:
                 value = self._fast(line)
             except Exception:
@@ -90,6 +95,13 @@ class JsonDecoder:
             return self._parse(parsed)
         except UnfitError as error:
             return MalformedRecord(_as_text(line), error.reason, error.path)
+
+
+def _may_be_finer(line: str | bytes) -> bool:
+    """Whether a datetime in a line may have more digits than Python's."""
+    if isinstance(line, str):
+        return "\\u00" in line or _FINE.search(line) is not None
+    return b"\\u00" in line or _FINE_BYTES.search(line) is not None
 
 
 def _refuse_constant(name: str) -> NoReturn:

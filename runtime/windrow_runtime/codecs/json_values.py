@@ -6,11 +6,12 @@ import decimal
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 
 from windrow_runtime.codecs.malformed import UnfitError
 from windrow_runtime.codecs.record_type import INT_MAX, INT_MIN, Field, Kind, RecordShape, ValueType
 from windrow_runtime.codecs.records import short_repr
-from windrow_runtime.codecs.text_forms import FORMS, PARSERS
+from windrow_runtime.codecs.text_forms import FORMS, PARSERS, parse_datetime
 
 __all__ = ["NON_FINITE", "Parser", "construct", "default_of", "parser"]
 
@@ -126,6 +127,8 @@ _SIMPLE: dict[Kind, Callable[[object, ValueType, str], object]] = {
 
 def _text_parser(value: ValueType, path: str) -> Parser:
     parse_text = PARSERS[value.kind]
+    if value.timezone is not None:
+        parse_text = partial(parse_datetime, zone=value.timezone)
     is_decimal = value.kind is Kind.DECIMAL
 
     def parse(given: object) -> object:

@@ -43,7 +43,7 @@ def check_spark_schema(schema: StructType, record_type: RecordType) -> None:
     """Checks the columns of a DataFrame against a record type.
 
     Other columns are ignored; a column may be missing where its field has a default or is Optional; narrower
-    numbers are widened; a timestamp without a zone is taken as UTC.
+    numbers are widened; a timestamp without a zone fits where the type says where its clock is.
 
     Raises:
         SourceError: Columns are missing or have other types; the message lists all of them.
@@ -163,6 +163,8 @@ def _type_faults(given: DataType, value: ValueType, path: str) -> list[str]:
         return _type_faults(given.elementType, value.arguments[0], f"{path}[]")
     if kind is Kind.ENUM:
         return wrong if _type_faults(given, value.arguments[0], path) else []
+    if isinstance(given, types.TimestampNTZType) and kind is Kind.DATETIME and value.timezone is None:
+        return [f"{wrong[0]}: it has no time zone, so it names no moment; the source may say timezone="]
     return [] if _reads(given, kind) else wrong
 
 

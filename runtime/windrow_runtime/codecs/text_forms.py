@@ -12,7 +12,7 @@ from typing import Any
 
 from windrow_runtime.codecs.record_type import Kind
 
-__all__ = ["FORMATTERS", "FORMS", "PARSERS"]
+__all__ = ["FORMATTERS", "FORMS", "PARSERS", "parse_datetime"]
 
 _DATETIME = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?(?:([Zz])|([+-])(\d\d):?(\d\d))?", re.ASCII
@@ -22,19 +22,36 @@ _DURATION = re.compile(
     r"(-)?P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,6}))?S)?)?", re.ASCII
 )
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_MICROSECOND_DIGITS = 6
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-def _parse_datetime(text: str) -> datetime.datetime:
+def parse_datetime(text: str, zone: datetime.tzinfo | None = None) -> datetime.datetime:
+    """The moment that an ISO 8601 text names, in UTC.
+
+    Args:
+        text: The text.
+        zone: Where the clock is of a text without an offset. What it shows twice is the first of the two moments.
+
+    Raises:
+        ValueError: For another text, one without an offset where there is no zone, and one that is finer than Python.
+        OverflowError: For a moment outside of the years 1 to 9999.
+    """
     match = _DATETIME.fullmatch(text)
     if match is None:
         raise ValueError("not an ISO 8601 date and time")
-    day, clock, fraction, _, sign, hours, minutes = match.groups()
-    # datetime.fromisoformat takes neither "Z" nor more than six digits before Python 3.11.
-    moment = datetime.datetime.fromisoformat(f"{day}T{clock}").replace(tzinfo=datetime.timezone.utc)
-    if fraction is not None:
-        digits = f"{fraction:0<7}"
-        moment += datetime.timedelta(microseconds=int(digits[:6]) + (digits[6] >= "5"))
+    day, clock, fraction, utc, sign, hours, minutes = match.groups()
+    if fraction is not None and len(fraction) > _MICROSECOND_DIGITS:
+        raise ValueError("finer than a microsecond, which datetime cannot hold")
+    moment = datetime.datetime.fromisoformat(f"{day}T{clock}.{fraction or 0:0<6}")
+    if utc is None and sign is None:
+        if zone is None:
+            raise ValueError(
+                "a date and time without an offset such as Z or +01:00, so it names no moment; "
+                "the source may say timezone="
+            )
+        return moment.replace(tzinfo=zone).astimezone(datetime.timezone.utc)
+    moment = moment.replace(tzinfo=datetime.timezone.utc)
     if sign is not None:
         if int(hours) > 23 or int(minutes) > 59:
             raise ValueError("not a time zone's offset")
@@ -104,7 +121,7 @@ def _parse_bytes(text: str) -> bytes:
 
 # Each parser raises ValueError or OverflowError for a text of another form.
 PARSERS: dict[Kind, Callable[[str], object]] = {
-    Kind.DATETIME: _parse_datetime,
+    Kind.DATETIME: parse_datetime,
     Kind.DATE: _parse_date,
     Kind.TIMEDELTA: _parse_timedelta,
     Kind.DECIMAL: _parse_decimal,

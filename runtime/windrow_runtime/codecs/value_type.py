@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 from collections.abc import Callable
 
@@ -86,6 +87,10 @@ class Field:
         """The type of the column: nullable where the key may be absent."""
         return dataclasses.replace(self.type, nullable=True) if self.absent_allowed else self.type
 
+    def in_timezone(self, zone: datetime.tzinfo | None) -> Field:
+        """The same field with a time zone for datetimes without an offset."""
+        return dataclasses.replace(self, type=self.type.in_timezone(zone))
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValueType:
@@ -101,6 +106,7 @@ class ValueType:
         shape: How a record is written; ``None`` for other kinds.
         by_keyword: A record whose constructor cannot take all fields by position, in their order.
         sequence: A list written as ``Sequence``: tuples are welcome when encoding.
+        timezone: Where the clock of datetimes without an offset is that a source reads; ``None``: they do not fit.
     """
 
     kind: Kind
@@ -111,6 +117,7 @@ class ValueType:
     shape: RecordShape | None = None
     by_keyword: bool = False
     sequence: bool = False
+    timezone: datetime.tzinfo | None = dataclasses.field(default=None, compare=False)
 
     def __str__(self) -> str:
         text = self._bare_name()
@@ -128,6 +135,15 @@ class ValueType:
         """Whether a value of one of these kinds may be in here, at any depth."""
         return self.kind in kinds or any(
             part.contains(*kinds) for part in (*self.arguments, *(field.type for field in self.fields))
+        )
+
+    def in_timezone(self, zone: datetime.tzinfo | None) -> ValueType:
+        """The same type with a time zone for datetimes without an offset, at any depth."""
+        return dataclasses.replace(
+            self,
+            arguments=tuple(part.in_timezone(zone) for part in self.arguments),
+            fields=tuple(field.in_timezone(zone) for field in self.fields),
+            timezone=zone if self.kind is Kind.DATETIME else None,
         )
 
 
@@ -154,6 +170,13 @@ class RecordType:
     def single(self) -> bool:
         """Whether the element is one value in a column called ``value``."""
         return self.root.nullable or self.root.kind not in (Kind.RECORD, Kind.TUPLE)
+
+    def in_timezone(self, zone: datetime.tzinfo | None) -> RecordType:
+        """The same type for a source that says where the clock of datetimes without an offset is."""
+        if zone is None:
+            return self
+        columns = tuple(field.in_timezone(zone) for field in self.columns)
+        return dataclasses.replace(self, root=self.root.in_timezone(zone), columns=columns)
 
     def __str__(self) -> str:
         return self.name

@@ -39,10 +39,11 @@ def clean_columns(batch: Any, kind: RecordType) -> Any | None:
         column = batch.column(place)
         if column.null_count and not field.type.nullable:
             return None
+        if pa.types.is_timestamp(column.type) and column.type.tz is None:
+            return None  # Python knows where the clock is
         if column.type != wanted.type:
             try:
-                # Finer units than microseconds are cut off, as Python has none.
-                column = column.cast(wanted.type, safe=not pa.types.is_timestamp(column.type))
+                column = column.cast(wanted.type)
             except pa.ArrowException:
                 return None
         if field.type.kind in (Kind.DATETIME, Kind.DATE) and not _are_years_of_python(column):

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
-from windrow.sinks import CollectSink, ConsoleSink, FileSink, FunctionSink, JsonFileSink, ParquetFileSink
-from windrow_runtime.codecs.json_encoder import JsonEncoder
+from windrow.sinks import (
+    CollectSink,
+    ConsoleSink,
+    CsvFileSink,
+    FileSink,
+    FunctionSink,
+    JsonFileSink,
+    ParquetFileSink,
+    TextFileSink,
+)
+from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable
 from windrow_runtime.outputs import has_output
@@ -18,6 +27,16 @@ from windrow_runtime.outputs.batch_folder import BatchFolder
 __all__ = ["check_sink", "write_batch"]
 
 # Any in this module: elements of every type.
+
+_KNOWN: Final = (
+    CollectSink,
+    ConsoleSink,
+    CsvFileSink,
+    FunctionSink,
+    JsonFileSink,
+    ParquetFileSink,
+    TextFileSink,
+)
 
 
 def check_sink(step: Step) -> None:
@@ -28,8 +47,7 @@ def check_sink(step: Step) -> None:
     """
     assert isinstance(step.node, SinkNode)
     sink = step.node.sink
-    known = (CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink)
-    if not isinstance(sink, known) and not has_output(sink):
+    if not isinstance(sink, _KNOWN) and not has_output(sink):
         raise UnsupportedOperationError(
             "the interpreter cannot write to this sink",
             given=sink.describe(),
@@ -37,6 +55,14 @@ def check_sink(step: Step) -> None:
             where=step.where,
             hint="run the pipeline with SparkRunner",
         )
+    if isinstance(sink, ParquetFileSink):
+        # Arrow only where parquet is written: the interpreter runs without it.
+        from windrow_runtime.codecs.parquet import check_parquet
+
+        try:
+            check_parquet()
+        except WindrowError as error:
+            raise error.at(step.where) from error.__cause__
     if isinstance(sink, FileSink):
         record_type(step.node.element_type)
         if local_path(sink.path) is None:
@@ -84,10 +110,12 @@ def _write_files(step: Step, sink: FileSink[Any], batch: int, values: list[Any])
     folder.begin()
     aside = folder.aside
     aside.mkdir(parents=True)
-    if isinstance(sink, JsonFileSink):
-        encode = JsonEncoder(kind).encode
-        text = "".join(f"{encode(value)}\n" for value in values)
-        (aside / "part-0.json").write_text(text, encoding="utf-8")
+    lines = line_encoder(sink, kind)
+    if lines is not None:
+        with (aside / f"part-0{lines.ending}").open("w", encoding="utf-8", newline="\n") as file:
+            if lines.header is not None:
+                file.write(f"{lines.header}\n")
+            file.writelines(f"{lines.encode(value)}\n" for value in values)
     else:
         # Arrow only where parquet is written: the interpreter runs without it.
         from windrow_runtime.codecs.parquet import write_parquet

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import csv
 import os
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
-from windrow.paths import PathGuard, is_hidden, local_path
-from windrow.patterns import alternatives, pattern_regex, split_pattern
+from windrow.paths import PathGuard, check_visible, is_hidden, local_path
+from windrow.patterns import matches, split_pattern
 from windrow.plan import SourceNode, Step
 from windrow.redaction import redact_address
 from windrow.sources import (
     CollectionSource,
-    CsvFileSource,
     FileSource,
-    JsonFileSource,
     MalformedRecord,
     ParquetFileSource,
+    SocketSource,
     Source,
 )
 from windrow.tags import OutputTag
 from windrow_runtime.codecs import malformed as codec_malformed
-from windrow_runtime.codecs.arrow import check_arrow_schema, decode_batch
-from windrow_runtime.codecs.csv_decoder import CsvDecoder
-from windrow_runtime.codecs.json_decoder import JsonDecoder
+from windrow_runtime.codecs.arrow import decode_batch
+from windrow_runtime.codecs.record_files import text_records
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.copies import own_all
@@ -55,6 +53,13 @@ def read_batches(step: Step) -> Iterator[SourceBatch]:
     """
     assert isinstance(step.node, SourceNode)
     source: Source[Any] = step.node.source
+    if isinstance(source, ParquetFileSource):
+        from windrow_runtime.codecs.parquet import check_parquet
+
+        try:
+            check_parquet()
+        except WindrowError as error:
+            raise error.at(step.where) from error.__cause__
     if isinstance(source, CollectionSource):
         size = source.batch_size or max(len(source.elements), 1)
         constant = is_constant_type(source.element_type)
@@ -64,11 +69,13 @@ def read_batches(step: Step) -> Iterator[SourceBatch]:
             yield SourceBatch(elements if constant else own_all(elements))
     elif isinstance(source, FileSource):
         yield from _read_files(step, source)
+    elif isinstance(source, SocketSource):
+        yield _read_socket(step, source)
     else:
         raise UnsupportedOperationError(
             "the interpreter cannot read this source",
             given=source.describe(),
-            expected="a collection or files",
+            expected="a collection, files or a socket",
             where=step.where,
             hint="run the pipeline with SparkRunner",
         )
@@ -100,6 +107,7 @@ def _list_files(step: Step, path: str) -> list[Path]:
     """The files of a path in the order in which Spark takes them: by time of modification, then by name."""
     guard = PathGuard(path)
     try:
+        check_visible(path)
         found = _found(path, guard)
     except WindrowError as error:
         raise error.at(step.where) from None
@@ -122,27 +130,10 @@ def _found(path: str, guard: PathGuard) -> list[Path] | None:
     if not pattern:
         return list(_files_of(literal, guard)) if os.path.exists(literal) else None
     found: dict[Path, None] = {}
-    for names in alternatives(pattern):
-        for root in _matching(literal, names.split("/")):
-            guard.check(root)
-            found.update(dict.fromkeys(_files_of(root, guard)))
+    for root in matches(literal, pattern):
+        guard.check(root)
+        found.update(dict.fromkeys(_files_of(root, guard)))
     return list(found)
-
-
-def _matching(folder: str, names: list[str]) -> Iterator[str]:
-    """What patterns of names match, one below the other."""
-    name, *below = names
-    if name in ("", ".", ".."):
-        found = [f"{folder}{name}"]
-    else:
-        regex = pattern_regex(name)
-        there = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
-        found = [f"{folder}{entry}" for entry in sorted(there) if regex.fullmatch(entry)]
-    for path in found:
-        if below:
-            yield from _matching(f"{path}/", below)
-        else:
-            yield path
 
 
 def _files_of(path: str, guard: PathGuard) -> Iterator[Path]:
@@ -166,40 +157,45 @@ def _files_in(folder: str, guard: PathGuard) -> Iterator[Path]:
 
 
 def _read_file(source: FileSource[Any], file: Path, batch: SourceBatch) -> None:
-    kind = record_type(source.record_type)
-    if isinstance(source, JsonFileSource):
-        json_decoder = JsonDecoder(kind)
-        with file.open(encoding="utf-8", errors="replace") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    _take(json_decoder.try_decode(line.rstrip("\r\n")), f"{file}:{number}", batch)
-    elif isinstance(source, CsvFileSource):
-        with file.open(encoding="utf-8", newline="") as text:
-            rows = csv.reader(text, delimiter=source.delimiter)
-            header = next(rows, None)
-            if header is None:
-                return
-            csv_decoder = CsvDecoder(kind, header)
-            for row in rows:
-                if row:
-                    _take(csv_decoder.try_decode(row), f"{file}:{rows.line_num}", batch)
+    records = text_records(source)
+    if records is not None:
+        with file.open("rb") as opened:
+            for line, value in records.read(str(file), opened):
+                _take(value, f"{os.path.abspath(file)}:{line}", batch)
     elif isinstance(source, ParquetFileSource):
         _read_parquet(source, file, batch)
     else:
         raise AssertionError(f"no reader for {source.describe()}")
 
 
-def _read_parquet(source: FileSource[Any], file: Path, batch: SourceBatch) -> None:
+def _read_parquet(source: ParquetFileSource[Any], file: Path, batch: SourceBatch) -> None:
     # Arrow only where parquet is read: the interpreter runs without it.
     from windrow_runtime.codecs.parquet import read_parquet
 
-    kind = record_type(source.record_type)
-    for table in read_parquet(file):
-        check_arrow_schema(table.schema, kind)
+    kind = record_type(source.record_type).in_timezone(source.timezone)
+    rows = 0
+    for table in read_parquet(str(file), kind):
         bad: list[codec_malformed.MalformedRecord] = []
         batch.values.extend(decode_batch(table, kind, bad.append))
         for record in bad:
-            _take(record, f"{file}, row {record.row}", batch)
+            _take(record, f"{os.path.abspath(file)}, row {rows + (record.row or 0)}", batch)
+        rows += table.num_rows
+
+
+def _read_socket(step: Step, source: SocketSource) -> SourceBatch:
+    try:
+        with (
+            socket.create_connection((source.host, source.port)) as connection,
+            connection.makefile("r", encoding="utf-8", errors="replace", newline=None) as lines,
+        ):
+            return SourceBatch([line.removesuffix("\n") for line in lines])
+    except OSError as error:
+        raise SourceError(
+            "the server of a socket source cannot be read",
+            given=f"{source.host}:{source.port}: {error}",
+            expected="a server that sends lines and closes the connection",
+            where=step.where,
+        ) from error
 
 
 def _take(value: object, origin: str, batch: SourceBatch) -> None:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import re
-from collections.abc import Iterator
-from typing import Final
 
-from windrow.errors import SourceError, warn
+from windrow.errors import SourceError, WindrowError, warn
+from windrow.paths import local_path
+from windrow.patterns import matches, split_pattern
 from windrow.plan import SourceNode
 from windrow.redaction import redact_address
 from windrow.sources import FileSource
 from windrow_runtime.operators.topology import Topology
 
 __all__ = ["check_patterns"]
-
-_WILDCARD: Final = re.compile(r"[*?\[{]")
-_BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 
 def check_patterns(topology: Topology, *, waits: bool = False) -> None:
@@ -29,15 +24,16 @@ def check_patterns(topology: Topology, *, waits: bool = False) -> None:
 
     Raises:
         SourceError: If the folder of a pattern does not exist.
+        InvalidArgumentError: If a pattern cannot be read.
     """
     for step in topology.sources:
         assert isinstance(step.node, SourceNode)
         source = step.node.source
-        path = _local(source.path) if isinstance(source, FileSource) else None
-        folder = None if path is None else _folder_of(path)
-        if path is None or folder is None:
+        path = local_path(source.path) if isinstance(source, FileSource) else None
+        literal, pattern = ("", "") if path is None else split_pattern(path)
+        if not pattern:
             continue
-        shown = redact_address(path)
+        shown, folder = redact_address(f"{literal}{pattern}"), literal or "."
         if not os.path.isdir(folder):
             raise SourceError(
                 "the folder of a pattern does not exist",
@@ -46,7 +42,11 @@ def check_patterns(topology: Topology, *, waits: bool = False) -> None:
                 where=step.where,
                 hint="make the folder first if files are yet to come",
             )
-        if not waits and not any(map(_matches, _alternatives(path))):
+        try:
+            found = next(matches(literal, pattern), None)
+        except WindrowError as error:
+            raise error.at(step.where) from None
+        if not waits and found is None:
             warn(
                 "no file matches the pattern of a source, so it gives nothing",
                 given=shown,
@@ -54,37 +54,3 @@ def check_patterns(topology: Topology, *, waits: bool = False) -> None:
                 hint="patterns know *, ?, [ab] and {x,y}; * matches no /",
                 location=step.node.location,
             )
-
-
-def _local(path: str) -> str | None:
-    if path.startswith("file:"):
-        return re.sub("^file:(//)?", "", path)
-    return None if "://" in path else path
-
-
-def _folder_of(path: str) -> str | None:
-    """The folder in front of the first name that is a pattern; None: the path is no pattern."""
-    begin = 0
-    while begin < len(path):
-        end = path.find("/", begin)
-        end = len(path) if end < 0 else end
-        # A name with a wildcard in it may be that of a file as well.
-        if _WILDCARD.search(path, begin, end) and not os.path.lexists(path[:end]):
-            return path[:begin] or "."
-        begin = end + 1
-    return None
-
-
-def _alternatives(pattern: str) -> Iterator[str]:
-    """The patterns without braces for which one with braces stands."""
-    found = _BRACES.search(pattern)
-    if found is None:
-        yield pattern
-        return
-    for part in found.group(1).split(","):
-        yield from _alternatives(f"{pattern[: found.start()]}{part}{pattern[found.end() :]}")
-
-
-def _matches(pattern: str) -> bool:
-    # A backslash takes the wildcard behind it as it is, which glob does not know: the engine finds out.
-    return "\\" in pattern or next(glob.iglob(pattern), None) is not None

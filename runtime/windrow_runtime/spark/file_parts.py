@@ -1,4 +1,4 @@
-"""Parquet files that workers write as the rows of a batch come by, and that the driver makes visible all at once.
+"""Files that workers write as the rows of a batch come by, and that the driver makes visible all at once.
 
 A worker writes a part into a folder aside, under a name that nothing else has, and tells the name in a row. The driver
 takes away what nobody told of, such as parts of a task that failed half-way, and gives the folder its name.
@@ -17,8 +17,9 @@ from typing import Any, Final
 from windrow.errors import SinkError, WindrowError
 from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
-from windrow.sinks import ParquetFileSink
+from windrow.sinks import CsvFileSink, FileSink, ParquetFileSink, TextFileSink
 from windrow_runtime.codecs.arrow import arrow_schema, encode_batch
+from windrow_runtime.codecs.line_encoder import LineEncoder, line_encoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.columnar.chunks import load_rows
 from windrow_runtime.operators.step_errors import sink_unwritable
@@ -28,7 +29,16 @@ from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.payload import unpack_columns, unpack_elements
 from windrow_runtime.spark.shipping import detached
 
-__all__ = ["PART_SCHEMA", "PartSink", "PartStage", "PartWriter", "part_sink", "part_sinks", "rows_of"]
+__all__ = [
+    "PART_SCHEMA",
+    "PartSink",
+    "PartStage",
+    "PartWriter",
+    "lines_of",
+    "part_sink",
+    "part_sinks",
+    "rows_of",
+]
 
 # Any in this module: pyarrow has no types.
 
@@ -55,9 +65,22 @@ def rows_of(payload: bytes, kind: RecordType, where: str) -> Any:
         raise error.at(f"{where}, {field}") from error.__cause__
 
 
+def lines_of(payload: bytes, encoder: LineEncoder, where: str) -> list[str]:
+    """The lines of a payload for a sink, without their ends.
+
+    Raises:
+        InvalidArgumentError: If an element is not of its type, or is no line.
+    """
+    try:
+        return list(map(encoder.encode, unpack_elements(payload).values))
+    except WindrowError as error:
+        field, error.where = error.where, None
+        raise error.at(where if field is None else f"{where}, {field}") from error.__cause__
+
+
 @dataclass(frozen=True, slots=True)
 class PartSink:
-    """A Parquet sink in a folder of the file system.
+    """A sink in a folder of the file system whose files workers write.
 
     Attributes:
         step: The sink, without the steps in front of it.
@@ -72,6 +95,10 @@ class PartSink:
     def folder(self, batch: int) -> BatchFolder:
         """Where the parts of a batch are."""
         return BatchFolder(Path(self.path), batch)
+
+    def lines(self) -> LineEncoder | None:
+        """How elements become lines; None: files are Parquet."""
+        return line_encoder(_sink_of(self.step), self.kind)
 
     def begin(self, batch: int) -> None:
         """Take away what an earlier attempt left.
@@ -124,12 +151,21 @@ def part_sink(step: Step) -> PartSink | None:
     """A sink whose files workers write themselves; None: Spark writes them, or it has none."""
     assert isinstance(step.node, SinkNode)
     sink = step.node.sink
-    path = local_path(sink.path) if isinstance(sink, ParquetFileSink) else None
+    written = (CsvFileSink, ParquetFileSink, TextFileSink)
+    path = local_path(sink.path) if isinstance(sink, written) else None
     if path is None:
         return None
     kind = record_type(step.node.element_type)
+    if isinstance(sink, ParquetFileSink) and kind.root.contains(*_SPARKS_OWN):
+        return None
     # A worker may run in another folder than the driver.
-    return None if kind.root.contains(*_SPARKS_OWN) else PartSink(detached(step), os.path.abspath(path), kind)
+    return PartSink(detached(step), os.path.abspath(path), kind)
+
+
+def _sink_of(step: Step) -> FileSink[Any]:
+    assert isinstance(step.node, SinkNode)
+    assert isinstance(step.node.sink, FileSink)
+    return step.node.sink
 
 
 def part_sinks(sinks: Mapping[int, Step]) -> dict[int, PartSink]:
@@ -149,6 +185,7 @@ class PartWriter:
         self._batch = batch
         self._sinks = parts
         self._open: dict[int, _Part] = {}
+        self._encoders: dict[int, LineEncoder | None] = {}
 
     def write(self, number: int, payload: bytes) -> bytes | None:
         """Write the rows of a payload; gives the name of the part if they are its first ones, to tell the driver.
@@ -158,14 +195,19 @@ class PartWriter:
             InvalidArgumentError: If an element is not of its type.
         """
         sink = self._sinks[number]
-        rows = rows_of(payload, sink.kind, sink.step.where)
-        if not rows.num_rows:
+        encoder = self._encoders.setdefault(number, sink.lines())
+        rows = (
+            rows_of(payload, sink.kind, sink.step.where)
+            if encoder is None
+            else lines_of(payload, encoder, sink.step.where)
+        )
+        if not len(rows):
             return None
         part = self._open.get(number)
         if part is not None:
             part.write(rows)
             return None
-        part = self._open[number] = _Part(sink, self._batch)
+        part = self._open[number] = _Part(sink, self._batch, encoder)
         part.write(rows)
         return part.name.encode()
 
@@ -237,26 +279,56 @@ def _as_rows(columns: Sequence[Any]) -> Any:
 class _Part:
     """A file that is being written."""
 
-    def __init__(self, sink: PartSink, batch: int) -> None:
-        import pyarrow.parquet as pq
-
-        self.name = f"part-{uuid.uuid4().hex}.parquet"
+    def __init__(self, sink: PartSink, batch: int, encoder: LineEncoder | None) -> None:
+        ending = ".parquet" if encoder is None else encoder.ending
+        self.name = f"part-{uuid.uuid4().hex}{ending}"
         self._sink = sink
-        try:
+        with self._errors_told():
             folder = sink.folder(batch).aside
             folder.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(folder / self.name, arrow_schema(sink.kind), compression="snappy")
-        except OSError as error:
-            raise sink_unwritable(sink.step, sink.path, str(error)) from error
+            self._file: _ParquetPart | _LinePart
+            if encoder is None:
+                self._file = _ParquetPart(folder / self.name, sink.kind)
+            else:
+                self._file = _LinePart(folder / self.name, encoder)
 
     def write(self, rows: Any) -> None:
+        with self._errors_told():
+            self._file.write(rows)
+
+    def close(self) -> None:
+        with self._errors_told():
+            self._file.close()
+
+    @contextmanager
+    def _errors_told(self) -> Iterator[None]:
         try:
-            self._writer.write_batch(rows)
+            yield
         except OSError as error:
             raise sink_unwritable(self._sink.step, self._sink.path, str(error)) from error
 
+
+class _ParquetPart:
+    def __init__(self, file: Path, kind: RecordType) -> None:
+        import pyarrow.parquet as pq
+
+        self._writer = pq.ParquetWriter(file, arrow_schema(kind), compression="snappy")
+
+    def write(self, rows: Any) -> None:
+        self._writer.write_batch(rows)
+
     def close(self) -> None:
-        try:
-            self._writer.close()
-        except OSError as error:
-            raise sink_unwritable(self._sink.step, self._sink.path, str(error)) from error
+        self._writer.close()
+
+
+class _LinePart:
+    def __init__(self, file: Path, encoder: LineEncoder) -> None:
+        self._file = file.open("w", encoding="utf-8", newline="\n")
+        if encoder.header is not None:
+            self.write([encoder.header])
+
+    def write(self, lines: Sequence[str]) -> None:
+        self._file.writelines(f"{line}\n" for line in lines)
+
+    def close(self) -> None:
+        self._file.close()

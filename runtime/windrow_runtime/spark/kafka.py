@@ -60,7 +60,8 @@ def kafka_frame(spark: SparkSession, step: Step) -> DataFrame:
 def kafka_reader(step: Step) -> KafkaReader:
     """What makes elements of the rows of a Kafka source."""
     source = _source(step)
-    kind = record_type(source.value_type) if source.value_format == "json" else None
+    json_type = record_type(source.value_type) if source.value_format == "json" else None
+    kind = None if json_type is None else json_type.in_timezone(source.timezone)
     return KafkaReader(kind, source.value_format, source.whole_records)
 
 

@@ -32,7 +32,6 @@ from windrow_runtime.columnar.arriving import Arriving
 from windrow_runtime.columnar.forms import ColumnarForm, Form, columnar_form
 from windrow_runtime.columnar.partials import fold_for
 from windrow_runtime.columnar.sessions import SessionOperator
-from windrow_runtime.operators.fragments import leads_on
 from windrow_runtime.operators.lowering import form_text, operator_for
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
 from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
@@ -361,10 +360,7 @@ class _Lowering:
     def _packed(self, step: Step, place: int) -> DataFrame:
         from pyspark.sql import functions as f
 
-        only_columns = bool(self._by_columns) and not leads_on(
-            self._topology, Port(step.id), frozenset(self._by_columns)
-        )
-        scan = scan_source(self._spark, step, self._checkpoint, self._codec, all_columns=only_columns)
+        scan = scan_source(self._spark, step, self._checkpoint, self._codec)
         stage = SourceStage(
             decode=scan.reader.decode,
             create=self._create(Port(step.id)),

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.kafka import TopicSource
-from windrow.paths import local_path
+from windrow.paths import check_visible, local_path
 from windrow.plan import SourceNode, Step
 from windrow.redaction import redact_address
 from windrow.sources import (
     CollectionSource,
-    CsvFileSource,
     DataFrameSource,
     FileSource,
-    JsonFileSource,
-    MalformedRecord,
     ParquetFileSource,
     RateSource,
+    SocketSource,
     Source,
 )
 from windrow_runtime.codecs import malformed as codec_malformed
 from windrow_runtime.codecs.arrow import decode_batch
 from windrow_runtime.codecs.arrow_types import DECIMAL_PRECISION, DECIMAL_SCALE
-from windrow_runtime.codecs.csv_decoder import CsvDecoder
-from windrow_runtime.codecs.json_decoder import JsonDecoder
+from windrow_runtime.codecs.record_files import LineRecords, text_records
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
 from windrow_runtime.columnar.cleaning import clean_columns
@@ -42,8 +35,9 @@ from windrow_runtime.spark.checkpoint_files import files_told
 from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.engine_errors import engine_failure
 from windrow_runtime.spark.kafka import kafka_frame, kafka_reader
-from windrow_runtime.spark.parquet_files import ParquetFiles, check_files
+from windrow_runtime.spark.named_files import ParquetFiles, TextFiles, as_malformed, file_names
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, source_path
+from windrow_runtime.spark.remote_files import AsRead, RemoteFiles, RemoteLines
 from windrow_runtime.spark.session_settings import moved_to
 from windrow_runtime.spark.state_codec import StateCodec
 
@@ -126,7 +120,7 @@ def is_bounded(source: Source[Any]) -> bool:
     """Whether a source comes to an end by itself."""
     if isinstance(source, DataFrameSource):
         return not source.dataframe.isStreaming
-    return not isinstance(source, (RateSource, TopicSource))
+    return not isinstance(source, (RateSource, SocketSource, TopicSource))
 
 
 def scan_source(
@@ -134,8 +128,6 @@ def scan_source(
     step: Step,
     checkpoint: Checkpoint | None,
     codec: StateCodec,
-    *,
-    all_columns: bool = False,
 ) -> Scan:
     """Begin to read a source.
 
@@ -144,7 +136,6 @@ def scan_source(
         step: The source.
         checkpoint: Where collections are kept; None: the source is read once, by a batch job.
         codec: Writes and reads collections.
-        all_columns: Whether nobody asks for elements one by one.
 
     Raises:
         SourceError: If there is nothing to read from, or the columns do not fit the record type.
@@ -159,11 +150,21 @@ def scan_source(
         return _scan_collection(spark, step, source, checkpoint, codec)
     if isinstance(source, FileSource):
         with _spark_errors(step, source):
-            return _scan_files(spark, step, source, once=checkpoint is None, all_columns=all_columns)
+            return _scan_files(spark, step, source, once=checkpoint is None)
     if isinstance(source, RateSource):
         stream = spark.readStream.format("rate").option("rowsPerSecond", source.rows_per_second)
         frame = stream.options(**source.options).load()
         return Scan(frame, _RowReader(record_type(source.element_type), source.describe()))
+    if isinstance(source, SocketSource):
+        if checkpoint is not None and checkpoint.last_planned() >= 0:
+            raise UnsupportedOperationError(
+                "a socket source cannot go on from a checkpoint: nobody sends again what came",
+                given=source.describe(),
+                expected="a new checkpoint",
+                where=step.where,
+            )
+        stream = spark.readStream.format("socket").option("host", source.host).option("port", source.port)
+        return Scan(stream.load(), _RowReader(record_type(str), source.describe()))
     if isinstance(source, DataFrameSource):
         return _scan_dataframe(spark, step, source, checkpoint)
     if isinstance(source, TopicSource):
@@ -171,7 +172,7 @@ def scan_source(
     raise UnsupportedOperationError(
         "Spark cannot read this source",
         given=source.describe(),
-        expected="a collection, files, a DataFrame, Kafka or the rate source",
+        expected="a collection, files, a DataFrame, Kafka, a socket or the rate source",
         where=step.where,
     )
 
@@ -248,10 +249,7 @@ def _spark_errors(step: Step, source: FileSource[Any]) -> Iterator[None]:
         raise failure from failure.__cause__
 
 
-def _scan_files(
-    spark: SparkSession, step: Step, source: FileSource[Any], *, once: bool, all_columns: bool
-) -> Scan:
-    kind = record_type(source.record_type)
+def _scan_files(spark: SparkSession, step: Step, source: FileSource[Any], *, once: bool) -> Scan:
     # Any: Spark's two readers have the same methods and no common type.
     stream: Any = spark.read if once else spark.readStream
     # All folders below, and none whose name is taken for the value of a column, as ``day=7``.
@@ -260,73 +258,55 @@ def _scan_files(
         stream = stream.option("maxFileAge", _ANY_AGE)
         if source.files_per_batch is not None:
             stream = stream.option("maxFilesPerTrigger", source.files_per_batch)
+    records = text_records(source)
+    if records is None and not isinstance(source, ParquetFileSource):
+        raise UnsupportedOperationError(
+            "Spark cannot read this format",
+            given=source.describe(),
+            expected="text, json, csv or parquet",
+            where=step.where,
+        )
     path, local = source_path(spark, step, source.path), local_path(source.path)
-    # A worker may run in another folder than the driver.
-    given = source.path if local is None else os.path.abspath(local)
-    if isinstance(source, JsonFileSource):
-        frame = stream.schema(_TEXT).text(path).selectExpr("__text", _FILE)
-        return Scan(frame, _FileReader(_JsonReader(kind, source.shown_path), given, step.where))
-    if isinstance(source, CsvFileSource):
-        # A quoted value may hold a line break, and the header is in the first line: so files are read whole.
-        frame = stream.schema(_TEXT).text(path, wholetext=True).selectExpr("__text", _FILE)
-        csv_reader = _CsvReader(kind, source.shown_path, source.delimiter, step.where)
-        return Scan(frame, _FileReader(csv_reader, given, step.where))
-    if isinstance(source, ParquetFileSource):
+    if local is not None:
+        # A worker may run in another folder than the driver.
+        given = os.path.abspath(local)
+        try:
+            check_visible(given)
+        except WindrowError as error:
+            raise error.at(step.where) from None
+        names = file_names(spark, stream, given, path)
+        if records is not None:
+            return Scan(names, AsRead(), TextFiles(given, step.where, records))
+        kind = _record_type(source)
+        return Scan(names, _RowReader(kind, source.shown_path), ParquetFiles(given, step.where, kind))
+    if records is None:
+        kind = _record_type(source)
+        if kind is not record_type(source.record_type):
+            raise UnsupportedOperationError(
+                "timestamps without a zone are read in mounted file systems only",
+                given=source.describe(),
+                expected="a source without timezone=",
+                where=step.where,
+                hint="read the files with spark.read.parquet, and give the DataFrame to from_dataframe(timezone=...)",
+            )
         _check_parquet(spark, step, kind, path)
-        rows = _RowReader(kind, source.shown_path)
-        if all_columns and local is not None:
-            # By the format whose rows are files, which reads none while nobody takes the contents. That of Parquet
-            # counts through all rows for the names: a tenth of the time of a batch of 250,000.
-            names = stream.format("binaryFile").schema(_LIST).load(path).selectExpr(_FILE)
-            return Scan(names, rows, ParquetFiles(kind, given, step.where))
-        frame = stream.schema(spark_schema(kind)).parquet(path)
-        return Scan(frame.selectExpr("*", _FILE_ONCE), _ColumnFileReader(rows, given, step.where))
-    raise UnsupportedOperationError(
-        "Spark cannot read this format",
-        given=source.describe(),
-        expected="json, csv or parquet",
-        where=step.where,
-    )
+        return Scan(stream.schema(spark_schema(kind)).parquet(path), _RowReader(kind, source.shown_path))
+    if isinstance(records, LineRecords) and records.has_lines:
+        frame = stream.schema(_TEXT).text(path).selectExpr("CAST(__text AS BINARY) AS __text", _FILE)
+        return Scan(frame, RemoteLines(records, source.shown_path))
+    frame = stream.format("binaryFile").schema(_LIST).load(path).selectExpr("content", _FILE)
+    return Scan(frame, RemoteFiles(records, source.shown_path, step.where))
 
 
 _ALL_BELOW: Final = ("recursiveFileLookup", "true")
 _TEXT: Final = "__text string"
-_FILE = "_metadata.file_path as __file"
-# A path for each row would be most of what goes to Python. Some task has the first row of each file.
-_FILE_ONCE = "CASE WHEN _metadata.row_index = 0 THEN _metadata.file_path END AS __file"
-# The columns of Spark's format whose rows are files.
+_FILE: Final = "_metadata.file_path AS __file"
 _LIST: Final = "path string, modificationTime timestamp, length long, content binary"
 
 
-@dataclass(frozen=True)
-class _FileReader:
-    """Refuses rows of files that a link leads to. Spark lists the files, and follows links to anywhere."""
-
-    reader: Reader
-    path: str
-    where: str
-
-    def decode(self, batch: Any) -> Decoded:
-        self._check(batch)
-        return self.reader.decode(batch)
-
-    def _check(self, batch: Any) -> None:
-        check_files(batch.column("__file").unique().drop_null().to_pylist(), self.path, self.where)
-
-
-@dataclass(frozen=True)
-class _ColumnFileReader(_FileReader):
-    """The same for files of columns."""
-
-    reader: _RowReader
-
-    @property
-    def kind(self) -> RecordType:
-        return self.reader.kind
-
-    def columns(self, batch: Any) -> Any | None:
-        self._check(batch)
-        return self.reader.columns(batch)
+def _record_type(source: FileSource[Any]) -> RecordType:
+    zone = source.timezone if isinstance(source, ParquetFileSource) else None
+    return record_type(source.record_type).in_timezone(zone)
 
 
 def _check_parquet(spark: SparkSession, step: Step, kind: RecordType, path: str) -> None:
@@ -344,60 +324,6 @@ def _check_parquet(spark: SparkSession, step: Step, kind: RecordType, path: str)
 
 
 @dataclass(frozen=True)
-class _JsonReader:
-    kind: RecordType
-    path: str
-
-    def decode(self, batch: Any) -> Decoded:
-        decoder = JsonDecoder(self.kind)
-        values: list[Any] = list(map(decoder.try_decode, batch.column(0).to_pylist()))
-        bad = [
-            index for index, value in enumerate(values) if isinstance(value, codec_malformed.MalformedRecord)
-        ]
-        if not bad:
-            return Decoded(values)
-        malformed: list[MalformedRecord] = []
-        for index in bad:
-            found = values[index]
-            if found.raw.strip():  # an empty line is no record
-                malformed.append(_malformed(found, f"{self.path}, {_name(batch.column(1)[index].as_py())}"))
-        kept = [value for value in values if not isinstance(value, codec_malformed.MalformedRecord)]
-        return Decoded(kept, malformed)
-
-
-@dataclass(frozen=True)
-class _CsvReader:
-    kind: RecordType
-    path: str
-    delimiter: str
-    where: str
-
-    def decode(self, batch: Any) -> Decoded:
-        decoded = Decoded([], [])
-        values: list[Any] = []
-        for text, url in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-            file = _name(url)
-            rows = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter)
-            header = next(rows, None)
-            if header is None:
-                continue
-            try:
-                decoder = CsvDecoder(self.kind, header)
-            except WindrowError as error:
-                raise error.at(f"{self.where}, {self.path}, {file}") from error.__cause__
-            for row in rows:
-                if not row:
-                    continue
-                value = decoder.try_decode(row)
-                if isinstance(value, codec_malformed.MalformedRecord):
-                    decoded.malformed.append(_malformed(value, f"{self.path}, {file}:{rows.line_num}"))
-                else:
-                    values.append(value)
-        decoded.values = values
-        return decoded
-
-
-@dataclass(frozen=True)
 class _RowReader:
     kind: RecordType
     origin: str
@@ -411,17 +337,8 @@ class _RowReader:
         columns = batch.select([name for name in names if name in batch.schema.names])
         values = decode_batch(columns, self.kind, found.append)
         return Decoded(
-            values, [_malformed(bad, f"{self.origin}, row {bad.row} of an Arrow batch") for bad in found]
+            values, [as_malformed(bad, f"{self.origin}, row {bad.row} of an Arrow batch") for bad in found]
         )
-
-
-def _name(url: str) -> str:
-    return url2pathname(urlsplit(url).path).rpartition("/")[2]
-
-
-def _malformed(found: codec_malformed.MalformedRecord, origin: str) -> MalformedRecord:
-    reason = found.reason if found.field is None else f"{found.field}: {found.reason}"
-    return MalformedRecord(codec_malformed.shorten(found.raw), reason, origin)
 
 
 # DataFrames
@@ -430,7 +347,7 @@ def _malformed(found: codec_malformed.MalformedRecord, origin: str) -> Malformed
 def _scan_dataframe(
     spark: SparkSession, step: Step, source: DataFrameSource[Any], checkpoint: Checkpoint | None
 ) -> Scan:
-    kind = record_type(source.record_type)
+    kind = record_type(source.record_type).in_timezone(source.timezone)
     # The language knows no Spark: what it holds is a DataFrame of this session.
     given: Any = source.dataframe
     try:

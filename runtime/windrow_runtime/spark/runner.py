@@ -17,10 +17,12 @@ from windrow.plan import Pipeline, SinkNode, SourceNode, Step
 from windrow.sinks import (
     CollectSink,
     ConsoleSink,
+    CsvFileSink,
     FileSink,
     FunctionSink,
     JsonFileSink,
     ParquetFileSink,
+    TextFileSink,
     WriterSink,
 )
 from windrow.sources import FileSource
@@ -57,7 +59,17 @@ if TYPE_CHECKING:
 
 __all__ = ["RunningPipeline", "SparkRunner"]
 
-_KNOWN_SINKS = (CollectSink, ConsoleSink, FunctionSink, JsonFileSink, KafkaSink, ParquetFileSink, WriterSink)
+_KNOWN_SINKS = (
+    CollectSink,
+    ConsoleSink,
+    CsvFileSink,
+    FunctionSink,
+    JsonFileSink,
+    KafkaSink,
+    ParquetFileSink,
+    TextFileSink,
+    WriterSink,
+)
 
 
 class SparkRunner:

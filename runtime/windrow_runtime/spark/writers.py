@@ -16,13 +16,15 @@ from windrow.plan import SinkNode, Step
 from windrow.sinks import (
     CollectSink,
     ConsoleSink,
+    CsvFileSink,
     FileSink,
     FunctionSink,
     JsonFileSink,
     Sink,
+    TextFileSink,
     WriterSink,
 )
-from windrow_runtime.codecs.json_encoder import JsonEncoder
+from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
 from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable
@@ -37,7 +39,7 @@ from windrow_runtime.spark.columns_sink import ColumnsSink
 from windrow_runtime.spark.engine_errors import engine_failure, secrets_hidden, spark_said, unwritable
 from windrow_runtime.spark.facts import Count
 from windrow_runtime.spark.failures import failures_marked
-from windrow_runtime.spark.file_parts import PART_SCHEMA, PartSink, PartStage, part_sinks, rows_of
+from windrow_runtime.spark.file_parts import PART_SCHEMA, PartSink, PartStage, lines_of, part_sinks, rows_of
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
 from windrow_runtime.spark.payload import unpack_elements
@@ -74,9 +76,10 @@ class _Unpack:
 
 
 @dataclass(frozen=True)
-class _JsonLines:
-    """Makes JSON texts of packed rows, in a worker."""
+class _Lines:
+    """Makes the lines of files of packed rows, in a worker."""
 
+    sink: FileSink[Any]
     kind: RecordType
     where: str
     classes: tuple[UserClass, ...]
@@ -85,16 +88,15 @@ class _JsonLines:
         import pyarrow as pa
 
         register_classes(self.classes)
-        encode = JsonEncoder(self.kind).encode
+        encoder = line_encoder(self.sink, self.kind)
+        assert encoder is not None, "the sink was asked"
+        header = [] if encoder.header is None else [encoder.header]
         with failures_marked():
             for batch in batches:
                 for payload in batch.column(0).to_pylist():
-                    try:
-                        lines = list(map(encode, unpack_elements(payload).values))
-                    except WindrowError as error:
-                        field, error.where = error.where, None
-                        raise error.at(f"{self.where}, {field}") from error.__cause__
-                    yield pa.record_batch([pa.array(lines, pa.string())], names=["value"])
+                    lines = lines_of(payload, encoder, self.where)
+                    yield pa.record_batch([pa.array([*header, *lines], pa.string())], names=["value"])
+                    header = []
 
 
 def refuse_written(spark: SparkSession, sinks: Iterable[Step]) -> None:
@@ -123,6 +125,8 @@ def takes_columns(step: Step) -> bool:
     sink = _sink(step)
     if isinstance(sink, JsonFileSink):
         return record_type(step.node.element_type).root.kind is Kind.RECORD
+    if isinstance(sink, (CsvFileSink, TextFileSink)):
+        return False
     return isinstance(sink, (FileSink, WriterSink, ColumnsSink))
 
 
@@ -340,12 +344,13 @@ class BatchWriter:
 
     def _write_folder(self, frame: DataFrame, number: int, step: Step, place: str | Path) -> None:
         sink = _sink(step)
+        assert isinstance(sink, FileSink)
         path = as_spark_path(place)
         kind = record_type(step.node.element_type)
-        if isinstance(sink, JsonFileSink) and kind.root.kind is not Kind.RECORD:
+        if not takes_columns(step):
             # Spark's own writer makes an object of everything; a tuple is an array, and a number is a number.
             rows = frame.where(f"sink = {number}").select("payload")
-            lines = rows.mapInArrow(_JsonLines(kind, step.where, self._classes), "value string")
+            lines = rows.mapInArrow(_Lines(sink, kind, step.where, self._classes), "value string")
             lines.write.mode("overwrite").text(path)
             return
         writer = unpacked(frame, number, step, self._classes).write.mode("overwrite")

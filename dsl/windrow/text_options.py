@@ -1,0 +1,74 @@
+"""Checks of what sources and sinks say about texts: delimiters, encodings, and where a clock without an offset is."""
+
+from __future__ import annotations
+
+import codecs
+from datetime import timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+from windrow.errors import InvalidArgumentError
+
+__all__ = ["checked_delimiter", "checked_encoding", "checked_timezone"]
+
+
+def checked_delimiter(given: str) -> str:
+    """What stands between the values of a CSV file.
+
+    Raises:
+        InvalidArgumentError: If it is not one character, or one that values are quoted with or lines end with.
+    """
+    if not isinstance(given, str) or len(given) != 1 or given in '"\r\n':
+        raise InvalidArgumentError("the delimiter must be one character", given=given, expected="such as ','")
+    return given
+
+
+def checked_encoding(name: str) -> str:
+    """Python's own name of an encoding.
+
+    Raises:
+        InvalidArgumentError: If Python knows no encoding of characters by that name.
+    """
+    try:
+        info = codecs.lookup(name)
+        "\n".encode(name)  # refuses encodings of bytes, such as base64
+    except (LookupError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            "the encoding is unknown",
+            given=name,
+            expected="a name that Python knows, such as 'utf-8' or 'cp1252'",
+        ) from error
+    return info.name
+
+
+def checked_timezone(given: str | tzinfo | None) -> tzinfo | None:
+    """The time zone in which a source reads dates and times that have none.
+
+    Raises:
+        InvalidArgumentError: If there is no zone of that name, or if an object of another kind is given.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str):
+        if given == "UTC":
+            return timezone.utc
+        try:
+            return ZoneInfo(given)
+        except (KeyError, OSError, ValueError) as error:
+            raise _unknown_zone(given) from error
+    if not isinstance(given, tzinfo) or hasattr(given, "localize"):
+        raise InvalidArgumentError(
+            "timezone is no time zone of the standard library",
+            given=given,
+            expected="a name such as 'Europe/Berlin', or a tzinfo",
+            hint="give a zone of pytz by its name",
+        )
+    return given
+
+
+def _unknown_zone(name: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "the time zone is unknown",
+        given=name,
+        expected="a name such as 'Europe/Berlin', or a tzinfo",
+        hint="where the system has no data of time zones: pip install tzdata",
+    )

@@ -1,0 +1,152 @@
+"""Records of text files: JSON lines, CSV and plain lines, read in one way by every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+from windrow.sources import CsvFileSource, FileSource, JsonFileSource, TextFileSource
+from windrow_runtime.codecs.csv_decoder import CsvDecoder
+from windrow_runtime.codecs.csv_rows import CsvRow, csv_rows, quoted_empties
+from windrow_runtime.codecs.json_decoder import JsonDecoder
+from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.text_files import bad_bytes, open_lines, shown_text
+
+__all__ = ["CsvRecords", "LineRecords", "TextRecords", "text_records"]
+
+# Any in this module: sources and elements of every type.
+
+_UTF_8: Final = "utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class TextRecords:
+    """How records are read from the text files of a source.
+
+    Attributes:
+        kind: The type of the records.
+        encoding: How characters are written.
+    """
+
+    kind: RecordType
+    encoding: str
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether each line is a record, so that a file may be read in parts."""
+        return False
+
+    def read(self, name: str, file: BinaryIO) -> Iterator[tuple[int, object]]:
+        """The records of a file, each with the number of the line in which it begins.
+
+        Args:
+            name: The name of the file; its end says how it is compressed.
+            file: Its bytes.
+
+        Returns:
+            Elements, and a :class:`~windrow_runtime.codecs.malformed.MalformedRecord` for what is none.
+
+        Raises:
+            SourceError: If the file is damaged, or its header does not fit.
+        """
+        raise NotImplementedError
+
+    def _wrong_bytes(self, text: str, found: str) -> MalformedRecord:
+        written = "UTF-8" if self.encoding == _UTF_8 else self.encoding
+        return MalformedRecord(shown_text(text).rstrip("\r\n"), f"not {written}: {found}", None)
+
+
+@dataclass(frozen=True, slots=True)
+class LineRecords(TextRecords):
+    """A record on each line.
+
+    Attributes:
+        json: Whether lines are JSON; else they are the elements themselves.
+    """
+
+    json: bool
+
+    @property
+    def has_lines(self) -> bool:
+        return self.encoding == _UTF_8
+
+    def read(self, name: str, file: BinaryIO) -> Iterator[tuple[int, object]]:
+        decode = self.decoder()
+        with open_lines(name, file, self.encoding, newline=None) as lines:
+            for number, ended in enumerate(lines, start=1):
+                line = ended.removesuffix("\n")
+                if not self.json or (line and not line.isspace()):
+                    yield number, decode(line)
+
+    def decoder(self) -> Callable[[str], object]:
+        """What makes a record of a line, or a :class:`~windrow_runtime.codecs.malformed.MalformedRecord`."""
+        decode: Callable[[str], object] = JsonDecoder(self.kind).try_decode if self.json else _itself
+
+        def decode_line(line: str) -> object:
+            found = None if line.isascii() else bad_bytes(line)
+            return decode(line) if found is None else self._wrong_bytes(line, found)
+
+        return decode_line
+
+
+def _itself(line: str) -> object:
+    return line
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRecords(TextRecords):
+    """A record in each row.
+
+    Attributes:
+        delimiter: The character between cells.
+        header: Whether the first row names the columns; else they are the fields in order.
+    """
+
+    delimiter: str
+    header: bool
+
+    def read(self, name: str, file: BinaryIO) -> Iterator[tuple[int, object]]:
+        with open_lines(name, file, self.encoding, newline="") as lines:
+            rows = csv_rows(lines, self.delimiter)
+            if self.header:
+                first = next(rows, None)
+                if first is None:
+                    return
+                wrong = self._wrong(first)
+                if wrong is not None:
+                    # Nobody knows what the cells below it are.
+                    yield first.line, wrong
+                    return
+                names = first.cells
+            else:
+                names = [column.column for column in self.kind.columns]
+            decoder = CsvDecoder(self.kind, names)
+            for row in rows:
+                wrong = self._wrong(row)
+                if wrong is not None:
+                    yield row.line, wrong
+                elif row.cells:
+                    yield row.line, decoder.try_decode(row.cells, quoted_empties(row, self.delimiter))
+
+    def _wrong(self, row: CsvRow) -> MalformedRecord | None:
+        found = bad_bytes(row.text)
+        if found is not None:
+            return self._wrong_bytes(row.text, found)
+        if row.fault is not None:
+            return MalformedRecord(row.text.rstrip("\r\n"), row.fault, None)
+        return None
+
+
+def text_records(source: FileSource[Any]) -> TextRecords | None:
+    """How the files of a source are read; None: they are no text."""
+    if isinstance(source, TextFileSource):
+        return LineRecords(record_type(str), source.encoding, json=False)
+    if isinstance(source, JsonFileSource):
+        kind = record_type(source.record_type).in_timezone(source.timezone)
+        return LineRecords(kind, source.encoding, json=True)
+    if isinstance(source, CsvFileSource):
+        kind = record_type(source.record_type).in_timezone(source.timezone)
+        return CsvRecords(kind, source.encoding, source.delimiter, source.header)
+    return None

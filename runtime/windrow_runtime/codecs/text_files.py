@@ -1,0 +1,147 @@
+"""Files of text: decompressed by the ends of their names, and decoded so that bytes that are no characters are seen."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import io
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import BinaryIO, Final, cast
+
+from windrow.distribution import install_hint
+from windrow.errors import SourceError, UnsupportedOperationError
+
+__all__ = ["bad_bytes", "decoded", "is_compressed", "open_lines", "shown_text", "unreadable"]
+
+# Undecodable bytes become halves of surrogate pairs, which no text has that was decoded, whatever the encoding.
+_MARK: Final = "windrow-mark"
+_MARKED: Final = re.compile("[\udc00-\udcff]")
+_BYTE_ORDER_MARK: Final = "\ufeff"
+# The mark says in which order the bytes are; files without it are taken as Python's decode() takes them here.
+_MARKED_ENCODINGS: Final = {
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+}
+
+
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "".join(chr(0xDC00 + byte) for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(_MARK, _mark)
+
+
+def decoded(data: bytes, encoding: str) -> str:
+    """The text of some bytes; those that are no characters are found by :func:`bad_bytes`."""
+    return data.decode(encoding, _MARK)
+
+
+def bad_bytes(text: str) -> str | None:
+    """The bytes of a decoded text that are no characters, such as ``0xff``; None: there are none."""
+    if text.isascii():
+        return None
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        found = _MARKED.findall(text)
+        return ", ".join(f"0x{ord(mark) - 0xDC00:02x}" for mark in found[:4]) + (
+            "..." if len(found) > 4 else ""
+        )
+    return None
+
+
+def shown_text(text: str) -> str:
+    r"""A decoded text with ``\xff`` for bytes that are no characters."""
+    return _MARKED.sub(lambda found: f"\\x{ord(found.group()) - 0xDC00:02x}", text)
+
+
+def _inflate(file: BinaryIO) -> BinaryIO:
+    return io.BytesIO(zlib.decompress(file.read()))
+
+
+def _zstd(file: BinaryIO) -> BinaryIO:
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise UnsupportedOperationError(
+            "files in Zstandard are decompressed by pyarrow", expected="pyarrow", hint=install_hint("spark")
+        ) from error
+    return cast(BinaryIO, io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")))
+
+
+_OPENERS: Final[dict[str, Callable[[BinaryIO], BinaryIO]]] = {
+    ".gz": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
+    ".bz2": lambda file: cast(BinaryIO, bz2.BZ2File(file)),
+    ".deflate": _inflate,
+    ".zst": _zstd,
+}
+# Hadoop has formats of its own for these, and Spark reads them as nothing where they are no such files.
+_REFUSED: Final = (".snappy", ".lz4", ".lzo")
+
+
+def is_compressed(name: str) -> bool:
+    """Whether a file of that name is decompressed before it is read."""
+    return os.path.splitext(name)[1] in _OPENERS
+
+
+@contextmanager
+def open_lines(name: str, file: BinaryIO, encoding: str, *, newline: str | None) -> Iterator[Iterator[str]]:
+    """The lines of a file with their ends, without a byte order mark.
+
+    Bytes that are no characters are found by :func:`bad_bytes`.
+
+    Args:
+        name: The name of the file; its end says how it is compressed.
+        file: Its bytes.
+        encoding: How characters are written.
+        newline: As for Python's ``open``.
+
+    Raises:
+        SourceError: If the file is damaged, here or where the text is read.
+        UnsupportedOperationError: If it is compressed in a way that is not read, or that needs a package.
+    """
+    ending = os.path.splitext(name)[1]
+    if ending in _REFUSED:
+        raise UnsupportedOperationError(
+            "a file is compressed in a way that is not read",
+            given=name,
+            expected=f"names that end in {', '.join(_OPENERS)}, or text that is not compressed",
+            hint="compress it in another way, or give it another name",
+        )
+    with unreadable(name, "a whole file, compressed as its name says"):
+        plain = _OPENERS[ending](file) if ending in _OPENERS else file
+        if encoding in _MARKED_ENCODINGS:
+            buffered = io.BufferedReader(cast(io.RawIOBase, plain))
+            plain = cast(BinaryIO, buffered)
+            if not buffered.peek(4).startswith(_MARKED_ENCODINGS[encoding]):
+                encoding = f"{encoding}-le"
+        with io.TextIOWrapper(plain, encoding=encoding, errors=_MARK, newline=newline) as text:
+            first = text.readline().removeprefix(_BYTE_ORDER_MARK)
+            yield chain([first] if first else [], text)
+
+
+@contextmanager
+def unreadable(file: str, expected: str, *others: type[Exception]) -> Iterator[None]:
+    """Tells the errors of reading a file.
+
+    Raises:
+        SourceError: In the place of an ``OSError``, of what decompressing raises, and of the other errors.
+    """
+    kinds: list[type[Exception]] = [OSError, EOFError, zlib.error, *others]
+    try:
+        yield
+    except tuple(kinds) as error:
+        raise SourceError(
+            "a file cannot be read",
+            given=f"{file}: {error}",
+            expected=expected,
+            hint="put a whole file in its place; write files elsewhere, and move them when they are whole",
+        ) from error

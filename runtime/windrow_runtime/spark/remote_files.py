@@ -1,0 +1,100 @@
+"""Text files of file systems that are not mounted, whose bytes Spark hands to the workers."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from windrow.errors import WindrowError
+from windrow.sources import MalformedRecord
+from windrow_runtime.codecs import malformed as codec_malformed
+from windrow_runtime.codecs.record_files import LineRecords, TextRecords
+from windrow_runtime.codecs.text_files import decoded
+from windrow_runtime.spark.decoded import Decoded
+from windrow_runtime.spark.named_files import as_malformed
+
+__all__ = ["AsRead", "RemoteFiles", "RemoteLines"]
+
+# Any in this module: elements of every type, and pyarrow has no types.
+
+
+@dataclass(frozen=True)
+class AsRead:
+    """A reader of what was decoded where the files were opened."""
+
+    def decode(self, batch: Any) -> Decoded:
+        """The same."""
+        assert isinstance(batch, Decoded)
+        return batch
+
+
+@dataclass(frozen=True)
+class RemoteLines:
+    """Makes records of lines that Spark has split, so that a large file is read in parts. Their numbers are not known.
+
+    Attributes:
+        records: How a line becomes a record.
+        path: The path of the source, in errors.
+    """
+
+    records: LineRecords
+    path: str
+
+    def decode(self, batch: Any) -> Decoded:
+        """Takes lines as bytes, and the names of their files."""
+        decode = self.records.decoder()
+        texts = (decoded(data, self.records.encoding) for data in batch.column(0).to_pylist())
+        found = (
+            (decode(text), url)
+            for text, url in zip(texts, batch.column(1).to_pylist(), strict=True)
+            if not self.records.json or (text and not text.isspace())
+        )
+        return _parted((value, f"{self.path}, {_name(url)}") for value, url in found)
+
+
+@dataclass(frozen=True)
+class RemoteFiles:
+    """Makes records of whole files.
+
+    Attributes:
+        records: How a file becomes records.
+        path: The path of the source, in errors.
+        where: The source and its line, in errors.
+    """
+
+    records: TextRecords
+    path: str
+    where: str
+
+    def decode(self, batch: Any) -> Decoded:
+        """Takes the contents of files, and their names."""
+        found: list[tuple[object, str]] = []
+        for data, url in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            name = _name(url)
+            try:
+                found += (
+                    (value, f"{self.path}, {name}:{line}")
+                    for line, value in self.records.read(name, io.BytesIO(data))
+                )
+            except WindrowError as error:
+                raise error.at(f"{self.where}, {self.path}, {name}") from error.__cause__
+        return _parted(found)
+
+
+def _parted(found: Iterable[tuple[object, str]]) -> Decoded:
+    values: list[Any] = []
+    malformed: list[MalformedRecord] = []
+    for value, origin in found:
+        if isinstance(value, codec_malformed.MalformedRecord):
+            malformed.append(as_malformed(value, origin))
+        else:
+            values.append(value)
+    return Decoded(values, malformed)
+
+
+def _name(url: str) -> str:
+    return url2pathname(urlsplit(url).path).rpartition("/")[2]

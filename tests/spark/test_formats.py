@@ -1,0 +1,186 @@
+"""Formats of files, and faults in them, on Spark: all of them in few queries."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+import time
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.formats import BAD, CASES, Row, json_of, parquet
+from tests.local.test_formats import WIDE, Wide
+from windrow import DataStreamSink, Pipeline, from_collection, from_dataframe, from_source
+from windrow.errors import InvalidArgumentError, SourceError, UnsupportedOperationError
+from windrow.sinks import CollectSink, CsvFileSink, JsonFileSink, ParquetFileSink, TextFileSink
+from windrow.sources import (
+    CsvFileSource,
+    JsonFileSource,
+    MalformedRecord,
+    ParquetFileSource,
+    SocketSource,
+    TextFileSource,
+)
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner, named_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any in this module: elements of every type.
+
+
+def test_each_format_gives_what_the_interpreter_reads(spark: SparkSession, tmp_path: Path) -> None:
+    good: dict[str, CollectSink[Any]] = {}
+    bad: dict[str, CollectSink[MalformedRecord]] = {}
+    ends: list[DataStreamSink] = []
+    for case in CASES:
+        source = case.write(tmp_path)
+        stream = from_source(source, name=case.name)
+        good[case.name] = CollectSink(case.name)
+        ends.append(stream.sink_to(good[case.name]))
+        if source.on_malformed == BAD:
+            bad[case.name] = CollectSink(f"bad {case.name}")
+            ends.append(stream.get_side_output(BAD).sink_to(bad[case.name]))
+    pipeline = Pipeline("formats", *ends)
+    expected = LocalRunner().run(pipeline)
+    runner = SparkRunner(spark)
+    for result in (runner.run(pipeline), runner.run_batch(pipeline)):
+        for case in CASES:
+            found = result.collected(good[case.name])
+            assert sorted(map(repr, found)) == sorted(map(repr, case.expected)), case.name
+        for name, sink in bad.items():
+            assert sorted(map(repr, result.collected(sink))) == sorted(map(repr, expected.collected(sink))), (
+                name
+            )
+        assert result.counters == expected.counters
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("x.json.gz", gzip.compress(json_of("a", 1) * 99)[:-9]),
+        ("x.parquet", parquet({"name": ["a"], "n": [1]})[:-3]),
+    ],
+)
+def test_a_damaged_file_is_told(spark: SparkSession, tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / name).write_bytes(data)
+    kind = ParquetFileSource if name.endswith("parquet") else JsonFileSource
+    pipeline = Pipeline(
+        "read", from_source(kind(tmp_path, Row, on_malformed="drop")).sink_to(CollectSink[Any]())
+    )
+    with pytest.raises(SourceError) as expected:
+        LocalRunner().run(pipeline)
+    with pytest.raises(SourceError) as caught:
+        SparkRunner(spark).run(pipeline)
+    assert str(caught.value) == str(expected.value)
+
+
+def test_files_of_one_engine_are_read_by_the_other(spark: SparkSession, tmp_path: Path) -> None:
+    runners: dict[str, LocalRunner | SparkRunner] = {
+        "interpreter": LocalRunner(),
+        "spark": SparkRunner(spark),
+    }
+    spans = [timedelta(days=-1, microseconds=1), timedelta(seconds=2)]
+    for name, runner in runners.items():
+        ends: list[DataStreamSink] = [
+            from_collection(WIDE).sink_to(CsvFileSink(tmp_path / name / "csv")),
+            from_collection(["", "\u00e4 "], str).sink_to(TextFileSink(tmp_path / name / "text")),
+            from_collection(spans, timedelta).sink_to(ParquetFileSink(tmp_path / name / "parquet")),
+            from_collection(spans, timedelta).sink_to(JsonFileSink(tmp_path / name / "json")),
+        ]
+        runner.run(Pipeline("write", *ends))
+    found: dict[str, Any] = {}
+    for name in runners:
+        for reader, runner in runners.items():
+            sinks = [CollectSink[Any](part) for part in ("csv", "text", "parquet", "json")]
+            sources: list[Any] = [
+                CsvFileSource(tmp_path / name / "csv" / "*" / "*.csv", Wide),
+                TextFileSource(tmp_path / name / "text" / "*" / "*.txt"),
+                ParquetFileSource(tmp_path / name / "parquet" / "*" / "*.parquet", timedelta),
+                JsonFileSource(tmp_path / name / "json" / "*" / "part*", timedelta),
+            ]
+            read = [from_source(source).sink_to(sink) for source, sink in zip(sources, sinks, strict=True)]
+            result = runner.run(Pipeline("read", *read))
+            found[f"{reader} reads {name}"] = [sorted(map(repr, result.collected(sink))) for sink in sinks]
+    for texts in found.values():
+        assert texts == [sorted(map(repr, part)) for part in (WIDE, ["", "\u00e4 "], spans, spans)]
+    csv = [
+        b"".join(file.read_bytes() for file in sorted((tmp_path / name).glob("csv/*/*.csv")))
+        for name in runners
+    ]
+    assert csv[0] == csv[1]
+    with pytest.raises(InvalidArgumentError, match="no line of text"):
+        runners["spark"].run(
+            Pipeline("line", from_collection(["a\nb"], str).sink_to(TextFileSink(tmp_path / "refused")))
+        )
+
+
+def test_large_files_are_read_in_parts_in_order(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(named_files, "_LARGE", 1000)
+    lines = [json_of("x" * (number % 7), number) for number in range(500)]
+    ends = [b"\n", b"\r\n", b"\r"]
+    data = b"\xef\xbb\xbf" + b"".join(line + ends[number % 3] for number, line in enumerate(lines))
+    broken = data.replace(b'"n": 490', b'"n": \xff90')
+    (tmp_path / "in.json").write_bytes(broken)
+    (tmp_path / "in.json.gz").write_bytes(gzip.compress(broken))
+    for name in ("in.json", "in.json.gz"):
+        stream = from_source(JsonFileSource(tmp_path / name, Row, on_malformed=BAD))
+        good, bad = CollectSink[Row](), CollectSink[MalformedRecord]()
+        pipeline = Pipeline("parts", stream.sink_to(good), stream.get_side_output(BAD).sink_to(bad))
+        result = SparkRunner(spark).run(pipeline)
+        assert [row.n for row in result.collected(good)] == [number for number in range(500) if number != 490]
+        assert [record.origin for record in result.collected(bad)] == [f"{tmp_path / name}:491"]
+
+
+def test_timestamps_of_a_dataframe_without_a_zone(spark: SparkSession) -> None:
+    frame = spark.sql("SELECT timestamp_ntz'2026-07-01 12:00:00' AS value")
+    with pytest.raises(SourceError, match="it has no time zone"):
+        SparkRunner(spark).run_batch(
+            Pipeline("naive", from_dataframe(frame, datetime).sink_to(CollectSink[Any]()))
+        )
+    sink = CollectSink[datetime]()
+    pipeline = Pipeline("aware", from_dataframe(frame, datetime, timezone="Europe/Berlin").sink_to(sink))
+    found = SparkRunner(spark).run_batch(pipeline).collected(sink)
+    assert found == [datetime(2026, 7, 1, 10, tzinfo=timezone.utc)]
+
+
+def test_a_socket(spark: SparkSession, tmp_path: Path) -> None:
+    done = threading.Event()
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def run() -> None:
+        with server, server.accept()[0] as connection:
+            connection.sendall(b"a\n\xc3\xa4\n")
+            done.wait(60)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    seen: list[str] = []
+    sink = CollectSink[str]()
+    pipeline = Pipeline(
+        "socket", from_source(SocketSource("127.0.0.1", server.getsockname()[1])).sink_to(sink)
+    )
+    with pytest.raises(UnsupportedOperationError, match="cannot be drained"):
+        SparkRunner(spark).run(pipeline)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    running = runner.start(pipeline)
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            running.await_termination(0.2)
+            if sum(progress["numInputRows"] for progress in running.streaming_query.recentProgress) >= 2:
+                break
+    finally:
+        seen = running.stop().collected(sink)
+        done.set()
+        thread.join(60)
+    assert seen == ["a", "\u00e4"]
+    with pytest.raises(UnsupportedOperationError, match="cannot go on from a checkpoint"):
+        runner.start(pipeline)
