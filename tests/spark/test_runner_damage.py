@@ -157,7 +157,7 @@ def test_a_death_before_the_first_batch_leaves_nothing_in_the_way(
     assert not (checkpoint / "spark/offsets/.0.5bb3.tmp").exists()
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", '{"version": 1, "steps": {}}'])
+@pytest.mark.parametrize("content", ["[]", "{}", '{"version": 4, "steps": {}}'])
 def test_a_description_that_is_not_ours(spark: SparkSession, tmp_path: Path, content: str) -> None:
     (tmp_path / "windrow.json").write_text(content)
     with pytest.raises(CheckpointError, match="the checkpoint is damaged"):

@@ -22,9 +22,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError, WindrowError
+from windrow.sources import MalformedRecord
 from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.compression import compress, decompress
 from windrow_runtime.operators.attributes import attributes_of
+from windrow_runtime.operators.process_operator import TtlTimer
 from windrow_runtime.operators.state import KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.stored_list import GrowingList, StoredList
 from windrow_runtime.spark.classes import UserClass, register_classes
@@ -277,7 +279,7 @@ def test_columns_of_one_class_come_back_exactly(value: Any, count: int) -> None:
         [defaultdict(list, a=[1]), defaultdict(int)],
         [bytearray(b"ab")],
         [GrowingList([1, "a"]), GrowingList()],
-        [GlobalWindow(), TimeWindow(1, 2)],
+        [GlobalWindow(), TimeWindow(1, 2), TtlTimer("last", 5), MalformedRecord("x", "y", "z")],
         [Callable([1]), Callable({})],
         [datetime(2020, 1, 1, tzinfo=BERLIN), datetime(2020, 7, 1, tzinfo=ZoneInfo("America/New_York"))],
         [datetime(2020, 10, 25, 2, 30, tzinfo=BERLIN, fold=1)],

@@ -18,8 +18,9 @@ from uuid import SafeUUID
 from windrow.aggregates.sketches import HllSketch, KllSketch
 from windrow.errors import IncompatibleStateError
 from windrow.kafka import KafkaRecord
-from windrow.sources import RateRecord
+from windrow.sources import MalformedRecord, RateRecord
 from windrow.windows import GlobalWindow, TimeWindow, Window
+from windrow_runtime.operators.process_operator import TtlTimer
 from windrow_runtime.spark.classes import UserClass
 from windrow_runtime.spark.columns import record_fields
 
@@ -34,7 +35,10 @@ __all__ = [
 
 # Any throughout this module: classes and values of the user's.
 
-_OWN_RECORDS: Final = (TimeWindow, GlobalWindow, KafkaRecord, RateRecord, HllSketch, KllSketch, SafeUUID)
+_OWN_RECORDS: Final = (
+    *(TimeWindow, GlobalWindow, KafkaRecord, RateRecord, MalformedRecord, HllSketch, KllSketch, TtlTimer),
+    SafeUUID,
+)
 """Value classes of windrow and of the standard library that a state may hold though no annotation names them."""
 _OPEN_BASES: Final = frozenset({TimeWindow, GlobalWindow, Window})
 """Classes of windrow whose subclasses are values. Subclasses of others, such as functions and triggers, are not."""
