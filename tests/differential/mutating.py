@@ -219,7 +219,7 @@ class Holder(KeyedProcessFunction[Any, Loose, Noted]):
         if len(recent.get()) > self._kept:
             recent.update(recent.get()[1:])
         out = Noted(context.key)
-        for held in recent.get():
-            out.numbers.append(held.value)
+        for event in recent.get():
+            out.numbers.append(event.value)
             yield _fresh(out)
-            _spoil(held)
+            _spoil(event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_a_map_may_return_one_object_for_all_elements() -> None:
 def test_sinks_share_no_elements() -> None:
     taken: list[list[int]] = []
 
-    def spoil(batch: int, values: list[Item]) -> None:
+    def spoil(batch: int, values: Sequence[Item]) -> None:
         for item in values:
             item.tags.append(7)
             taken.append(item.tags)

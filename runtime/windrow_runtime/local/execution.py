@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windrow.plan import Step, TimestampsNode
-from windrow_runtime.operators.constants import CONSTANT_TYPES
+from windrow_runtime.operators.constants import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.lowering import operator_for
@@ -59,6 +59,16 @@ class _Buffer:
             taken.extend(self.sides.items())
             self.sides = defaultdict(Chunk)
         return taken
+
+
+class _ConstantBuffer(_Buffer):
+    """The same for a step that emits constants to its main output."""
+
+    __slots__ = ()
+
+    def collect(self, value: Any, timestamp: int | None) -> None:
+        self.main.values.append(value)
+        self.main.timestamps.append(timestamp)
 
 
 @dataclass(slots=True)
@@ -116,7 +126,10 @@ class Execution:
             for step in (*topology.sources, *topology.keyed)
             for port in topology.ports(step)
         }
-        self._buffers = {step.id: _Buffer() for step in topology.keyed}
+        self._buffers = {
+            step.id: _ConstantBuffer() if is_constant_type(step.node.element_type) else _Buffer()
+            for step in topology.keyed
+        }
         self.operators: dict[str, KeyedOperator] = {}
         for step in topology.keyed:
             operator = operator_for(step, fast=fast)

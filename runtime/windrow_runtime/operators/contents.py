@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from windrow.errors import InvalidArgumentError
@@ -48,7 +48,7 @@ class Contents(ABC):
         """The contents of two windows as one; ``first`` began earlier."""
 
     @abstractmethod
-    def elements(self, contents: Any) -> list[Any]:
+    def elements(self, contents: Any) -> Sequence[Any]:
         """What the window function sees. Parts of the contents themselves: copy them before a function gets them."""
 
 
@@ -64,8 +64,8 @@ class ReducedContents(Contents):
     def merge(self, first: Any, second: Any) -> Any:
         return self.reduce(first, second)
 
-    def elements(self, contents: Any) -> list[Any]:
-        return [contents]
+    def elements(self, contents: Any) -> Sequence[Any]:
+        return (contents,)
 
 
 class AggregatedContents(Contents):
@@ -81,8 +81,8 @@ class AggregatedContents(Contents):
     def merge(self, first: Any, second: Any) -> Any:
         return self.function.merge(first, second)
 
-    def elements(self, contents: Any) -> list[Any]:
-        return [self.function.get_result(contents)]
+    def elements(self, contents: Any) -> Sequence[Any]:
+        return (self.function.get_result(contents),)
 
 
 class ListContents(Contents):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
-from windrow.evictors import CountEvictor, Evictor, TimeEvictor
+from windrow.evictors import CountEvictor, TimeEvictor
 from windrow.functions import AggregateFunction
-from windrow.plan import AggregateSpec, FunctionSpec
+from windrow.plan import AggregateSpec, WindowNode
 from windrow.plan.types import base_argument
 from windrow.triggers import (
     ContinuousEventTimeTrigger,
@@ -36,8 +37,9 @@ from windrow.windows import (
     WindowAssigner,
 )
 from windrow_runtime.operators.constants import is_constant_type
+from windrow_runtime.operators.contents import Contents
 
-__all__ = ["assigner_looks", "evictor_looks", "gives_one_window", "process_looks", "trigger_looks"]
+__all__ = ["Exposure"]
 
 # Any in this module: elements and windows of every type.
 
@@ -70,37 +72,55 @@ _AROUND: Final = (
 )
 
 
-def gives_one_window(assigner: WindowAssigner[Any, Any]) -> bool:
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """What gets copies in a window step, since it may change what it is handed.
+
+    Attributes:
+        windows: Each window that an element is added to.
+        assigner: The assigner.
+        trigger: The trigger.
+        evictor: The evictor.
+        process: The process function.
+    """
+
+    windows: bool
+    assigner: bool
+    trigger: bool
+    evictor: bool
+    process: bool
+
+    @classmethod
+    def of(cls, node: WindowNode, contents: Contents) -> Exposure:
+        """The exposure of a step, as far as its plan tells: constants need no copies."""
+        constant = is_constant_type(node.input.element_type)
+        process = node.function.process is not None and not (
+            _gives_constants(node.function.aggregate)
+            if isinstance(node.function, AggregateSpec)
+            else constant
+        )
+        if constant:
+            return cls(windows=False, assigner=False, trigger=False, evictor=False, process=process)
+        return cls(
+            windows=not (contents.keeps_values or _gives_one_window(node.assigner)),
+            assigner=type(node.assigner) not in _BY_TIME,
+            trigger=_trigger_looks(node.effective_trigger),
+            evictor=node.evictor is not None and type(node.evictor) not in (CountEvictor, TimeEvictor),
+            process=process,
+        )
+
+
+def _gives_constants(function: AggregateFunction[Any, Any, Any]) -> bool:
+    return is_constant_type(base_argument(function, AggregateFunction, 2))
+
+
+def _gives_one_window(assigner: WindowAssigner[Any, Any]) -> bool:
     """Whether each element is in one window alone."""
     return type(assigner) in (*_BY_TIME, *_DYNAMIC) and type(assigner) not in _SLIDING
 
 
-def assigner_looks(assigner: WindowAssigner[Any, Any]) -> bool:
-    """Whether an assigner hands elements to code of the user's."""
-    return type(assigner) not in _BY_TIME
-
-
-def trigger_looks(trigger: Trigger[Any, Any]) -> bool:
+def _trigger_looks(trigger: Trigger[Any, Any]) -> bool:
     """Whether a trigger hands elements to code of the user's, or keeps them."""
     if type(trigger) in _AROUND and isinstance(trigger, (PurgingTrigger, ProcessingTimeoutTrigger)):
-        return trigger_looks(trigger.inner)
+        return _trigger_looks(trigger.inner)
     return type(trigger) not in _BLIND
-
-
-def process_looks(function: FunctionSpec, *, constant_elements: bool) -> bool:
-    """Whether a window hands something changeable to a process function.
-
-    Args:
-        function: What the window computes.
-        constant_elements: Whether its elements are constants.
-    """
-    if function.process is None:
-        return False
-    if isinstance(function, AggregateSpec):
-        return not is_constant_type(base_argument(function.aggregate, AggregateFunction, 2))
-    return not constant_elements
-
-
-def evictor_looks(evictor: Evictor[Any, Any] | None) -> bool:
-    """Whether an evictor hands elements to code of the user's."""
-    return evictor is not None and type(evictor) not in (CountEvictor, TimeEvictor)

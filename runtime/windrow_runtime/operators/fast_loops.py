@@ -7,7 +7,7 @@ change nothing: asking a trigger that says continue, setting timers that are set
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -82,13 +82,18 @@ class TableOperator(WindowOperator):
         self._slide = slide
         self._offset = offset
         spec = node.function
-        self._reduce = spec.reduce if isinstance(spec, ReduceSpec) else None
         self._aggregate = spec.aggregate if isinstance(spec, AggregateSpec) else None
-        self._create = None if self._aggregate is None else accumulator_maker(self._aggregate)
+        if self._aggregate is not None:
+            self._create = accumulator_maker(self._aggregate)
+
+    @property
+    def _reduce(self) -> Callable[[Any, Any], Any] | None:
+        """The reduce function, if that is what the step has."""
+        return self.function.reduce if isinstance(self.function, ReduceSpec) else None
 
     def _first(self, value: Any) -> Any:
         """The contents of a window with one element."""
-        if self._aggregate is None or self._create is None:
+        if self._aggregate is None:
             return value
         return self._aggregate.add(value, self._create())
 
@@ -110,7 +115,7 @@ class TableOperator(WindowOperator):
             return
         tables = self.state.tables
         held = tables.get(window.start, _NO_ROWS).get(key, NOTHING)
-        contents = self.contents.add(held, own(value) if self.owns_each else value, timestamp, 0)
+        contents = self.contents.add(held, own(value) if self.exposure.windows else value, timestamp, 0)
         tables.setdefault(window.start, {})[key] = contents
 
     def merge_batch(
@@ -315,7 +320,7 @@ class SlidingLoopOperator(TableOperator):
         open_from = self.current_watermark - size + 2
         open_to = MAX_TIMESTAMP - size + 1
         reach = (size - 1) // slide * slide
-        owns_each = self.owns_each
+        owns_each = self.exposure.windows
         tables = self.state.tables
         held = self.state.keys
         add = self._aggregate.add if self._aggregate is not None else None
@@ -372,7 +377,7 @@ class SessionLoopOperator(WindowOperator):
         assigner = self.assigner
         assert isinstance(assigner, (EventTimeSessionWindows, DynamicEventTimeSessionWindows))
         fixed_gap = assigner.gap if isinstance(assigner, EventTimeSessionWindows) else None
-        shows_copy = not self.constant_elements
+        shows_copy = self.exposure.assigner
         watermark = self.current_watermark
         held = self.state.keys
         add = self._add_contents

@@ -25,17 +25,10 @@ from windrow.windows import (
     WindowAssigner,
     WindowStagger,
 )
-from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.contents import ArrivalContents, contents_for, evicted_positions
 from windrow_runtime.operators.contexts import TimeContext, TriggerContextImpl, WindowContextImpl
 from windrow_runtime.operators.copies import own, own_all
-from windrow_runtime.operators.exposure import (
-    assigner_looks,
-    evictor_looks,
-    gives_one_window,
-    process_looks,
-    trigger_looks,
-)
+from windrow_runtime.operators.exposure import Exposure
 from windrow_runtime.operators.merging import Merged, add_window
 from windrow_runtime.operators.operator import KeyedOperator, Output
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
@@ -82,14 +75,8 @@ class WindowOperator(KeyedOperator):
         self.contents = contents_for(
             node.function, evicting=node.evictor is not None, merging=self.merging is not None
         )
-        # Who gets copies of elements and results, see windrow_runtime.operators.exposure.
-        constant = is_constant_type(node.input.element_type)
-        self.constant_elements = constant
-        self.owns_each = not (constant or self.contents.keeps_values or gives_one_window(self.assigner))
-        self._assigner_looks = not constant and assigner_looks(self.assigner)
-        self._trigger_looks = not constant and trigger_looks(self.trigger)
-        self._evictor_looks = not constant and evictor_looks(self.evictor)
-        self._process_looks = process_looks(node.function, constant_elements=constant)
+        # One attribute: beyond thirty of them Python finds each one slower.
+        self.exposure = Exposure.of(node, self.contents)
         self._time = TimeContext(self)
         self._trigger_context = TriggerContextImpl(self)
         self._window_context = WindowContextImpl(self, self.merging is not None)
@@ -194,7 +181,7 @@ class WindowOperator(KeyedOperator):
         held = keys.get(key)
         key_state = KeyState() if held is None else held
         skipped = True
-        shown = own(value) if self._assigner_looks else value
+        shown = own(value) if self.exposure.assigner else value
         for assigned in self.assigner.assign_windows(shown, stamp, self._time):
             window = assigned
             if self.merging is not None:
@@ -228,8 +215,8 @@ class WindowOperator(KeyedOperator):
             entry = key_state.windows[window] = WindowEntry()
         if entry.contents is NOTHING:
             entry.born = key_state.arrivals
-        shown = own(value) if self._trigger_looks else value
-        mine = own(value) if self.owns_each else value
+        shown = own(value) if self.exposure.trigger else value
+        mine = own(value) if self.exposure.windows else value
         entry.contents = self.contents.add(entry.contents, mine, timestamp, key_state.arrivals)
         key_state.arrivals += 1
         context = self._trigger_context.at(key, window, entry)
@@ -390,20 +377,22 @@ class WindowOperator(KeyedOperator):
             self._fire_evicting(key, key_state, window, entry)
             return
         elements = self.contents.elements(entry.contents)
-        self._evaluate(key, key_state, window, entry, own_all(elements) if self._process_looks else elements)
+        if self.exposure.process:
+            elements = own_all(list(elements))
+        self._evaluate(key, key_state, window, entry, elements)
 
     def _fire_evicting(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry) -> None:
         assert self.evictor is not None
         contents = self.contents
         assert isinstance(contents, ArrivalContents)
-        elements = contents.timestamped(entry.contents, copies=self._evictor_looks)
+        elements = contents.timestamped(entry.contents, copies=self.exposure.evictor)
         chosen = self.evictor.evict_before(elements, len(elements), window, self._time)
         evicted = evicted_positions(chosen, len(elements), self.evictor, "evict_before", window)
         kept = _without(entry.contents, evicted)
         computed = self._compute(own_all(contents.elements(kept)))
         if computed is not None:
             self._evaluate(key, key_state, window, entry, computed)
-        elements = contents.timestamped(kept, copies=self._evictor_looks)
+        elements = contents.timestamped(kept, copies=self.exposure.evictor)
         chosen = self.evictor.evict_after(elements, len(elements), window, self._time)
         evicted = evicted_positions(chosen, len(elements), self.evictor, "evict_after", window)
         kept = _without(kept, evicted)
