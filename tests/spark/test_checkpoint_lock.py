@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from windrow.errors import CheckpointError
+from windrow.errors import CheckpointError, WindrowWarning
 from windrow_runtime.spark.checkpoint_lock import CheckpointLock
 
 # Holds a checkpoint, as a driver does, and has a child that outlives it, as the JVM does for a moment.
@@ -64,3 +66,12 @@ def test_a_process_that_is_killed_leaves_the_checkpoint_though_its_child_lives(t
         finally:
             holder.kill()
             os.kill(child, signal.SIGKILL)
+
+
+def test_a_file_system_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(file: int, operation: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.warns(WindrowWarning, match="has no locks"):
+        CheckpointLock(tmp_path).release()

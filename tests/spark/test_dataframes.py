@@ -172,3 +172,18 @@ def test_rows_that_do_not_fit(spark: SparkSession) -> None:
     )
     assert result.collected(good) == [Reading("a", at, 1.0)]
     assert "Reading.sensor" in result.collected(bad)[0].reason
+
+
+def test_one_stream_in_two_dataframes_goes_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark reads it once, and notes for one source of two what was read."""
+    write(tmp_path / "in", "1.json", 1)
+    rows = read(spark, tmp_path / "in")
+    for expected in ([1, 1], [2, 2]):
+        sink = CollectSink[int]()
+        first, second = (
+            from_dataframe(rows, Reading).map(lambda reading: int(reading.at.timestamp())) for _ in range(2)
+        )
+        pipeline = Pipeline("twice", first.union(second).sink_to(sink))
+        result = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline, drain=False)
+        assert result.collected(sink) == expected
+        write(tmp_path / "in", "2.json", 2)

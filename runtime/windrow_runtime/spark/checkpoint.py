@@ -11,8 +11,9 @@ from typing import Any
 
 from windrow.errors import IncompatibleStateError, InvalidArgumentError
 from windrow.paths import local_path
-from windrow.plan import Step
+from windrow.plan import SourceNode, Step
 from windrow.redaction import redact_address
+from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.checkpoint_files import damaged_file, files_told, read_description, write_whole
@@ -210,8 +211,10 @@ class Checkpoint:
         newest = self.note.newest()
         stateful = bool(topology.keyed)
         check_spark_files(self._spark, newest, stateful=stateful)
-        # The last one tells a query with state of the end of the stream.
-        check_source_logs(self._spark, len(topology.sources) + stateful)
+        # Spark reads a stream once that two DataFrames have in common, and has one log for both.
+        if sum(map(_reads_stream, topology.sources)) < 2:
+            # One more tells a query with state of the end of the stream.
+            check_source_logs(self._spark, len(topology.sources) + stateful)
 
     def clear_leftovers(self) -> None:
         """Remove what a process that died was about to write. Called while no other run uses the folder.
@@ -228,3 +231,9 @@ class Checkpoint:
     def _write(self, file: Path, text: str) -> None:
         with files_told(self.path):
             write_whole(file, text)
+
+
+def _reads_stream(step: Step) -> bool:
+    """Whether a step reads a streaming DataFrame of the user's."""
+    source = step.node.source if isinstance(step.node, SourceNode) else None
+    return isinstance(source, DataFrameSource) and bool(source.dataframe.isStreaming)

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Final
 
-from windrow.errors import CheckpointError
+from windrow.errors import CheckpointError, WindrowWarning
 from windrow_runtime.spark.checkpoint_files import files_told
 
 __all__ = ["CheckpointLock"]
@@ -102,6 +102,7 @@ def _lock(file: int) -> bool:
             raise
         warnings.warn(
             "the file system of the checkpoint has no locks: see to it that one run at a time uses the checkpoint",
+            WindrowWarning,
             stacklevel=2,
         )
     return True

@@ -41,9 +41,11 @@ def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:  # Any: as abov
         raise InvalidArgumentError(
             "a DataFrame is made of a stream", given=type(stream), expected="a DataStream"
         )
-    end = stream.sink_to(ColumnsSink()).node
+    end = stream.sink_to(ColumnsSink())
+    # Python warns of a sink that no pipeline has, and this one gives its node to another.
+    end._use()
     # The line at which the stream was made: the one above is ours.
-    return Pipeline(name, DataStreamSink(replace(end, location=end.input.location)))
+    return Pipeline(name, DataStreamSink(replace(end.node, location=end.node.input.location)))
 
 
 def checkpoint_inside(folder: str | os.PathLike[str] | None) -> Checkpoint:
