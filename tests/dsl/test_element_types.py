@@ -265,8 +265,8 @@ def test_a_lambda_that_only_makes_a_record_says_its_class() -> None:
         lambda line: Point(line, 1),
         lambda line: Point(*line.split()),
         lambda line: Point(**line),
-        lambda line: Point(x=int(line.x[0]), y=str(line)),
-        lambda line: Point(Point(line, 2), [Point(3, 4)]),
+        lambda line: Point(x=int(line.x[0]), y=len(line)),
+        lambda line: Point(Point(line, 2).x, [Point(3, 4)][0].y),
         lambda line: THIS.Point(line, 2),
     ]
     for function in functions:
@@ -285,7 +285,7 @@ def test_a_lambda_that_does_anything_else_says_nothing() -> None:
         lambda line: (Point(line, 1), 2),
         lambda line: [Point(line, 1)],
         lambda line: line(Point(line, 1)),
-        lambda line: Point(line, 1)(line),
+        lambda line: line.point(line, 1)(line),
         lambda line: Point,
         lambda line: Wide(line, 1),
         lambda line: str(line, "utf-8"),

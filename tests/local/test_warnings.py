@@ -76,10 +76,10 @@ def test_a_pattern_in_a_folder_that_does_not_exist(tmp_path: Path, pattern: str)
 def test_a_pattern_that_matches_nothing(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text('{"x": 1}')
     (tmp_path / "odd[1]").mkdir()
-    for pattern in ("*.csv", "[cd].json", "day=*/x.json"):
+    for pattern in ("*.csv", "[cd].json", "{c,d}.json", "day=*/x.json"):
         with pytest.warns(WindrowWarning, match="no file matches the pattern of a source") as caught:
             LocalRunner().run(rows_of(tmp_path / pattern))
         assert caught[0].filename == __file__
     # What matches, or is no pattern.
-    for path in ("?.json", "odd[1]"):
+    for path in ("?.json", "{b,c}.json", "odd[1]"):
         LocalRunner().run(rows_of(tmp_path / path))

@@ -153,7 +153,7 @@ def test_code_names_classes() -> None:
         (lambda line: cached(line), {"Point"}),
         (lambda line: TABLE[line], {"Color", "Reading", "Inner", "Unit"}),
         (imports_when_called, {"Event"}),
-        (Parse(lambda line: Point(line)), {"Plain", "Point"}),
+        (Parse(lambda line: Point(len(line))), {"Plain", "Point"}),
         (Parse(lambda line: line).map, {"Plain"}),
         (RollingReduce(lambda a, b: Point(1), "reduce"), {"Point"}),
         (Sum(), {"Plain", "Point"}),
@@ -166,7 +166,7 @@ def test_code_names_classes() -> None:
 
 
 def test_nothing_else_is_found() -> None:
-    def local(value: Named) -> Any:
+    def local(value: Named | None) -> Any:
         if not value:
             raise BrokenError("nothing")
         return subprocess.Popen, threading.Lock, MapFunction, value

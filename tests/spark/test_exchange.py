@@ -229,5 +229,7 @@ def test_payloads_of_large_elements_stay_small() -> None:
 def test_a_key_without_a_hash_is_told() -> None:
     packer = Packer(KeyGroups.balanced(1, 1), lambda key: 0, Phase.AFTER_WATERMARK)
     packer.start(0, -1)
-    with pytest.raises(InvalidArgumentError, match=r"a key cannot be hashed\n  given:    \[2\]"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"a key cannot be hashed\n  given:    \[2\]: TypeError: unhashable"
+    ):
         packer.add(ToStep(0, ["a", [2]]), ["a", [2]], [None, None])

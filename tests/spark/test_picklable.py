@@ -55,8 +55,16 @@ def numbers() -> Iterator[int]:
 
 
 def test_what_a_variable_holds(tmp_path: Path) -> None:
-    lock, generator = threading.Lock(), numbers()
-    inner = lambda number: (lock, number)  # noqa: E731  a function in a variable
+    lock: Any = threading.Lock()
+    takes_two: Any = lambda number, it: number  # noqa: E731  mypy infers no lambda inside partial
+    generator = numbers()
+
+    def inner(number: int) -> Any:
+        return lock, number
+
+    def with_default(number: int, held: Any = lock) -> Any:
+        return held
+
     with (tmp_path / "out").open("w") as file, socket.socket() as connection:
         cases: list[tuple[Callable[[int], Any], str]] = [
             (lambda number: lock.acquire(), "`lock`, a _thread.lock: "),
@@ -64,11 +72,11 @@ def test_what_a_variable_holds(tmp_path: Path) -> None:
             (lambda number: file.write("x"), "`file`, a _io.TextIOWrapper: "),
             (lambda number: connection.send(b""), "`connection`, a socket.socket: "),
             (lambda number: inner(number), "`inner` -> `lock`, a _thread.lock: "),  # noqa: PLW0108  a call
-            (functools.partial(lambda number, it: number, it=lock), "`it`, a _thread.lock: "),
+            (functools.partial(takes_two, it=lock), "`it`, a _thread.lock: "),
             (Holding(lock), "`self.held`, a _thread.lock: "),
             (Holding({"a": [generator]}), "`self.held` -> `['a']` -> `[0]`, a generator: "),
             (Holding(lock).map, "`self` -> `self.held`, a _thread.lock: "),
-            (lambda number, held=lock: held, "a _thread.lock: "),
+            (with_default, "a _thread.lock: "),
         ]
         for function, given in cases:
             error = refused(function)
@@ -77,7 +85,7 @@ def test_what_a_variable_holds(tmp_path: Path) -> None:
 
 
 def test_other_steps() -> None:
-    lock = threading.Lock()
+    lock: Any = threading.Lock()
 
     class Counting(KeyedProcessFunction[int, int, int]):
         def process_element(self, value: int, context: KeyedProcessContext[int]) -> list[int]:

@@ -112,7 +112,7 @@ class BadEvictor(Evictor[Event, Window]):
         window: Window,
         context: EvictorContext,
     ) -> Sequence[int]:
-        return [check(element.value.value) for element in elements]
+        return [place for place, element in enumerate(elements) if check(element.value.value) < 0]
 
     def evict_after(
         self,

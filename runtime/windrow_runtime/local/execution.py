@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
 from windrow_runtime.operators.constants import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own, own_all
@@ -15,6 +16,7 @@ from windrow_runtime.operators.lowering import operator_for
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state import OperatorState
+from windrow_runtime.operators.step_errors import check_hashable
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of
 
@@ -189,7 +191,7 @@ class Execution:
                 operator.set_clock(processing_time)
             if inbox is not None:
                 for batch in inbox.before:
-                    operator.process_batch(*batch)
+                    self._process(step, batch)
             if watermark is not None:
                 _advance(operator, watermark if isinstance(watermark, int) else watermark[step.id])
             if processing_time is not None:
@@ -197,8 +199,17 @@ class Execution:
             self._flush(step, before=True)
             if inbox is not None:
                 for batch in inbox.after:
-                    operator.process_batch(*batch)
+                    self._process(step, batch)
             self._flush(step, before=False)
+
+    def _process(self, step: Step, batch: tuple[list[Hashable], list[Any], list[int | None]]) -> None:
+        try:
+            self.operators[step.id].process_batch(*batch)
+        except WindrowError as error:
+            if isinstance(error.__cause__, TypeError):
+                # A key without a hash is the fault of the step that took it.
+                check_hashable(batch[0], self.topology.step(step.inputs[0]).where)
+            raise
 
     def _flush(self, step: Step, *, before: bool) -> None:
         self._phase_before = before

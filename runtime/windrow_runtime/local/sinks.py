@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError
 from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
 from windrow.sinks import (
@@ -20,7 +20,7 @@ from windrow.sinks import (
 )
 from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable
+from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable, with_field
 from windrow_runtime.outputs import has_output
 from windrow_runtime.outputs.batch_folder import BatchFolder
 
@@ -95,6 +95,8 @@ def write_batch(step: Step, batch: int, values: list[Any]) -> None:
     elif isinstance(sink, FileSink):
         try:
             _write_files(step, sink, batch, values)
+        except InvalidArgumentError as error:
+            raise with_field(step.where, error) from error.__cause__
         except OSError as error:
             raise sink_unwritable(step, sink.path, f"{error}") from error
 

@@ -115,7 +115,7 @@ def _list_files(step: Step, path: str) -> list[Path]:
         raise SourceError(
             "the path does not exist",
             given=redact_address(path),
-            expected="a file or a folder of this machine",
+            expected="a file or a folder",
             where=step.where,
         )
     return sorted(found, key=lambda file: (file.stat().st_mtime_ns // 1_000_000, str(file)))

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from windrow.errors import SinkError, UserFunctionError, WindrowError
+from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError, WindrowError
 from windrow.plan import Step
 from windrow.redaction import redact, redact_address, secrets_in_address
 from windrow_runtime.operators.state import NOTHING
 
 __all__ = [
     "calls_of_life",
+    "check_hashable",
     "first_line",
     "function_failed",
     "shortened",
     "sink_failed",
     "sink_unwritable",
     "told_by",
+    "with_field",
 ]
 
 _SHOWN = 200
@@ -57,6 +59,40 @@ def told_by(key: object, *, window: object = NOTHING, element: object = NOTHING)
     if element is not NOTHING:
         parts.append(f"element {shortened(element)}")
     return ", ".join(parts)
+
+
+def check_hashable(keys: Sequence[object], where: str | None) -> None:
+    """Refuse keys without a hash; called where something failed that hashed them.
+
+    Args:
+        keys: The keys.
+        where: The step that took them.
+
+    Raises:
+        InvalidArgumentError: With the first key that has none.
+    """
+    for key in keys:
+        try:
+            hash(key)
+        except Exception as error:  # a hash of the user's may raise anything
+            raise InvalidArgumentError(
+                "a key cannot be hashed",
+                given=f"{shortened(key)}: {first_line(error)}",
+                expected="a key that stays the same, with a hash",
+                where=where,
+                hint="use a tuple for a list, a frozenset for a set, a frozen dataclass for one that changes",
+            ) from error
+
+
+def with_field(step_where: str | None, error: WindrowError) -> WindrowError:
+    """The error for a value of a sink that does not fit, with the step in front of the field. Raise it.
+
+    Args:
+        step_where: The step and the line of the user's program.
+        error: The error, which knows the field alone.
+    """
+    field, error.where = error.where, None
+    return error.at(step_where if field is None else f"{step_where}, {field}")
 
 
 def sink_failed(step: Step, error: Exception, batch: int, values: Sequence[object]) -> UserFunctionError:

@@ -67,7 +67,7 @@ def make_picklable(kind: type[Any]) -> None:
     """
     forget_msgspec((kind,))
     if is_typeddict(kind) and "__orig_bases__" not in vars(kind):
-        setattr(kind, "__orig_bases__", (TypedDict,))  # noqa: B010  mypy knows no such attribute; Python 3.12 sets it
+        kind.__orig_bases__ = (TypedDict,)  # as Python 3.12 sets it
 
 
 def register_classes(classes: Iterable[UserClass]) -> None:

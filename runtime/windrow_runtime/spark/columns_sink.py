@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from windrow import DataStream, DataStreamSink, Pipeline
 from windrow.errors import IncompatibleStateError, InvalidArgumentError
 from windrow.paths import local_path
+from windrow.plan import SinkNode
 from windrow.sinks import Sink
 from windrow_runtime.spark.checkpoint import Checkpoint
 
@@ -41,11 +41,9 @@ def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:  # Any: as abov
         raise InvalidArgumentError(
             "a DataFrame is made of a stream", given=type(stream), expected="a DataStream"
         )
-    end = stream.sink_to(ColumnsSink())
-    # Python warns of a sink that no pipeline has, and this one gives its node to another.
-    end._use()
-    # The line at which the stream was made: the one above is ours.
-    return Pipeline(name, DataStreamSink(replace(end.node, location=end.node.input.location)))
+    node = stream.node
+    end = SinkNode(input=node, sink=ColumnsSink(), element_type=node.element_type, location=node.location)
+    return Pipeline(name, DataStreamSink(end))
 
 
 def checkpoint_inside(folder: str | os.PathLike[str] | None) -> Checkpoint:

@@ -22,7 +22,7 @@ from windrow_runtime.codecs.arrow import arrow_schema, encode_batch
 from windrow_runtime.codecs.line_encoder import LineEncoder, line_encoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.columnar.chunks import load_rows
-from windrow_runtime.operators.step_errors import sink_unwritable
+from windrow_runtime.operators.step_errors import sink_unwritable, with_field
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.failures import failures_marked
@@ -61,8 +61,7 @@ def rows_of(payload: bytes, kind: RecordType, where: str) -> Any:
     try:
         return encode_batch(unpack_elements(payload).values, kind)
     except WindrowError as error:
-        field, error.where = error.where, None
-        raise error.at(f"{where}, {field}") from error.__cause__
+        raise with_field(where, error) from error.__cause__
 
 
 def lines_of(payload: bytes, encoder: LineEncoder, where: str) -> list[str]:

@@ -23,7 +23,7 @@ from windrow_runtime.codecs import malformed as codec_malformed
 from windrow_runtime.codecs.json_decoder import JsonDecoder
 from windrow_runtime.codecs.json_encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
-from windrow_runtime.operators.step_errors import shortened
+from windrow_runtime.operators.step_errors import shortened, with_field
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.failures import failures_marked
@@ -217,8 +217,7 @@ class _ToRows:
             try:
                 return encode(value).encode()
             except WindrowError as error:
-                field, error.where = error.where, None
-                raise error.at(f"{self.where}, {field}") from error.__cause__
+                raise with_field(self.where, error) from error.__cause__
 
         return to_json
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from windrow.errors import InvalidArgumentError
+from windrow_runtime.operators.step_errors import check_hashable
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.payload import pack_elements, pack_keyed, sequence_number
 from windrow_runtime.spark.rows import TO_STEPS, PackedRow
@@ -124,14 +125,9 @@ class Packer:
                 add_timestamp(timestamp)
         except InvalidArgumentError as error:
             raise error.at(target.where) from error.__cause__
-        except TypeError as error:
-            raise InvalidArgumentError(
-                "a key cannot be hashed",
-                given=_unhashable(target.keys),
-                expected="a key that stays the same, with a hash",
-                where=target.where,
-                hint="use a tuple for a list, a frozenset for a set, a frozen dataclass for one that changes",
-            ) from error
+        except TypeError:
+            check_hashable(target.keys, target.where)
+            raise
 
     def row_for_sink(self, sink: int, payload: bytes) -> PackedRow:
         """A row for a sink whose payload is made already; it takes its place behind the rows before."""
@@ -189,12 +185,3 @@ class Packer:
         number = sequence_number(self._phase, self._origin, self._row)
         self._row += 1
         return PackedRow(group, sink, number, payload)
-
-
-def _unhashable(keys: Sequence[Any]) -> object:
-    for key in keys:
-        try:
-            hash(key)
-        except TypeError:
-            return key
-    return None

@@ -258,5 +258,5 @@ def malformed_error(record: MalformedRecord) -> WindrowError:
     return MalformedRecordError(
         f"malformed record: {record.reason}",
         given=record.raw,
-        hint='correct the data, or tell the source what to do with it: on_malformed="drop" or an OutputTag',
+        hint='correct the data, or give the source on_malformed="drop" or an OutputTag',
     )

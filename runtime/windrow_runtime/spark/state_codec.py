@@ -219,7 +219,7 @@ class StateCodec:
             expected="values of builtin types, records, or classes named in annotations of the plan's functions",
             hint="make it a record, or keep what it holds; or pickle it: Pipeline(..., allow_pickled_state=True)"
             if known
-            else "annotate the function, or say .returns(Type); for any other class: "
+            else "annotate the function, or say .returns(Type), or key_by(..., key_type=Type); for any other class: "
             "Pipeline(..., allow_pickled_state=True)",
         )
 

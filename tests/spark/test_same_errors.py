@@ -1,0 +1,137 @@
+"""Faults of a run that both engines tell in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow.errors import WindrowError
+from windrow.evictors import Evictor
+from windrow.functions import KeyedProcessFunction, MapFunction, RuntimeContext
+from windrow.sinks import CollectSink, FunctionSink, JsonFileSink, ParquetFileSink, Sink
+from windrow.sources import JsonFileSource
+from windrow.triggers import CountTrigger
+from windrow.windows import GlobalWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any in this module: functions that do what their types forbid.
+
+
+@dataclass
+class Row:
+    a: int
+    b: str
+
+
+class BadOpen(MapFunction[int, int]):
+    def open(self, context: RuntimeContext) -> None:
+        raise OSError("no connection")
+
+    def map(self, value: int) -> int:
+        return value
+
+
+class BadProcess(KeyedProcessFunction[int, int, int]):
+    def process_element(self, value: Any, context: Any) -> Any:
+        raise ValueError(f"no {value}")
+
+
+class BadEvictor(Evictor[int, Any]):
+    def evict_before(self, elements: Any, size: int, window: Any, context: Any) -> list[int]:
+        return [size]
+
+    def evict_after(self, elements: Any, size: int, window: Any, context: Any) -> list[int]:
+        return []
+
+
+def unfit(number: int) -> Row:
+    wrong: Any = "x"
+    return Row(wrong, "y")
+
+
+def first(a: Any, b: Any) -> Any:
+    return a
+
+
+Make = Callable[[DataStream[int]], DataStream[Any]]
+BY_EVENT_TIME = WatermarkStrategy[int].for_monotonous_timestamps()
+
+STREAMS: dict[str, Make] = {
+    "a list as key": lambda numbers: numbers.key_by(lambda n: [n]).reduce(first),
+    "a list in a key": lambda numbers: numbers.key_by(lambda n: (n, [n])).count_window(2).reduce(first),
+    "a record without a hash": lambda numbers: numbers.key_by(lambda n: Row(n, "")).reduce(first),
+    "a selector that raises": lambda numbers: numbers.key_by(lambda n: 1 // (n - 2)).reduce(first),
+    "a map that raises": lambda numbers: numbers.map(lambda n: 1 // (n - 2)),
+    "a flat map that gives no sequence": lambda numbers: numbers.flat_map(lambda n: n),  # type: ignore[arg-type, return-value]
+    "open": lambda numbers: numbers.map(BadOpen()),
+    "a reduce that raises": lambda numbers: numbers.key_by(lambda n: 0).reduce(lambda a, b: a // 0),
+    "a process function": lambda numbers: numbers.key_by(lambda n: 0).process(BadProcess()),
+    "an element without a timestamp": lambda numbers: numbers.assign_timestamps_and_watermarks(
+        BY_EVENT_TIME,
+        timestamp=lambda n: n if n < 2 else None,  # type: ignore[arg-type, return-value]
+    ),
+    "a timestamp that is none": lambda numbers: numbers.assign_timestamps_and_watermarks(
+        BY_EVENT_TIME,
+        timestamp=lambda n: "noon",  # type: ignore[arg-type, return-value]
+    ),
+    "positions of an evictor": lambda numbers: (
+        numbers.key_by(lambda n: 0)
+        .window(GlobalWindows.create())
+        .trigger(CountTrigger.of(2))
+        .evictor(BadEvictor())
+        .reduce(first)
+    ),
+}
+
+
+def told(run: Callable[[Pipeline], object], pipeline: Pipeline) -> str:
+    with pytest.raises(WindrowError) as caught:
+        run(pipeline)
+    return f"{type(caught.value).__name__}: {caught.value}"
+
+
+def fail(batch: int, values: Sequence[Any]) -> None:
+    raise RuntimeError("the sink is gone")
+
+
+def test_both_engines_tell_faults_alike(spark: SparkSession, tmp_path: Path) -> None:
+    pipelines: dict[str, Pipeline] = {
+        name: Pipeline("faults", make(from_collection([1, 2, 3])).sink_to(CollectSink[Any]()))
+        for name, make in STREAMS.items()
+    }
+    sinks: list[Sink[Any]] = [JsonFileSink(tmp_path / "a"), ParquetFileSink(tmp_path / "b")]
+    for sink in sinks:
+        rows = from_collection([1]).map(unfit).sink_to(sink)
+        pipelines[f"an element that does not fit {sink.describe()}"] = Pipeline("faults", rows)
+    pipelines["a sink"] = Pipeline("faults", from_collection([1]).sink_to(FunctionSink(fail)))
+    for name, pipeline in pipelines.items():
+        expected = told(LocalRunner().run, pipeline)
+        assert (name, told(SparkRunner(spark).run_batch, pipeline)) == (name, expected)
+        assert __file__ in expected
+        assert "hint: " in expected or name == "a timestamp that is none"
+    assert told(LocalRunner().run, pipelines["a list as key"]).splitlines()[0].endswith("cannot be hashed")
+
+
+def test_both_engines_tell_malformed_records_alike(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for line in ('{"a": "one", "b": ""}', '{"a": '):
+        (tmp_path / "in" / "rows.json").write_text(f"{line}\n")
+        rows = from_source(JsonFileSource(tmp_path / "in", Row)).sink_to(CollectSink[Row]())
+        pipeline = Pipeline("faults", rows)
+        found = []
+        for run in (LocalRunner().run, SparkRunner(spark).run_batch):
+            with pytest.raises(WindrowError) as caught:
+                run(pipeline)
+            found.append((caught.value.message, caught.value.given, caught.value.hint))
+            assert f"{__file__}:" in str(caught.value.where)
+            assert "rows.json" in str(caught.value.where)
+        assert found[0] == found[1]
