@@ -179,7 +179,9 @@ def test_columns_and_a_clock_of_ones_own_are_reported_too(spark: SparkSession, t
     panes = keyed.window(TENS).aggregate(agg.count())
     sessions = keyed.window(EventTimeSessionWindows.with_gap(timedelta(seconds=5))).aggregate(agg.count())
     pipeline = Pipeline(
-        "columns", panes.sink_to(CollectSink()), sessions.sink_to(ParquetFileSink(tmp_path.with_name("out")))
+        "columns",
+        panes.sink_to(CollectSink()),
+        sessions.sink_to(ParquetFileSink(tmp_path.with_name("out"), overwrite=True)),
     )
     told: list[PipelineProgress] = []
     runner = SparkRunner(spark, clock=lambda: 60_000, on_progress=told.append)
