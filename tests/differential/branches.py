@@ -338,11 +338,14 @@ class Branch:
                 )
         if not merging:
             triggers += [DeltaTrigger.of(float(chance.randrange(40)), f.distance)] * 2
+        if global_window:
+            # It has no end at which these could fire, and plans with them are refused.
+            at_end = (EventTimeTrigger, ProcessingTimeTrigger)
+            triggers = [trigger for trigger in triggers if not isinstance(trigger, at_end)]
         if chance.random() < 0.02:
             triggers = [NeverTrigger.create()]
-        # The global window fires by a trigger of ours alone.
         if chance.random() < (0.1 if global_window else 0.35):
-            return None
+            return EndOfStreamTrigger.create() if global_window else None
         trigger = chance.choice(triggers)
         return PurgingTrigger.of(trigger) if chance.random() < 0.3 else trigger
 
