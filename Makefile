@@ -59,8 +59,9 @@ lint: $(STAMP) ## check style, format and the direction of imports
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-logo
 
-types: $(STAMP) ## check types with mypy --strict
+types: $(STAMP) ## check types with mypy --strict and with pyright in strict mode
 	$(BIN)/mypy
+	$(BIN)/basedpyright --pythonpath $(BIN)/python --level error
 
 docs: $(STAMP) ## build the pages into docs/_build/html
 	$(BIN)/sphinx-build -q -W -n --keep-going -b html docs docs/_build/html

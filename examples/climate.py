@@ -5,7 +5,9 @@ python examples/climate.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -68,7 +70,11 @@ def build(readings: Iterable[Reading]) -> DataStream[Climate]:
     )
 
 
-def main() -> None:
+def main(arguments: Sequence[str] = ()) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.parse_args(arguments)
     climates = CollectSink[Climate]("climates")
     for climate in (
         LocalRunner().run(Pipeline("climate", build(READINGS).sink_to(climates))).collected(climates)
@@ -77,4 +83,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -6,6 +6,7 @@ python examples/declared_aggregates.py --local    # in process, without Spark an
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -103,11 +104,16 @@ def run(pipeline: Pipeline, *, local: bool) -> PipelineResult:
 
 
 def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--local", action="store_true", help="run in process, without Spark and without Java")
+    local = parser.parse_args(arguments).local
     with TemporaryDirectory() as folder:
         write_trips(Path(folder))
         quarters = CollectSink[Quarter]("quarters")
         pipeline = Pipeline("bikes", build(Path(folder)).sink_to(quarters))
-        result = run(pipeline, local="--local" in arguments)
+        result = run(pipeline, local=local)
         for quarter in sorted(result.collected(quarters), key=lambda row: (row.start, row.station)):
             print(quarter)
 

@@ -8,9 +8,10 @@ was taken, so the files are out of order; one reading in a hundred gets lost for
 
 from __future__ import annotations
 
+import argparse
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import NamedTuple
@@ -67,5 +68,13 @@ def write_readings(folder: Path, seed: int = SEED) -> None:
         (folder / f"readings-{number:02}.json").write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", metavar="FOLDER", nargs="?", type=Path, default=FOLDER, help="where to")
+    write_readings(parser.parse_args(arguments).folder)
+
+
 if __name__ == "__main__":
-    write_readings(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
+    main(sys.argv[1:])

@@ -6,6 +6,7 @@ python examples/sensor_min.py --local    # in process, without Spark and without
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import sys
@@ -108,10 +109,15 @@ def show(title: str, rows: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--local", action="store_true", help="run in process, without Spark and without Java")
+    local = parser.parse_args(arguments).local
     arrive_by_name(READINGS)
     shutil.rmtree(OUTPUT, ignore_errors=True)
     sensors = build(READINGS, OUTPUT)
-    result = run(sensors.pipeline, local="--local" in arguments)
+    result = run(sensors.pipeline, local=local)
 
     rows = sorted(result.collected(sensors.coldest), key=lambda row: (row.at, row.sensor))
     show("The coldest, by reduce", [f"{row.sensor}  {row.at:%H:%M:%S}  {row.celsius:.2f} °C" for row in rows])

@@ -5,6 +5,8 @@ python examples/sessions.py
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -65,7 +67,11 @@ def build(clicks: Iterable[Click]) -> DataStream[Visit]:
     )
 
 
-def main() -> None:
+def main(arguments: Sequence[str] = ()) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.parse_args(arguments)
     visits = CollectSink[Visit]("visits")
     pipeline = Pipeline("visits", build(CLICKS).sink_to(visits))
     for found in LocalRunner().run(pipeline).collected(visits):
@@ -73,4 +79,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -5,6 +5,7 @@ python examples/word_count.py [LINE ...]
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -46,8 +47,15 @@ def build(lines: Iterable[str]) -> DataStream[tuple[str, int]]:
 
 
 def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "lines", metavar="LINE", nargs="*", help="a line of words; by default two of Shakespeare's"
+    )
+    lines: list[str] = parser.parse_args(arguments).lines
     counts = CollectSink[tuple[str, int]]("counts")
-    pipeline = Pipeline("word count", build(arguments or LINES).sink_to(counts))
+    pipeline = Pipeline("word count", build(lines or LINES).sink_to(counts))
     for word, count in sorted(LocalRunner().run(pipeline).collected(counts)):
         print(f"{count:4}  {word}")
 

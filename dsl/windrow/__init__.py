@@ -7,6 +7,10 @@ from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkStrategy
 from windrow.windowed import (
     AllWindowedStream,
+    EvictedAllWindowedStream,
+    EvictedMergingAllWindowedStream,
+    EvictedMergingWindowedStream,
+    EvictedWindowedStream,
     MergingAllWindowedStream,
     MergingWindowedStream,
     WindowedStream,
@@ -18,6 +22,10 @@ __all__ = [
     "AllWindowedStream",
     "DataStream",
     "DataStreamSink",
+    "EvictedAllWindowedStream",
+    "EvictedMergingAllWindowedStream",
+    "EvictedMergingWindowedStream",
+    "EvictedWindowedStream",
     "KeyedStream",
     "MergingAllWindowedStream",
     "MergingWindowedStream",

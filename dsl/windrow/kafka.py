@@ -126,7 +126,7 @@ class TopicSource(Source[T_co]):
         self._servers = made["kafka.bootstrap.servers"]
         self.value_type = value_type
         self.value_format = value_format
-        self._on_malformed = on_malformed
+        self._on_malformed: OnMalformed = on_malformed
 
     @property
     @abstractmethod

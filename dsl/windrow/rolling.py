@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RichFunction, RuntimeContext
 from windrow.state import ListStateDescriptor
 
-__all__ = ["Comparable", "Extreme", "RollingReduce", "RollingValue", "higher", "lower"]
+__all__ = ["Comparable", "Extreme", "RollingReduce", "RollingValue", "added", "higher", "lower"]
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -24,6 +24,12 @@ class Comparable(Protocol):
     def __lt__(self, other: Any, /) -> bool:
         """Whether it comes before ``other``."""
         ...
+
+
+# Any: two of a kind of number make one of that kind, which no signature of an operator says.
+def added(a: Any, b: Any) -> Any:
+    """The sum."""
+    return a + b
 
 
 def lower(a: C, b: C) -> C:

@@ -185,7 +185,7 @@ class FileSource(Source[T]):
         check_pattern(self.path)
         self.record_type = record_type
         self.files_per_batch = files_per_batch
-        self._on_malformed = on_malformed
+        self._on_malformed: OnMalformed = on_malformed
 
     @property
     def element_type(self) -> object:
@@ -417,7 +417,7 @@ class DataFrameSource(Source[T]):
         self.timezone = checked_timezone(timezone)
         self.dataframe = dataframe
         self.record_type = record_type
-        self._on_malformed = on_malformed
+        self._on_malformed: OnMalformed = on_malformed
 
     @property
     def element_type(self) -> object:

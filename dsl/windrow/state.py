@@ -258,7 +258,7 @@ class AggregatingStateDescriptor(MergingStateDescriptor, Generic[T, A, R]):
         aggregate_function: Folds the values.
     """
 
-    aggregate_function: AggregateFunction[T, A, R]
+    aggregate_function: AggregateFunction[T, A, R, object]
 
 
 class KeyedStateStore(Protocol):

@@ -6,18 +6,19 @@ may be used many times and is never changed.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
-from typing import Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
-from typing_extensions import TypeForm
+from typing_extensions import TypeForm, deprecated
 
+from windrow.arguments import check_assigner, check_function, count_window
 from windrow.errors import InvalidArgumentError
-from windrow.evictors import CountEvictor
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
+from windrow.one_value import WRAP_IT, NotRecords, OneValue
+from windrow.plan.fitting import widest
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import (
     FilterNode,
@@ -35,35 +36,49 @@ from windrow.plan.nodes import (
     WindowNode,
 )
 from windrow.plan.pipeline import DataStreamSink
+from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type
-from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, higher, lower
+from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, added, higher, lower
 from windrow.sinks import Sink
 from windrow.sources import CollectionSource, DataFrameSource, OnMalformed, Source, SparkDataFrame
 from windrow.tags import OutputTag
-from windrow.triggers import CountTrigger, PurgingTrigger
 from windrow.watermarks import WatermarkStrategy
+from windrow.window_stage import WindowSettings
 from windrow.windowed import (
     AllWindowedStream,
     MergingAllWindowedStream,
     MergingWindowedStream,
     WindowedStream,
-    WindowSettings,
 )
-from windrow.windows import GlobalWindow, GlobalWindows, MergingWindowAssigner, Window, WindowAssigner
+from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
 
 __all__ = ["DataStream", "KeyedStream", "from_collection", "from_dataframe", "from_source"]
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+T_contra = TypeVar("T_contra", contravariant=True)
+S_co = TypeVar("S_co", covariant=True)
 R = TypeVar("R")
 K = TypeVar("K")
+H = TypeVar("H", bound=Hashable)
 S = TypeVar("S")
 W = TypeVar("W", bound=Window)
 N = TypeVar("N", int, float, Decimal, timedelta)
 C = TypeVar("C", bound=Comparable)
 
 
-class DataStream(Generic[T]):
-    """A stream of elements of type ``T``."""
+class _Wider(Protocol[T_contra, S_co]):
+    """A stream that could have elements of type ``T_contra`` as well; its own are of type ``S_co``."""
+
+    def _takes(self, element: T_contra, /) -> None: ...
+    def _gives(self) -> S_co: ...
+
+
+class DataStream(Generic[T_co]):
+    """A stream of elements of type ``T_co``.
+
+    A stream of elements of a class is also a stream of elements of its base classes.
+    """
 
     __slots__ = ("_node",)
 
@@ -80,14 +95,14 @@ class DataStream(Generic[T]):
         """The type of the elements, where the plan knows it."""
         return self._node.element_type
 
-    def map(self, function: Callable[[T], R], *, name: str | None = None) -> DataStream[R]:
+    def map(self, function: Callable[[T_co], R], *, name: str | None = None) -> DataStream[R]:
         """Make one element from each.
 
         Args:
             function: A function, or a :class:`~windrow.functions.MapFunction`.
             name: Names the step.
         """
-        _check_function(function, "map")
+        check_function(function, "map")
         return DataStream(
             MapNode(
                 input=self._node,
@@ -98,17 +113,29 @@ class DataStream(Generic[T]):
             )
         )
 
+    # The first overload is for functions that return Any, which would match the second one too.
+    @overload
+    def flat_map(self, function: Callable[[T_co], list[R]], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    @deprecated(WRAP_IT)
+    def flat_map(  # type: ignore[overload-overlap]
+        self, function: Callable[[T_co], OneValue], *, name: str | None = None
+    ) -> NotRecords: ...
+    @overload
+    def flat_map(  # pyright: ignore[reportOverlappingOverload]
+        self, function: Callable[[T_co], Iterable[R] | None], *, name: str | None = None
+    ) -> DataStream[R]: ...
     def flat_map(
-        self, function: Callable[[T], Iterable[R] | None], *, name: str | None = None
-    ) -> DataStream[R]:
+        self, function: Callable[[T_co], Iterable[Any] | None], *, name: str | None = None
+    ) -> DataStream[Any] | NotRecords:
         """Make any number of elements from each, in order.
 
         Args:
-            function: A function or generator function, or a :class:`~windrow.functions.FlatMapFunction`. None for an
-                element emits nothing.
+            function: A function or generator function, or a :class:`~windrow.functions.FlatMapFunction`. It returns
+                an iterable of records, or None for none; a text, bytes or a dict is refused, as it is one value.
             name: Names the step.
         """
-        _check_function(function, "flat_map")
+        check_function(function, "flat_map")
         return DataStream(
             FlatMapNode(
                 input=self._node,
@@ -119,14 +146,14 @@ class DataStream(Generic[T]):
             )
         )
 
-    def filter(self, function: Callable[[T], bool], *, name: str | None = None) -> DataStream[T]:
+    def filter(self, function: Callable[[T_co], bool], *, name: str | None = None) -> DataStream[T_co]:
         """Keep the elements for which the function is true.
 
         Args:
             function: A function, or a :class:`~windrow.functions.FilterFunction`.
             name: Names the step.
         """
-        _check_function(function, "filter")
+        check_function(function, "filter")
         return DataStream(
             FilterNode(
                 input=self._node,
@@ -137,8 +164,22 @@ class DataStream(Generic[T]):
             )
         )
 
-    def union(self, *others: DataStream[T]) -> DataStream[T]:
-        """This stream and others of the same type as one. Its watermark is the lowest of theirs."""
+    if TYPE_CHECKING:
+        # For the type checker alone: _Wider asks whether another stream could have the elements of this one.
+        def _takes(self, element: T_co, /) -> None: ...  # type: ignore[misc]  # no stream has such a method
+        def _gives(self) -> T_co: ...
+
+    @overload
+    def union(self, *others: DataStream[T_co]) -> DataStream[T_co]: ...
+    @overload
+    def union(self, *others: _Wider[T_co, S]) -> DataStream[S]: ...
+    # Any: the overloads say which type.
+    def union(self, *others: object) -> DataStream[Any]:
+        """This stream and others as one; its watermark is the lowest of theirs.
+
+        The others have elements of the same type, of a subtype, or of a type that this one's elements also have.
+        """
+        nodes = [self._node]
         for other in others:
             if not isinstance(other, DataStream):
                 raise InvalidArgumentError(
@@ -148,19 +189,27 @@ class DataStream(Generic[T]):
                     where=caller_location(),
                     hint="bring streams together before key_by",
                 )
-        types = {repr(stream.element_type) for stream in (self, *others)}
+            nodes.append(other._node)
         return DataStream(
             UnionNode(
-                streams=(self._node, *(other._node for other in others)),
-                element_type=self._node.element_type if len(types) == 1 else None,
+                streams=tuple(nodes),
+                element_type=widest([node.element_type for node in nodes]),
                 location=caller_location(),
             )
         )
 
-    def returns(self, element_type: TypeForm[T]) -> DataStream[T]:
+    @overload
+    def returns(self, element_type: TypeForm[T_co]) -> DataStream[T_co]: ...
+    @overload
+    def returns(self, element_type: TypeForm[S]) -> DataStream[T_co | S]: ...
+    def returns(self, element_type: object) -> DataStream[Any]:
         """Say the type of the elements where the plan cannot know it: behind a lambda, before a sink with columns.
 
         A lambda that only makes a record, ``lambda line: Reading(...)``, needs none: its code names the class.
+
+        Args:
+            element_type: The type, or a wider one: a base class, or ``X | None`` for ``X``. The plan refuses one that
+                the known type of the elements does not fit.
         """
         return DataStream(
             ReturnsNode(input=self._node, element_type=element_type, location=caller_location())
@@ -168,11 +217,11 @@ class DataStream(Generic[T]):
 
     def assign_timestamps_and_watermarks(
         self,
-        strategy: WatermarkStrategy[T],
-        timestamp: Callable[[T], int | datetime] | None = None,
+        strategy: WatermarkStrategy[T_co],
+        timestamp: Callable[[T_co], int | datetime] | None = None,
         *,
         name: str | None = None,
-    ) -> DataStream[T]:
+    ) -> DataStream[T_co]:
         """Give elements timestamps, and make watermarks from them.
 
         Args:
@@ -190,7 +239,7 @@ class DataStream(Generic[T]):
                 hint="WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=1))",
             )
         if timestamp is not None:
-            _check_function(timestamp, "assign_timestamps_and_watermarks")
+            check_function(timestamp, "assign_timestamps_and_watermarks")
         return DataStream(
             TimestampsNode(
                 input=self._node,
@@ -203,10 +252,10 @@ class DataStream(Generic[T]):
         )
 
     @overload
-    def key_by(self, selector: Callable[[T], K]) -> KeyedStream[T, K]: ...
+    def key_by(self, selector: Callable[[T_co], H]) -> KeyedStream[T_co, H]: ...
     @overload
-    def key_by(self, selector: Callable[[T], K], key_type: TypeForm[K]) -> KeyedStream[T, K]: ...
-    def key_by(self, selector: Callable[[T], K], key_type: object | None = None) -> KeyedStream[T, K]:
+    def key_by(self, selector: Callable[[T_co], H], key_type: TypeForm[H]) -> KeyedStream[T_co, H]: ...
+    def key_by(self, selector: Callable[[T_co], H], key_type: object | None = None) -> KeyedStream[T_co, H]:
         """Split the stream by key.
 
         Args:
@@ -215,7 +264,7 @@ class DataStream(Generic[T]):
                 All NaNs are one key, as they are to Flink and Spark SQL.
             key_type: The type of the key, where the selector is a lambda and something needs it.
         """
-        _check_function(selector, "key_by")
+        check_function(selector, "key_by")
         return KeyedStream(
             KeyByNode(
                 input=self._node,
@@ -229,26 +278,22 @@ class DataStream(Generic[T]):
     # The overloads overlap where a merging assigner hides behind the type WindowAssigner: the plan checks that case.
     @overload
     def window_all(  # type: ignore[overload-overlap]
-        self, assigner: MergingWindowAssigner[T, W]
-    ) -> MergingAllWindowedStream[T, W]: ...
+        self, assigner: MergingWindowAssigner[T_co, W]
+    ) -> MergingAllWindowedStream[T_co, W]: ...
     @overload
-    def window_all(self, assigner: WindowAssigner[T, W]) -> AllWindowedStream[T, W]: ...
+    def window_all(self, assigner: WindowAssigner[T_co, W]) -> AllWindowedStream[T_co, W]: ...
     def window_all(
-        self, assigner: WindowAssigner[T, W]
-    ) -> AllWindowedStream[T, W] | MergingAllWindowedStream[T, W]:
+        self, assigner: WindowAssigner[T_co, W]
+    ) -> AllWindowedStream[T_co, W] | MergingAllWindowedStream[T_co, W]:
         """Windows over the whole stream, without keys. They run on one core; with keys they spread."""
-        settings = WindowSettings(self._node, _check_assigner(assigner))
+        settings = WindowSettings(self._node, check_assigner(assigner))
         if isinstance(assigner, MergingWindowAssigner):
             return MergingAllWindowedStream(settings)
         return AllWindowedStream(settings)
 
-    def count_window_all(self, size: int, slide: int | None = None) -> AllWindowedStream[T, GlobalWindow]:
+    def count_window_all(self, size: int, slide: int | None = None) -> AllWindowedStream[T_co, GlobalWindow]:
         """Windows of ``size`` elements over the whole stream; see :meth:`KeyedStream.count_window`."""
-        _check_count_window(size, slide)
-        windows: AllWindowedStream[T, GlobalWindow] = self.window_all(GlobalWindows.create())
-        if slide is None:
-            return windows.trigger(PurgingTrigger.of(CountTrigger.of(size)))
-        return windows.evictor(CountEvictor.of(size)).trigger(CountTrigger.of(slide))
+        return AllWindowedStream(count_window(self._node, size, slide))
 
     def get_side_output(self, tag: OutputTag[S]) -> DataStream[S]:
         """The side output of the step that made this stream.
@@ -266,7 +311,7 @@ class DataStream(Generic[T]):
             SideOutputNode(input=self._node, tag=tag, element_type=kind, location=caller_location())
         )
 
-    def sink_to(self, sink: Sink[T], *, name: str | None = None) -> DataStreamSink:
+    def sink_to(self, sink: Sink[T_co], *, name: str | None = None) -> DataStreamSink:
         """Write the stream. Hand the result to a :class:`~windrow.Pipeline`.
 
         Args:
@@ -288,7 +333,7 @@ class DataStream(Generic[T]):
         )
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._node.kind}, {self._node.location})"
+        return node_line(type(self).__name__, self._node)
 
 
 class KeyedStream(Generic[T, K]):
@@ -320,7 +365,7 @@ class KeyedStream(Generic[T, K]):
             assigner: Which windows. One that merges, such as sessions, gives a stage that takes only triggers that
                 can merge.
         """
-        settings = WindowSettings(self._node, _check_assigner(assigner))
+        settings = WindowSettings(self._node, check_assigner(assigner))
         if isinstance(assigner, MergingWindowAssigner):
             return MergingWindowedStream(settings)
         return WindowedStream(settings)
@@ -334,11 +379,7 @@ class KeyedStream(Generic[T, K]):
         Raises:
             InvalidArgumentError: If ``size`` or ``slide`` is not a positive int.
         """
-        _check_count_window(size, slide)
-        windows: WindowedStream[T, K, GlobalWindow] = self.window(GlobalWindows.create())
-        if slide is None:
-            return windows.trigger(PurgingTrigger.of(CountTrigger.of(size)))
-        return windows.evictor(CountEvictor.of(size)).trigger(CountTrigger.of(slide))
+        return WindowedStream(count_window(self._node, size, slide))
 
     def process(self, function: KeyedProcessFunction[K, T, R], *, name: str | None = None) -> DataStream[R]:
         """Process each element of a key, with state and timers.
@@ -366,34 +407,34 @@ class KeyedStream(Generic[T, K]):
                 :class:`~windrow.functions.ReduceFunction`.
             name: Names the step.
         """
-        _check_function(function, "reduce")
+        check_function(function, "reduce")
         rolling: RollingReduce[K, T] = RollingReduce(function, f"rolling reduce {function_name(function)}")
         return self._process(rolling, self._node.element_type, name)
 
     def sum(self, selector: Callable[[T], N], *, name: str | None = None) -> DataStream[tuple[K, N]]:
         """Emit, for each element, its key and the sum so far of what ``selector`` takes from the key's elements."""
-        _check_function(selector, "sum")
-        return self._process(RollingValue(selector, operator.add, "rolling sum"), self._pair(selector), name)
+        check_function(selector, "sum")
+        return self._process(RollingValue(selector, added, "rolling sum"), self._pair(selector), name)
 
     def min(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[tuple[K, C]]:
         """Emit, for each element, its key and the lowest so far of what ``selector`` takes from its elements."""
-        _check_function(selector, "min")
+        check_function(selector, "min")
         return self._process(RollingValue(selector, lower, "rolling min"), self._pair(selector), name)
 
     def max(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[tuple[K, C]]:
         """Emit, for each element, its key and the highest so far of what ``selector`` takes from its elements."""
-        _check_function(selector, "max")
+        check_function(selector, "max")
         return self._process(RollingValue(selector, higher, "rolling max"), self._pair(selector), name)
 
     def min_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
         """Emit, for each element, the one of its key so far with the lowest selected value; of equals the first."""
-        _check_function(selector, "min_by")
+        check_function(selector, "min_by")
         rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=True), "rolling min_by")
         return self._process(rolling, self._node.element_type, name)
 
     def max_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
         """Emit, for each element, the one of its key so far with the highest selected value; of equals the first."""
-        _check_function(selector, "max_by")
+        check_function(selector, "max_by")
         rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=False), "rolling max_by")
         return self._process(rolling, self._node.element_type, name)
 
@@ -418,7 +459,7 @@ class KeyedStream(Generic[T, K]):
         return pair
 
     def __repr__(self) -> str:
-        return f"KeyedStream({self._node.location})"
+        return node_line("KeyedStream", self._node)
 
 
 def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
@@ -469,33 +510,3 @@ def from_dataframe(
     """A stream of the rows of a Spark DataFrame, static or streaming; see :class:`~windrow.sources.DataFrameSource`."""
     source = DataFrameSource(dataframe, record_type, on_malformed=on_malformed, timezone=timezone)
     return from_source(source, name=name)
-
-
-def _check_function(function: object, call: str) -> None:
-    if not callable(function):
-        raise InvalidArgumentError(
-            f"{call} needs a function", given=function, expected="a callable", where=caller_location()
-        )
-
-
-def _check_assigner(assigner: WindowAssigner[T, W]) -> WindowAssigner[T, W]:
-    if not isinstance(assigner, WindowAssigner):
-        raise InvalidArgumentError(
-            "windows need an assigner",
-            given=assigner,
-            expected="a WindowAssigner",
-            where=caller_location(),
-            hint="TumblingEventTimeWindows.of(timedelta(seconds=5))",
-        )
-    return assigner
-
-
-def _check_count_window(size: int, slide: int | None) -> None:
-    for name, number in (("size", size), ("slide", slide)):
-        if number is not None and (type(number) is not int or number < 1):
-            raise InvalidArgumentError(
-                f"the {name} of a count window must be positive",
-                given=number,
-                expected="an int of at least 1",
-                where=caller_location(),
-            )

@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from typing_extensions import Self
 
-from windrow.aggregates.declared import DeclaredAggregate
-from windrow.aggregates.facts import filled
-from windrow.errors import InvalidArgumentError
 from windrow.evictors import Evictor
-from windrow.functions import (
-    AggregateFunction,
-    ProcessAllWindowFunction,
-    ProcessWindowFunction,
-)
-from windrow.functions.plain import Applied, AppliedAll, WithoutKey
-from windrow.plan.location import caller_location
-from windrow.plan.nodes import (
-    AggregateSpec,
-    FunctionSpec,
-    Node,
-    ProcessSpec,
-    ReduceSpec,
-    WindowNode,
-)
-from windrow.plan.types import base_argument, iterable_item, result_type
-from windrow.tags import OutputTag
-from windrow.time import duration_millis
+from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction
 from windrow.triggers import MergingTrigger, Trigger
-from windrow.windows import GlobalWindows, Window, WindowAssigner
+from windrow.window_stage import AllStage, KeyedStage, WindowSettings
+from windrow.windows import Window
 
 if TYPE_CHECKING:
     from windrow.stream import DataStream
 
 __all__ = [
     "AllWindowedStream",
+    "EvictedAllWindowedStream",
+    "EvictedMergingAllWindowedStream",
+    "EvictedMergingWindowedStream",
+    "EvictedWindowedStream",
     "MergingAllWindowedStream",
     "MergingWindowedStream",
     "WindowSettings",
@@ -50,226 +32,30 @@ K = TypeVar("K")
 R = TypeVar("R")
 A = TypeVar("A")
 V = TypeVar("V")
+E = TypeVar("E")
 W = TypeVar("W", bound=Window)
-F = TypeVar("F")
 
 
-@dataclass(frozen=True, slots=True)
-class WindowSettings:
-    """What the calls of a windowed stage have set so far."""
-
-    input: Node
-    # Any: the stages are generic and have proved that the parts fit.
-    assigner: WindowAssigner[Any, Any]
-    trigger: Trigger[Any, Any] | None = None
-    evictor: Evictor[Any, Any] | None = None
-    allowed_lateness: int | None = None
-    late_tag: OutputTag[Any] | None = None
-
-    def node(self, function: FunctionSpec, element_type: object | None, name: str | None) -> WindowNode:
-        """The step with these settings that computes ``function``."""
-        return WindowNode(
-            input=self.input,
-            assigner=self.assigner,
-            trigger=self.trigger,
-            evictor=self.evictor,
-            allowed_lateness=self.allowed_lateness,
-            late_tag=self.late_tag,
-            function=function,
-            element_type=element_type,
-            name=name,
-            location=caller_location(),
-        )
-
-
-class _WindowStage(Generic[T, W]):
-    """What all stages of windows share."""
-
-    __slots__ = ("_settings",)
-
-    def __init__(self, settings: WindowSettings) -> None:
-        self._settings = settings
-
-    def evictor(self, evictor: Evictor[T, W]) -> Self:
-        """Remove elements before or after the function sees them. The window then keeps all its elements.
-
-        Raises:
-            InvalidArgumentError: If there is an evictor already.
-        """
-        _check_kind(evictor, Evictor, "windows evict by an evictor", "an Evictor")
-        if self._settings.evictor is not None:
-            raise _set_twice("evictor", self._settings.evictor.describe())
-        return type(self)(replace(self._settings, evictor=evictor))
-
-    def allowed_lateness(self, lateness: timedelta) -> Self:
-        """Keep windows for so long after the watermark has passed their end; a late element fires them again.
-
-        Args:
-            lateness: How long, in event time; zero by default. ``timedelta.max`` means for ever.
-
-        Raises:
-            InvalidArgumentError: If it is negative, or was set already.
-        """
-        try:
-            millis = duration_millis(lateness, "the allowed lateness")
-        except InvalidArgumentError as error:
-            raise error.at(caller_location()) from None
-        if millis < 0:
-            raise InvalidArgumentError(
-                "the allowed lateness must not be negative",
-                given=lateness,
-                expected="a timedelta >= 0",
-                where=caller_location(),
-            )
-        if self._settings.allowed_lateness is not None:
-            raise _set_twice("allowed lateness", f"{self._settings.allowed_lateness} ms")
-        return type(self)(replace(self._settings, allowed_lateness=millis))
-
-    def side_output_late_data(self, tag: OutputTag[T]) -> Self:
-        """Send elements that are too late for all their windows to a side output.
-
-        Without it they are counted (``late_records_dropped``) and dropped.
-
-        Raises:
-            InvalidArgumentError: If there is a tag already.
-        """
-        _check_kind(tag, OutputTag, "late elements go to the side output of a tag", "an OutputTag")
-        if self._settings.late_tag is not None:
-            raise _set_twice("side output for late data", self._settings.late_tag.name)
-        return type(self)(replace(self._settings, late_tag=tag))
-
-    def _with_trigger(self, trigger: Trigger[Any, Any]) -> Self:
-        _check_kind(trigger, Trigger, "windows fire by a trigger", "a Trigger")
-        if self._settings.trigger is not None:
-            raise _set_twice("trigger", self._settings.trigger.describe())
-        return type(self)(replace(self._settings, trigger=trigger))
-
-    # Any: the function is checked by the public methods that call this.
-    def _stream(
-        self, function: FunctionSpec, element_type: object | None, name: str | None
-    ) -> DataStream[Any]:
-        from windrow.stream import DataStream
-
-        return DataStream(self._settings.node(function, element_type, name))
-
-    def _reduce(
-        self,
-        function: Callable[[Any, Any], Any],
-        behind: ProcessWindowFunction[Any, Any, Any, Any] | None,
-        element_type: object | None,
-        name: str | None,
-    ) -> DataStream[Any]:
-        if not callable(function):
-            raise InvalidArgumentError(
-                "reduce needs a function of two elements",
-                given=function,
-                expected="a callable, or a ReduceFunction",
-                where=caller_location(),
-            )
-        return self._stream(ReduceSpec(reduce=function, process=behind), element_type, name)
-
-    def _aggregated(self, function: AggregateFunction[Any, Any, Any]) -> object | None:
-        return _aggregated(function, self._settings.input.element_type)
-
-    def _aggregate(
-        self,
-        function: AggregateFunction[Any, Any, Any],
-        behind: ProcessWindowFunction[Any, Any, Any, Any] | None,
-        element_type: object | None,
-        name: str | None,
-    ) -> DataStream[Any]:
-        if not isinstance(function, AggregateFunction):
-            raise InvalidArgumentError(
-                "aggregate needs an aggregate function",
-                given=function,
-                expected="an instance of AggregateFunction",
-                where=caller_location(),
-                hint=f"{function.__name__}()" if isinstance(function, type) else None,
-            )
-        spec = self._with_facts(function, behind)
-        return self._stream(spec or AggregateSpec(aggregate=function, process=behind), element_type, name)
-
-    def _with_facts(
-        self,
-        function: AggregateFunction[Any, Any, Any],
-        behind: ProcessWindowFunction[Any, Any, Any, Any] | None,
-    ) -> AggregateSpec | None:
-        """The spec of an aggregate whose result has the key or the window in it; None: it has neither."""
-        try:
-            found = filled(function)
-        except InvalidArgumentError as error:
-            raise error.at(caller_location()) from None
-        if found is None:
-            return None
-        inner, process = found
-        if behind is not None:
-            raise InvalidArgumentError(
-                "key() and the window go into the result itself, or into a function behind it",
-                given=f"{process.describe()} and {behind.describe()}",
-                expected="one or the other",
-                where=caller_location(),
-            )
-        if isinstance(self._settings.assigner, GlobalWindows) and {"window_start", "window_end"} & {
-            place for place in process.places if isinstance(place, str)
-        }:
-            raise InvalidArgumentError(
-                "the window of all time has no start and no end",
-                given=process.describe(),
-                expected="key() and aggregates",
-                where=caller_location(),
-            )
-        return AggregateSpec(aggregate=inner, process=process, shown=process.describe())
-
-
-class _KeyedStage(_WindowStage[T, W], Generic[T, K, W]):
-    """What the keyed stages share: the functions."""
+class _Keyed(KeyedStage[T, K, W]):
+    """Windows of a keyed stream that have elements when they fire."""
 
     __slots__ = ()
 
     @overload
-    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
-    @overload
-    def reduce(
-        self,
-        function: Callable[[T, T], T],
-        window_function: ProcessWindowFunction[T, R, K, W],
-        *,
-        name: str | None = None,
-    ) -> DataStream[R]: ...
-    def reduce(
-        self,
-        function: Callable[[T, T], T],
-        window_function: ProcessWindowFunction[T, R, K, W] | None = None,
-        *,
-        name: str | None = None,
-    ) -> DataStream[T] | DataStream[R]:
-        """Combine the elements of a window two by two, as they arrive.
-
-        Args:
-            function: Combines what was combined so far with a new element: a function, or a
-                :class:`~windrow.functions.ReduceFunction`.
-            window_function: Gets the one element that is left, with the key and the window.
-            name: Names the step.
-        """
-        _check_process(window_function, ProcessWindowFunction)
-        kind = self._settings.input.element_type if window_function is None else _result_of(window_function)
-        return self._reduce(function, window_function, kind, name)
-
-    @overload
     def aggregate(
-        self, function: AggregateFunction[T, A, R], *, name: str | None = None
+        self, function: AggregateFunction[T, A, R, E, K], *, name: str | None = None
     ) -> DataStream[R]: ...
     @overload
     def aggregate(
         self,
-        function: AggregateFunction[T, A, V],
+        function: AggregateFunction[T, A, V, E, K],
         window_function: ProcessWindowFunction[V, R, K, W],
         *,
         name: str | None = None,
     ) -> DataStream[R]: ...
     def aggregate(
         self,
-        function: AggregateFunction[T, A, V],
+        function: AggregateFunction[T, A, V, E, K],
         window_function: ProcessWindowFunction[V, R, K, W] | None = None,
         *,
         name: str | None = None,
@@ -281,44 +67,15 @@ class _KeyedStage(_WindowStage[T, W], Generic[T, K, W]):
             window_function: Gets the one result, with the key and the window.
             name: Names the step.
         """
-        _check_process(window_function, ProcessWindowFunction)
-        kind = self._aggregated(function) if window_function is None else _result_of(window_function)
-        return self._aggregate(function, window_function, kind, name)
-
-    def process(
-        self, function: ProcessWindowFunction[T, R, K, W], *, name: str | None = None
-    ) -> DataStream[R]:
-        """Compute from all elements of a window when it fires.
-
-        Args:
-            function: Gets key, window, time, state and side outputs.
-            name: Names the step.
-        """
-        if function is None:
-            raise _needs_process(function, ProcessWindowFunction)
-        _check_process(function, ProcessWindowFunction)
-        return self._stream(ProcessSpec(process=function), _result_of(function), name)
-
-    def apply(
-        self, function: Callable[[K, W, Sequence[T]], Iterable[R] | None], *, name: str | None = None
-    ) -> DataStream[R]:
-        """As :meth:`process`, with a plain function.
-
-        Args:
-            function: Takes key, window and elements in order of arrival; gives the records to emit, or None for none.
-            name: Names the step.
-        """
-        return self._stream(
-            ProcessSpec(process=Applied(_check_apply(function))), iterable_item(result_type(function)), name
-        )
+        return self._aggregate_keyed(function, window_function, name)
 
 
-class WindowedStream(_KeyedStage[T, K, W]):
+class WindowedStream(_Keyed[T, K, W]):
     """Windows of a keyed stream: elements ``T``, keys ``K``, windows ``W``."""
 
     __slots__ = ()
 
-    def trigger(self, trigger: Trigger[T, W]) -> WindowedStream[T, K, W]:
+    def trigger(self, trigger: Trigger[T, W]) -> Self:
         """Decide when windows are evaluated; by default the assigner's trigger does.
 
         Raises:
@@ -326,13 +83,21 @@ class WindowedStream(_KeyedStage[T, K, W]):
         """
         return self._with_trigger(trigger)
 
+    def evictor(self, evictor: Evictor[T, W]) -> EvictedWindowedStream[T, K, W]:
+        """Remove elements before or after the function sees them. The window then keeps all its elements.
 
-class MergingWindowedStream(_KeyedStage[T, K, W]):
+        Raises:
+            InvalidArgumentError: If there is an evictor already.
+        """
+        return EvictedWindowedStream(self._evicted(evictor))
+
+
+class MergingWindowedStream(_Keyed[T, K, W]):
     """Windows of a keyed stream that may merge, such as sessions."""
 
     __slots__ = ()
 
-    def trigger(self, trigger: MergingTrigger[T, W]) -> MergingWindowedStream[T, K, W]:
+    def trigger(self, trigger: MergingTrigger[T, W]) -> Self:
         """Decide when windows are evaluated, by a trigger that can follow merges.
 
         Raises:
@@ -340,156 +105,196 @@ class MergingWindowedStream(_KeyedStage[T, K, W]):
         """
         return self._with_trigger(trigger)
 
+    def evictor(self, evictor: Evictor[T, W]) -> EvictedMergingWindowedStream[T, K, W]:
+        """Remove elements before or after the function sees them. The window then keeps all its elements.
 
-class _AllStage(_WindowStage[T, W]):
-    """What the stages without keys share: the functions."""
+        Raises:
+            InvalidArgumentError: If there is an evictor already.
+        """
+        return EvictedMergingWindowedStream(self._evicted(evictor))
+
+
+class _All(AllStage[T, W]):
+    """Windows of a stream without keys that have elements when they fire."""
 
     __slots__ = ()
 
     @overload
-    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
-    @overload
-    def reduce(
-        self,
-        function: Callable[[T, T], T],
-        window_function: ProcessAllWindowFunction[T, R, W],
-        *,
-        name: str | None = None,
-    ) -> DataStream[R]: ...
-    def reduce(
-        self,
-        function: Callable[[T, T], T],
-        window_function: ProcessAllWindowFunction[T, R, W] | None = None,
-        *,
-        name: str | None = None,
-    ) -> DataStream[T] | DataStream[R]:
-        """Combine the elements of a window two by two; see :meth:`WindowedStream.reduce`."""
-        _check_process(window_function, ProcessAllWindowFunction)
-        if window_function is None:
-            return self._reduce(function, None, self._settings.input.element_type, name)
-        return self._reduce(function, WithoutKey(window_function), _result_of(window_function), name)
-
-    @overload
     def aggregate(
-        self, function: AggregateFunction[T, A, R], *, name: str | None = None
+        self, function: AggregateFunction[T, A, R, E, None], *, name: str | None = None
     ) -> DataStream[R]: ...
     @overload
     def aggregate(
         self,
-        function: AggregateFunction[T, A, V],
+        function: AggregateFunction[T, A, V, E, None],
         window_function: ProcessAllWindowFunction[V, R, W],
         *,
         name: str | None = None,
     ) -> DataStream[R]: ...
     def aggregate(
         self,
-        function: AggregateFunction[T, A, V],
+        function: AggregateFunction[T, A, V, E, None],
         window_function: ProcessAllWindowFunction[V, R, W] | None = None,
         *,
         name: str | None = None,
     ) -> DataStream[V] | DataStream[R]:
         """Fold the elements of a window into an accumulator; see :meth:`WindowedStream.aggregate`."""
-        _check_process(window_function, ProcessAllWindowFunction)
-        if window_function is None:
-            return self._aggregate(function, None, self._aggregated(function), name)
-        return self._aggregate(function, WithoutKey(window_function), _result_of(window_function), name)
-
-    def process(
-        self, function: ProcessAllWindowFunction[T, R, W], *, name: str | None = None
-    ) -> DataStream[R]:
-        """Compute from all elements of a window when it fires."""
-        if function is None:
-            raise _needs_process(function, ProcessAllWindowFunction)
-        _check_process(function, ProcessAllWindowFunction)
-        return self._stream(ProcessSpec(process=WithoutKey(function)), _result_of(function), name)
-
-    def apply(
-        self, function: Callable[[W, Sequence[T]], Iterable[R] | None], *, name: str | None = None
-    ) -> DataStream[R]:
-        """As :meth:`process`, with a plain function of window and elements."""
-        return self._stream(
-            ProcessSpec(process=WithoutKey(AppliedAll(_check_apply(function)))),
-            iterable_item(result_type(function)),
-            name,
-        )
+        return self._aggregate_all(function, window_function, name)
 
 
-class AllWindowedStream(_AllStage[T, W]):
+class AllWindowedStream(_All[T, W]):
     """Windows of a stream without keys."""
 
     __slots__ = ()
 
-    def trigger(self, trigger: Trigger[T, W]) -> AllWindowedStream[T, W]:
+    def trigger(self, trigger: Trigger[T, W]) -> Self:
         """Decide when windows are evaluated; see :meth:`WindowedStream.trigger`."""
         return self._with_trigger(trigger)
 
+    def evictor(self, evictor: Evictor[T, W]) -> EvictedAllWindowedStream[T, W]:
+        """Remove elements before or after the function sees them. The window then keeps all its elements.
 
-class MergingAllWindowedStream(_AllStage[T, W]):
+        Raises:
+            InvalidArgumentError: If there is an evictor already.
+        """
+        return EvictedAllWindowedStream(self._evicted(evictor))
+
+
+class MergingAllWindowedStream(_All[T, W]):
     """Windows of a stream without keys that may merge."""
 
     __slots__ = ()
 
-    def trigger(self, trigger: MergingTrigger[T, W]) -> MergingAllWindowedStream[T, W]:
+    def trigger(self, trigger: MergingTrigger[T, W]) -> Self:
         """Decide when windows are evaluated; see :meth:`MergingWindowedStream.trigger`."""
         return self._with_trigger(trigger)
 
+    def evictor(self, evictor: Evictor[T, W]) -> EvictedMergingAllWindowedStream[T, W]:
+        """Remove elements before or after the function sees them. The window then keeps all its elements.
 
-def _result_of(
-    function: ProcessWindowFunction[Any, Any, Any, Any] | ProcessAllWindowFunction[Any, Any, Any],
-) -> object | None:
-    base = ProcessWindowFunction if isinstance(function, ProcessWindowFunction) else ProcessAllWindowFunction
-    return base_argument(function, base, 1) or iterable_item(result_type(function.process))
-
-
-def _aggregated(function: AggregateFunction[Any, Any, Any], element_type: object | None) -> object | None:
-    if not isinstance(function, AggregateFunction):
-        return None
-    if isinstance(function, DeclaredAggregate):
-        return function.result_type(element_type)
-    return base_argument(function, AggregateFunction, 2) or result_type(function.get_result)
+        Raises:
+            InvalidArgumentError: If there is an evictor already.
+        """
+        return EvictedMergingAllWindowedStream(self._evicted(evictor))
 
 
-def _check_kind(given: object, kind: type, message: str, expected: str) -> None:
-    if not isinstance(given, kind):
-        raise InvalidArgumentError(
-            message,
-            given=given,
-            expected=expected,
-            where=caller_location(),
-            hint="an instance, not the class" if isinstance(given, type) else None,
-        )
+class EvictedWindowedStream(WindowedStream[T, K, W]):
+    """Windows of a keyed stream with an evictor, which may leave nothing of a window."""
+
+    __slots__ = ()
+
+    # The result may also be that of nothing, so a variable for windows without an evictor hides that it may be None.
+    @overload  # type: ignore[override]
+    def aggregate(
+        self, function: AggregateFunction[T, A, R, E, K], *, name: str | None = None
+    ) -> DataStream[R | E]: ...
+    @overload
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, V, E, K],
+        window_function: ProcessWindowFunction[V | E, R, K, W],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, V, E, K],
+        window_function: ProcessWindowFunction[V | E, R, K, W] | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[V | E] | DataStream[R]:
+        """Fold the elements that the evictor leaves; see :meth:`WindowedStream.aggregate`.
+
+        The result is that of nothing where the evictor leaves none: None of :func:`windrow.aggregates.min`.
+        """
+        return self._aggregate_keyed(function, window_function, name)
 
 
-def _check_apply(function: F) -> F:
-    if not callable(function):
-        raise InvalidArgumentError(
-            "apply needs a function",
-            given=function,
-            expected="a callable; process takes a ProcessWindowFunction",
-            where=caller_location(),
-        )
-    return function
+class EvictedMergingWindowedStream(MergingWindowedStream[T, K, W]):
+    """Windows of a keyed stream that may merge, with an evictor."""
+
+    __slots__ = ()
+
+    # The result may also be that of nothing, so a variable for windows without an evictor hides that it may be None.
+    @overload  # type: ignore[override]
+    def aggregate(
+        self, function: AggregateFunction[T, A, R, E, K], *, name: str | None = None
+    ) -> DataStream[R | E]: ...
+    @overload
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, V, E, K],
+        window_function: ProcessWindowFunction[V | E, R, K, W],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, V, E, K],
+        window_function: ProcessWindowFunction[V | E, R, K, W] | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[V | E] | DataStream[R]:
+        """Fold the elements that the evictor leaves; see :meth:`WindowedStream.aggregate`.
+
+        The result is that of nothing where the evictor leaves none: None of :func:`windrow.aggregates.min`.
+        """
+        return self._aggregate_keyed(function, window_function, name)
 
 
-def _check_process(function: object, kind: type) -> None:
-    if function is not None and not isinstance(function, kind):
-        raise _needs_process(function, kind)
+class EvictedAllWindowedStream(AllWindowedStream[T, W]):
+    """Windows of a stream without keys, with an evictor."""
+
+    __slots__ = ()
+
+    # The result may also be that of nothing, so a variable for windows without an evictor hides that it may be None.
+    @overload  # type: ignore[override]
+    def aggregate(
+        self, function: AggregateFunction[T, A, R, E, None], *, name: str | None = None
+    ) -> DataStream[R | E]: ...
+    @overload
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, V, E, None],
+        window_function: ProcessAllWindowFunction[V | E, R, W],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, V, E, None],
+        window_function: ProcessAllWindowFunction[V | E, R, W] | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[V | E] | DataStream[R]:
+        """Fold the elements of a window into an accumulator; see :meth:`EvictedWindowedStream.aggregate`."""
+        return self._aggregate_all(function, window_function, name)
 
 
-def _needs_process(function: object, kind: type) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        "the window function has the wrong kind",
-        given=function,
-        expected=f"an instance of {kind.__name__}",
-        where=caller_location(),
-        hint="apply(...) takes a plain function",
-    )
+class EvictedMergingAllWindowedStream(MergingAllWindowedStream[T, W]):
+    """Windows of a stream without keys that may merge, with an evictor."""
 
+    __slots__ = ()
 
-def _set_twice(what: str, first: str) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"the {what} of a window is set twice",
-        given=f"first {first}, then another",
-        expected="one call for each window",
-        where=caller_location(),
-    )
+    # The result may also be that of nothing, so a variable for windows without an evictor hides that it may be None.
+    @overload  # type: ignore[override]
+    def aggregate(
+        self, function: AggregateFunction[T, A, R, E, None], *, name: str | None = None
+    ) -> DataStream[R | E]: ...
+    @overload
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, V, E, None],
+        window_function: ProcessAllWindowFunction[V | E, R, W],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, V, E, None],
+        window_function: ProcessAllWindowFunction[V | E, R, W] | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[V | E] | DataStream[R]:
+        """Fold the elements of a window into an accumulator; see :meth:`EvictedWindowedStream.aggregate`."""
+        return self._aggregate_all(function, window_function, name)

@@ -37,7 +37,7 @@ from windrow_runtime.testing import PushSource, StreamHarness
 
 # Any in this module: results of every type.
 
-ALL: Combined[Row, tuple[Any, ...]] = Combined(
+ALL: Combined[Row, tuple[Any, ...], Any, object] = Combined(
     tuple([("", function) for function, _ in AGGREGATES.values()]), None
 )
 

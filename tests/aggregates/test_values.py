@@ -96,7 +96,7 @@ def test_of_nothing() -> None:
 
 def test_sums_of_floats_keep_what_rounding_takes_away() -> None:
     values = [1e16, 1.0, -1e16, 1e-9] * 1000
-    function = agg.sum(lambda value: value)
+    function: agg.DeclaredAggregate[Any, Any, Any, Any] = agg.sum(lambda value: value)
     for order in (values, values[::-1], sorted(values)):
         assert result(function, order) == pytest.approx(math.fsum(values), rel=1e-12)
         halves = folded(function, order[:1234]), folded(function, order[1234:])
@@ -109,7 +109,7 @@ def test_sums_beyond_the_largest_float_are_infinite() -> None:
 
 
 def test_ints_and_floats_in_one_sum() -> None:
-    function = agg.sum(lambda value: value)
+    function: agg.DeclaredAggregate[Any, Any, Any, Any] = agg.sum(lambda value: value)
     for order in ([2**60 + 1, 0.5, 2**60 + 1, -(2.0**61)], [0.5, 2**60 + 1, -(2.0**61), 2**60 + 1]):
         assert result(function, order) == 2.5
     assert result(function, [True, False, True]) == 2
@@ -156,7 +156,7 @@ def test_a_sum_that_fits_no_column_is_an_error() -> None:
     ],
 )
 def test_sums_of_time_spans_may_be_longer_on_the_way(values: list[timedelta]) -> None:
-    function = agg.sum(lambda value: value)
+    function: agg.DeclaredAggregate[Any, Any, Any, Any] = agg.sum(lambda value: value)
     expected = timedelta(microseconds=sum(value // timedelta(microseconds=1) for value in values))
     assert result(function, values) == expected
     held = folded_in_pairs(function, values)
@@ -183,7 +183,11 @@ def test_sums_of_what_cannot_be_added(values: list[Any]) -> None:
 
 
 def test_numbers_are_asked_for() -> None:
-    for function in (agg.mean(lambda value: value), agg.variance(lambda value: value)):
+    functions: list[agg.DeclaredAggregate[Any, Any, Any, Any]] = [
+        agg.mean(lambda value: value),
+        agg.variance(lambda value: value),
+    ]
+    for function in functions:
         # Any: the type checker would have refused it.
         wrong: DeclaredAggregate[Any, Any, Any] = function
         with pytest.raises(

@@ -80,7 +80,7 @@ def merged(function: DeclaredAggregate[Any, Any, Any], accumulators: Sequence[An
 @given(data=st.data())
 def test_sums_are_those_of_the_aggregate(name: str, data: st.DataObject) -> None:
     kind, values = KINDS[name]
-    function = agg.sum(lambda value: value)
+    function: agg.DeclaredAggregate[Any, Any, Any, Any] = agg.sum(lambda value: value)
     kernel = kernel_of_numbers(function, kind)
     row = st.tuples(st.integers(0, GROUPS - 2), st.one_of(st.none(), values))
     pieces = data.draw(st.lists(st.lists(row, max_size=8), min_size=1, max_size=4))
@@ -137,7 +137,7 @@ def test_sums_of_decimals_outgrow_their_column(digits: int, scale: int) -> None:
 def test_a_total_of_time_spans_may_be_longer_than_any_of_them() -> None:
     longest = (2**63 - 1) * MICROSECOND
     values = [longest] * 40 + [-longest] * 40
-    function = agg.sum(lambda value: value)
+    function: agg.DeclaredAggregate[Any, Any, Any, Any] = agg.sum(lambda value: value)
     kernel = kernel_of_numbers(function, pa.duration("us"))
     half = kernel.partial(groups_of([0] * 40, 1), [pa.array(values[:40], pa.duration("us"))])
     (accumulator,) = kernel.accumulators(half)

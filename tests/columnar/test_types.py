@@ -107,7 +107,7 @@ def test_sums_do_not_wrap_around() -> None:
 
 
 def test_a_sum_that_fits_no_column_is_the_error_of_the_aggregate() -> None:
-    function = agg.sum(lambda value: value)
+    function: agg.DeclaredAggregate[Any, Any, Any, Any] = agg.sum(lambda value: value)
     for values, kind in (([2**62] * 4, pa.int64()), ([-(2**63), -1], pa.int64()), ([2**64 - 1], pa.uint64())):
         with pytest.raises(AggregateOverflowError) as expected:
             function.get_result(folded(function, values))
@@ -151,13 +151,17 @@ def test_sums_of_small_values_beside_groups_of_large_ones() -> None:
 )
 def test_near_the_largest_float_sums_are_what_the_aggregate_says(values: list[float]) -> None:
     kernel = kernel_of_numbers(agg.sum(lambda value: value), pa.float64())
-    function = agg.sum(lambda value: value)
+    function: agg.DeclaredAggregate[Any, Any, Any, Any] = agg.sum(lambda value: value)
     expected = function.get_result(folded(function, values))
     states = kernel.partial(groups_of([0] * 3, 1), [pa.array(values)])
     assert repr(kernel.results(states).to_pylist()) == repr([expected])
     states = kernel.partial(groups_of([0, 1, 2], 3), [pa.array(values)])
     merged = kernel.merge(groups_of([0] * 3, 1), states)
     assert repr(kernel.results(merged).to_pylist()) == repr([expected])
+
+
+def same(value: float) -> float:
+    return value
 
 
 def test_many_rows_in_many_groups() -> None:
@@ -168,7 +172,7 @@ def test_many_rows_in_many_groups() -> None:
         agg.top_k(5, lambda value: value),
         agg.count_distinct(lambda value: value),
         agg.collect_list(lambda value: value),
-        agg.sum(lambda value: value),
+        agg.sum(same),
     )
     kernel = kernel_of_numbers(function, pa.float64())
     found = kernel.results(kernel.partial(groups, [pa.array(values)]))

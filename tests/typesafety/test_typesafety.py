@@ -1,14 +1,19 @@
-"""What mypy --strict infers and refuses, word for word.
+"""What mypy --strict infers and refuses, word for word, and what pyright does in strict mode, by its rules.
 
 The cases are programs under ``cases``. Each message that mypy gives for a line stands in comments below that line,
-``# error: ...`` or ``# note: ...``, and mypy must give these messages and no others. The accepted programs state the
-inferred types by ``assert_type``; they also run, so that the plan accepts what mypy does.
+``# error: ...`` or ``# note: ...``, and the rules by which pyright refuses the line in ``# rule: ...``. Both must say
+this and no more. The accepted programs state the inferred types by ``assert_type``; they also run, so that the plan
+accepts what the type checkers do.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
+import subprocess
+import sys
+import tomllib
 from collections import defaultdict
 from pathlib import Path
 
@@ -18,7 +23,7 @@ from mypy import api
 ROOT = Path(__file__).parents[2]
 CASES = sorted((Path(__file__).parent / "cases").glob("*.py.txt"))
 ACCEPTED = [case for case in CASES if case.name.startswith("accepted_")]
-EXPECTED = re.compile(r"\s*# (error|note): (.*)")
+EXPECTED = re.compile(r"\s*# (error|note|rule): (.*)")
 FOUND = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::\d+)?: (?P<severity>error|note): (?P<message>.*)")
 
 Messages = dict[int, list[str]]
@@ -41,6 +46,24 @@ def expected_messages(text: str) -> Messages:
     return dict(messages)
 
 
+def expected_of_mypy(text: str) -> Messages:
+    """The messages of mypy in the comments of a case."""
+    kept = {
+        line: [each for each in said if not each.startswith("rule: ")]
+        for line, said in expected_messages(text).items()
+    }
+    return {line: said for line, said in kept.items() if said}
+
+
+def expected_rules(text: str) -> dict[int, set[str]]:
+    """The rules of pyright in the comments of a case."""
+    kept = {
+        line: {rule for each in said if each.startswith("rule: ") for rule in each[6:].split(", ")}
+        for line, said in expected_messages(text).items()
+    }
+    return {line: rules for line, rules in kept.items() if rules}
+
+
 def found_messages(output: str) -> dict[str, Messages]:
     """What mypy said, by the name of the case and by line."""
     found: defaultdict[str, defaultdict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -49,6 +72,32 @@ def found_messages(output: str) -> dict[str, Messages]:
         assert match is not None, f"not a message of mypy: {line}"
         found[Path(match["file"]).stem][int(match["line"])].append(f"{match['severity']}: {match['message']}")
     return {name: dict(messages) for name, messages in found.items()}
+
+
+@pytest.fixture(scope="module")
+def rules(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[int, set[str]]]:
+    """The rules by which pyright refuses lines of all cases, from one run with the repository's settings."""
+    folder = tmp_path_factory.mktemp("rules")
+    for case in CASES:
+        (folder / f"{name_of(case)}.py").write_text(case.read_text())
+    settings = {
+        **tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pyright"],
+        "include": ["."],
+        "extraPaths": [str(ROOT / "dsl"), str(ROOT / "runtime")],
+        "venvPath": str(ROOT),
+    }
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [str(Path(sys.executable).with_name("basedpyright")), "--project", str(folder), "--outputjson"]
+    done = subprocess.run(
+        [*command, "--pythonpath", sys.executable], capture_output=True, text=True, check=False
+    )
+    found: dict[str, dict[int, set[str]]] = {name_of(case): {} for case in CASES}
+    for diagnostic in json.loads(done.stdout)["generalDiagnostics"]:
+        if diagnostic["severity"] == "error":
+            lines = found[Path(diagnostic["file"]).stem]
+            line: int = diagnostic["range"]["start"]["line"] + 1
+            lines.setdefault(line, set()).add(diagnostic.get("rule", "syntax"))
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +115,12 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Messages]:
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_mypy_says_this_and_nothing_else(case: Path, found: dict[str, Messages]) -> None:
-    assert found.get(name_of(case), {}) == expected_messages(case.read_text())
+    assert found.get(name_of(case), {}) == expected_of_mypy(case.read_text())
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_pyright_refuses_this_and_nothing_else(case: Path, rules: dict[str, dict[int, set[str]]]) -> None:
+    assert rules[name_of(case)] == expected_rules(case.read_text())
 
 
 @pytest.mark.parametrize("case", ACCEPTED, ids=name_of)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from typing_extensions import final
 
-from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector, optional
+from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.numbers import (
     add_number,
     add_value,
@@ -20,7 +20,7 @@ from windrow.aggregates.numbers import (
     merge_totals,
     summed,
 )
-from windrow.aggregates.selectors import selected_type
+from windrow.aggregates.selectors import gives_none, selected_type
 
 __all__ = [
     "Count",
@@ -39,7 +39,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-N = TypeVar("N", int, float, Decimal, timedelta)
+N = TypeVar("N", int, float, Decimal, timedelta, int | None, float | None, Decimal | None, timedelta | None)
+F = TypeVar("F", float, float | None)
 
 # Any: a total is of the type of what is added; see windrow.aggregates.numbers.
 Total = tuple[int, Any, float]
@@ -51,7 +52,7 @@ Moments = tuple[int, float, float]
 
 @final
 @dataclass(frozen=True)
-class Count(DeclaredAggregate[T, int, int]):
+class Count(DeclaredAggregate[T, int, int, int]):
     """See :func:`count`."""
 
     commutative: ClassVar[bool] = True
@@ -77,18 +78,18 @@ class Count(DeclaredAggregate[T, int, int]):
     def declaration(self) -> Declaration:
         return Declaration("count", () if self.selector is None else (("value", self.selector),))
 
-    def result_type(self, element_type: object | None) -> object | None:
+    def _value_type(self, element_type: object | None) -> object | None:
         return int
 
 
 @final
 @dataclass(frozen=True)
-class Sum(DeclaredAggregate[T, Total, N | None]):
+class Sum(DeclaredAggregate[T, Total, N, None], Generic[T, N]):
     """See :func:`sum`."""
 
     commutative: ClassVar[bool] = True
 
-    selector: Callable[[T], N | None]
+    selector: Callable[[T], N]
 
     def create_accumulator(self) -> Total:
         return 0, 0, 0.0
@@ -113,19 +114,22 @@ class Sum(DeclaredAggregate[T, Total, N | None]):
     def declaration(self) -> Declaration:
         return Declaration("sum", (("value", self.selector),))
 
-    def result_type(self, element_type: object | None) -> object | None:
+    def gives_none(self, element_type: object | None, *, may_be_empty: bool = False) -> bool | None:
+        return may_be_empty or gives_none(self.selector, element_type)
+
+    def _value_type(self, element_type: object | None) -> object | None:
         kind = selected_type(self.selector, element_type)
-        return optional(int if kind is bool else kind)
+        return int if kind is bool else kind
 
 
 @final
 @dataclass(frozen=True)
-class Mean(DeclaredAggregate[T, Total, float | None]):
+class Mean(DeclaredAggregate[T, Total, F, None], Generic[T, F]):
     """See :func:`mean`."""
 
     commutative: ClassVar[bool] = True
 
-    selector: Callable[[T], float | None]
+    selector: Callable[[T], F]
 
     def create_accumulator(self) -> Total:
         return 0, 0, 0.0
@@ -144,7 +148,8 @@ class Mean(DeclaredAggregate[T, Total, float | None]):
         total, lost = add_number(total, lost, selected)
         return held + 1, total, lost
 
-    def get_result(self, accumulator: Total) -> float | None:
+    # A float is of type F, which is float or float | None.
+    def get_result(self, accumulator: Total) -> float | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         held, total, lost = accumulator
         return float(compensated(total, lost) / held) if held else None
 
@@ -154,6 +159,12 @@ class Mean(DeclaredAggregate[T, Total, float | None]):
     @property
     def declaration(self) -> Declaration:
         return Declaration("mean", (("value", self.selector),))
+
+    def gives_none(self, element_type: object | None, *, may_be_empty: bool = False) -> bool | None:
+        return may_be_empty or gives_none(self.selector, element_type)
+
+    def _value_type(self, element_type: object | None) -> object | None:
+        return float
 
 
 def _merged(a: Total, b: Total) -> Total:
@@ -165,7 +176,7 @@ def _merged(a: Total, b: Total) -> Total:
 
 @final
 @dataclass(frozen=True)
-class Spread(DeclaredAggregate[T, Moments, float | None]):
+class Spread(DeclaredAggregate[T, Moments, float | None, None]):
     """Variance and standard deviation; see :func:`variance` and :func:`var_pop`.
 
     Welford's method, and Chan's for merges: no difference of large squares.
@@ -211,6 +222,13 @@ class Spread(DeclaredAggregate[T, Moments, float | None]):
     def declaration(self) -> Declaration:
         return Declaration(self.kind, (("value", self.selector),))
 
+    def gives_none(self, element_type: object | None, *, may_be_empty: bool = False) -> bool | None:
+        # A sample of one value has no variance.
+        return True if self.sample else may_be_empty or gives_none(self.selector, element_type)
+
+    def _value_type(self, element_type: object | None) -> object | None:
+        return float
+
 
 # Any: whatever the selector gives is only compared with None.
 def count(selector: Callable[[T], Any] | None = None) -> Count[T]:
@@ -220,20 +238,20 @@ def count(selector: Callable[[T], Any] | None = None) -> Count[T]:
     return Count(selector)
 
 
-def sum(selector: Callable[[T], N | None]) -> Sum[T, N]:  # noqa: A001  the field's name for it
+def sum(selector: Callable[[T], N]) -> Sum[T, N]:  # noqa: A001  the field's name for it
     """The sum of what ``selector`` gives; None of nothing.
 
-    None is left out; a NaN makes the sum NaN. Ints are added exactly, and so are time spans, in microseconds; a result
-    beyond 64 bits is an :class:`~windrow.errors.AggregateOverflowError`. Floats are added with compensation, so
-    the order shows in the last bits at most; decimals are added without rounding, up to 200 digits. A bool counts as 0
-    or 1.
+    A result may be None where ``selector`` may give None, which is left out, and behind an evictor. A NaN makes the sum
+    NaN. Ints are added exactly, and so are time spans, in microseconds; a result beyond 64 bits is an
+    :class:`~windrow.errors.AggregateOverflowError`. Floats are added with compensation, so the order shows in the last
+    bits at most; decimals are added without rounding, up to 200 digits. A bool counts as 0 or 1.
     """
     check_selector(selector, "sum")
     return Sum(selector)
 
 
-def mean(selector: Callable[[T], float | None]) -> Mean[T]:
-    """The mean of what ``selector`` gives; None of nothing.
+def mean(selector: Callable[[T], F]) -> Mean[T, F]:
+    """The mean of what ``selector`` gives; None of nothing, as :func:`sum`.
 
     None is left out; a NaN makes the mean NaN. Sums are kept as in :func:`sum`, however large, and divided at the end.
     """

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from typing_extensions import final
 
-from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector, optional
-from windrow.aggregates.selectors import selected_type
+from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
+from windrow.aggregates.selectors import gives_none, selected_type
+from windrow.plan.fitting import holds_none
 
 __all__ = ["CollectList", "Edge", "collect_list", "first", "last"]
 
@@ -23,7 +24,7 @@ One = tuple[Any, ...]
 
 @final
 @dataclass(frozen=True)
-class Edge(DeclaredAggregate[T, One, V | None]):
+class Edge(DeclaredAggregate[T, One, V, None], Generic[T, V]):
     """See :func:`first` and :func:`last`."""
 
     selector: Callable[[T], V] | None
@@ -51,15 +52,20 @@ class Edge(DeclaredAggregate[T, One, V | None]):
         parameters = (("ignore_nulls", True),) if self.ignore_nulls else ()
         return Declaration("last" if self.newest else "first", selectors, parameters)
 
-    def result_type(self, element_type: object | None) -> object | None:
+    def gives_none(self, element_type: object | None, *, may_be_empty: bool = False) -> bool | None:
+        if may_be_empty:
+            return True
         if self.selector is None:
-            return optional(element_type)
-        return optional(selected_type(self.selector, element_type))
+            return None if element_type is None else holds_none(element_type)
+        return gives_none(self.selector, element_type)
+
+    def _value_type(self, element_type: object | None) -> object | None:
+        return element_type if self.selector is None else selected_type(self.selector, element_type)
 
 
 @final
 @dataclass(frozen=True)
-class CollectList(DeclaredAggregate[T, list[V], list[V]]):
+class CollectList(DeclaredAggregate[T, list[V], list[V], list[V]], Generic[T, V]):
     """See :func:`collect_list`."""
 
     selector: Callable[[T], V | None] | None
@@ -84,7 +90,7 @@ class CollectList(DeclaredAggregate[T, list[V], list[V]]):
     def declaration(self) -> Declaration:
         return Declaration("collect_list", () if self.selector is None else (("value", self.selector),))
 
-    def result_type(self, element_type: object | None) -> object | None:
+    def _value_type(self, element_type: object | None) -> object | None:
         kind = element_type if self.selector is None else selected_type(self.selector, element_type)
         items: object | None = None if kind is None else list.__class_getitem__(kind)
         return items

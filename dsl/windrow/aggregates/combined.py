@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar, cast, overload
+from typing import Any, Generic, TypeVar, cast, overload
 
 from typing_extensions import final
 
@@ -14,7 +14,7 @@ from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.rich import RuntimeContext
-from windrow.plan.fitting import can_fit
+from windrow.plan.fitting import accepts_none, can_fit
 from windrow.plan.nodes import type_name
 from windrow.plan.types import base_argument, parameter_types, result_type
 
@@ -25,6 +25,8 @@ __all__ = ["Combined", "combine", "into"]
 
 T = TypeVar("T")
 R = TypeVar("R")
+E = TypeVar("E")
+K = TypeVar("K")
 R1 = TypeVar("R1")
 R2 = TypeVar("R2")
 R3 = TypeVar("R3")
@@ -33,13 +35,21 @@ R5 = TypeVar("R5")
 R6 = TypeVar("R6")
 R7 = TypeVar("R7")
 R8 = TypeVar("R8")
+E1 = TypeVar("E1")
+E2 = TypeVar("E2")
+E3 = TypeVar("E3")
+E4 = TypeVar("E4")
+E5 = TypeVar("E5")
+E6 = TypeVar("E6")
+E7 = TypeVar("E7")
+E8 = TypeVar("E8")
 
 Accumulators = tuple[Any, ...]
 
 
 @final
 @dataclass(frozen=True)
-class Combined(DeclaredAggregate[T, Accumulators, R]):
+class Combined(DeclaredAggregate[T, Accumulators, R, E, K], Generic[T, R, E, K]):
     """See :func:`combine` and :func:`into`.
 
     Attributes:
@@ -47,7 +57,7 @@ class Combined(DeclaredAggregate[T, Accumulators, R]):
         target: Makes the result; None: it is a tuple.
     """
 
-    members: tuple[tuple[str, AggregateFunction[Any, Any, Any]], ...]
+    members: tuple[tuple[str, AggregateFunction[Any, Any, Any, Any, Any]], ...]
     target: Callable[..., Any] | None
 
     @cached_property
@@ -120,50 +130,70 @@ class Combined(DeclaredAggregate[T, Accumulators, R]):
             return f"combine({', '.join(parts)})"
         return f"into({', '.join([_name_of(self.target), *parts])})"
 
-    def result_type(self, element_type: object | None) -> object | None:
+    def result_type(
+        self, element_type: object | None, *, key_type: object | None = None, may_be_empty: bool = False
+    ) -> object | None:
         """See the base class.
 
         Raises:
             InvalidArgumentError: If a result cannot stand in the field that it is for.
         """
-        if self.target is not None:
-            self._check_fields(self.target, element_type)
-            return self.target if isinstance(self.target, type) else result_type(self.target)
-        kinds = [_result_type(member, element_type) for _, member in self.members]
-        known: object | None = None if None in kinds else tuple.__class_getitem__(tuple(kinds))
-        return known
-
-    def _check_fields(self, target: Callable[..., Any], element_type: object | None) -> None:
-        expected = parameter_types(target)
-        for (name, member), parameter in zip(self.members, self._parameters(target), strict=False):
-            field = name or parameter
-            kind = _result_type(member, element_type)
-            if kind is not None and field in expected and not can_fit(kind, expected[field]):
+        kinds = [_result_type(member, element_type, key_type, may_be_empty) for _, member in self.members]
+        if self.target is None:
+            return None if None in kinds else cast(object, tuple.__class_getitem__(tuple(kinds)))
+        expected = parameter_types(self.target)
+        for (name, member), kind in zip(self.fields_of(self.target), kinds, strict=True):
+            field = expected.get(name)
+            if kind is None or field is None:
+                continue
+            none = _may_be_none(member, element_type, may_be_empty)
+            if not can_fit(kind, field) or (none and not accepts_none(field)):
                 raise InvalidArgumentError(
-                    f"field {field} of {_name_of(target)} cannot take what its aggregate gives",
+                    f"field {name} of {_name_of(self.target)} cannot take what its aggregate gives",
                     given=f"{member.describe()}, which gives {type_name(kind)}",
-                    expected=type_name(expected[field]),
+                    expected=type_name(field),
                 )
+        return self.target if isinstance(self.target, type) else result_type(self.target)
 
-    def _parameters(self, target: Callable[..., Any]) -> list[str]:
-        """The names of the parameters in their order, for members that have none."""
+    def fields_of(
+        self, target: Callable[..., Any]
+    ) -> list[tuple[str, AggregateFunction[Any, Any, Any, Any, Any]]]:
+        """The members, each with the name of the parameter of ``target`` that takes its result; empty: not known."""
         try:
             names = list(inspect.signature(target).parameters)
         except ValueError:
             names = []
-        return [*names, *[""] * (len(self.members) - len(names))]
+        names += [""] * (len(self.members) - len(names))
+        return [(name or names[place], member) for place, (name, member) in enumerate(self.members)]
 
 
-def _declaration_of(member: AggregateFunction[Any, Any, Any]) -> Declaration:
+def _declaration_of(member: AggregateFunction[Any, Any, Any, Any, Any]) -> Declaration:
     if isinstance(member, DeclaredAggregate):
         return member.declaration
     return Declaration("function", parameters=(("function", member),))
 
 
-def _result_type(member: AggregateFunction[Any, Any, Any], element_type: object | None) -> object | None:
+def _result_type(
+    member: AggregateFunction[Any, Any, Any, Any, Any],
+    element_type: object | None,
+    key_type: object | None,
+    may_be_empty: bool,
+) -> object | None:
     if isinstance(member, DeclaredAggregate):
-        return member.result_type(element_type)
+        return member.result_type(element_type, key_type=key_type, may_be_empty=may_be_empty)
     return base_argument(member, AggregateFunction, 2) or result_type(member.get_result)
+
+
+def _may_be_none(
+    member: AggregateFunction[Any, Any, Any, Any, Any], element_type: object | None, may_be_empty: bool
+) -> bool:
+    """Whether an evictor may leave nothing, of which the result is None.
+
+    A selector that may give None is no reason to refuse a field: a window may never come in which it gives None alone.
+    """
+    if not may_be_empty or not isinstance(member, DeclaredAggregate):
+        return False
+    return member.gives_none(element_type, may_be_empty=True) is True
 
 
 def _name_of(target: object) -> str:
@@ -171,66 +201,69 @@ def _name_of(target: object) -> str:
 
 
 @overload
-def combine(_1: AggregateFunction[T, Any, R1], /) -> Combined[T, tuple[R1]]: ...
+def combine(_1: AggregateFunction[T, Any, R1, E1, K], /) -> Combined[T, tuple[R1], tuple[E1], K]: ...
 @overload
 def combine(
-    _1: AggregateFunction[T, Any, R1], _2: AggregateFunction[T, Any, R2], /
-) -> Combined[T, tuple[R1, R2]]: ...
+    _1: AggregateFunction[T, Any, R1, E1, K], _2: AggregateFunction[T, Any, R2, E2, K], /
+) -> Combined[T, tuple[R1, R2], tuple[E1, E2], K]: ...
 @overload
 def combine(
-    _1: AggregateFunction[T, Any, R1], _2: AggregateFunction[T, Any, R2], _3: AggregateFunction[T, Any, R3], /
-) -> Combined[T, tuple[R1, R2, R3]]: ...
-@overload
-def combine(
-    _1: AggregateFunction[T, Any, R1],
-    _2: AggregateFunction[T, Any, R2],
-    _3: AggregateFunction[T, Any, R3],
-    _4: AggregateFunction[T, Any, R4],
+    _1: AggregateFunction[T, Any, R1, E1, K],
+    _2: AggregateFunction[T, Any, R2, E2, K],
+    _3: AggregateFunction[T, Any, R3, E3, K],
     /,
-) -> Combined[T, tuple[R1, R2, R3, R4]]: ...
+) -> Combined[T, tuple[R1, R2, R3], tuple[E1, E2, E3], K]: ...
 @overload
 def combine(
-    _1: AggregateFunction[T, Any, R1],
-    _2: AggregateFunction[T, Any, R2],
-    _3: AggregateFunction[T, Any, R3],
-    _4: AggregateFunction[T, Any, R4],
-    _5: AggregateFunction[T, Any, R5],
+    _1: AggregateFunction[T, Any, R1, E1, K],
+    _2: AggregateFunction[T, Any, R2, E2, K],
+    _3: AggregateFunction[T, Any, R3, E3, K],
+    _4: AggregateFunction[T, Any, R4, E4, K],
     /,
-) -> Combined[T, tuple[R1, R2, R3, R4, R5]]: ...
+) -> Combined[T, tuple[R1, R2, R3, R4], tuple[E1, E2, E3, E4], K]: ...
 @overload
 def combine(
-    _1: AggregateFunction[T, Any, R1],
-    _2: AggregateFunction[T, Any, R2],
-    _3: AggregateFunction[T, Any, R3],
-    _4: AggregateFunction[T, Any, R4],
-    _5: AggregateFunction[T, Any, R5],
-    _6: AggregateFunction[T, Any, R6],
+    _1: AggregateFunction[T, Any, R1, E1, K],
+    _2: AggregateFunction[T, Any, R2, E2, K],
+    _3: AggregateFunction[T, Any, R3, E3, K],
+    _4: AggregateFunction[T, Any, R4, E4, K],
+    _5: AggregateFunction[T, Any, R5, E5, K],
     /,
-) -> Combined[T, tuple[R1, R2, R3, R4, R5, R6]]: ...
+) -> Combined[T, tuple[R1, R2, R3, R4, R5], tuple[E1, E2, E3, E4, E5], K]: ...
 @overload
 def combine(
-    _1: AggregateFunction[T, Any, R1],
-    _2: AggregateFunction[T, Any, R2],
-    _3: AggregateFunction[T, Any, R3],
-    _4: AggregateFunction[T, Any, R4],
-    _5: AggregateFunction[T, Any, R5],
-    _6: AggregateFunction[T, Any, R6],
-    _7: AggregateFunction[T, Any, R7],
+    _1: AggregateFunction[T, Any, R1, E1, K],
+    _2: AggregateFunction[T, Any, R2, E2, K],
+    _3: AggregateFunction[T, Any, R3, E3, K],
+    _4: AggregateFunction[T, Any, R4, E4, K],
+    _5: AggregateFunction[T, Any, R5, E5, K],
+    _6: AggregateFunction[T, Any, R6, E6, K],
     /,
-) -> Combined[T, tuple[R1, R2, R3, R4, R5, R6, R7]]: ...
+) -> Combined[T, tuple[R1, R2, R3, R4, R5, R6], tuple[E1, E2, E3, E4, E5, E6], K]: ...
 @overload
 def combine(
-    _1: AggregateFunction[T, Any, R1],
-    _2: AggregateFunction[T, Any, R2],
-    _3: AggregateFunction[T, Any, R3],
-    _4: AggregateFunction[T, Any, R4],
-    _5: AggregateFunction[T, Any, R5],
-    _6: AggregateFunction[T, Any, R6],
-    _7: AggregateFunction[T, Any, R7],
-    _8: AggregateFunction[T, Any, R8],
+    _1: AggregateFunction[T, Any, R1, E1, K],
+    _2: AggregateFunction[T, Any, R2, E2, K],
+    _3: AggregateFunction[T, Any, R3, E3, K],
+    _4: AggregateFunction[T, Any, R4, E4, K],
+    _5: AggregateFunction[T, Any, R5, E5, K],
+    _6: AggregateFunction[T, Any, R6, E6, K],
+    _7: AggregateFunction[T, Any, R7, E7, K],
     /,
-) -> Combined[T, tuple[R1, R2, R3, R4, R5, R6, R7, R8]]: ...
-def combine(*members: AggregateFunction[Any, Any, Any]) -> Combined[Any, Any]:
+) -> Combined[T, tuple[R1, R2, R3, R4, R5, R6, R7], tuple[E1, E2, E3, E4, E5, E6, E7], K]: ...
+@overload
+def combine(
+    _1: AggregateFunction[T, Any, R1, E1, K],
+    _2: AggregateFunction[T, Any, R2, E2, K],
+    _3: AggregateFunction[T, Any, R3, E3, K],
+    _4: AggregateFunction[T, Any, R4, E4, K],
+    _5: AggregateFunction[T, Any, R5, E5, K],
+    _6: AggregateFunction[T, Any, R6, E6, K],
+    _7: AggregateFunction[T, Any, R7, E7, K],
+    _8: AggregateFunction[T, Any, R8, E8, K],
+    /,
+) -> Combined[T, tuple[R1, R2, R3, R4, R5, R6, R7, R8], tuple[E1, E2, E3, E4, E5, E6, E7, E8], K]: ...
+def combine(*members: AggregateFunction[Any, Any, Any, Any, Any]) -> Combined[Any, Any, Any, Any]:
     """Several aggregates of the same elements; the result is the tuple of their results.
 
     Takes up to eight, which may be aggregate functions of yours.
@@ -242,82 +275,87 @@ def combine(*members: AggregateFunction[Any, Any, Any]) -> Combined[Any, Any]:
 
 
 @overload
-def into(record: Callable[[R1], R], _1: AggregateFunction[T, Any, R1], /) -> Combined[T, R]: ...
+def into(record: Callable[[R1], R], _1: AggregateFunction[T, Any, R1, E1, K], /) -> Combined[T, R, R, K]: ...
 @overload
 def into(
-    record: Callable[[R1, R2], R], _1: AggregateFunction[T, Any, R1], _2: AggregateFunction[T, Any, R2], /
-) -> Combined[T, R]: ...
+    record: Callable[[R1, R2], R],
+    _1: AggregateFunction[T, Any, R1, E1, K],
+    _2: AggregateFunction[T, Any, R2, E2, K],
+    /,
+) -> Combined[T, R, R, K]: ...
 @overload
 def into(
     record: Callable[[R1, R2, R3], R],
-    _1: AggregateFunction[T, Any, R1],
-    _2: AggregateFunction[T, Any, R2],
-    _3: AggregateFunction[T, Any, R3],
+    _1: AggregateFunction[T, Any, R1, E1, K],
+    _2: AggregateFunction[T, Any, R2, E2, K],
+    _3: AggregateFunction[T, Any, R3, E3, K],
     /,
-) -> Combined[T, R]: ...
+) -> Combined[T, R, R, K]: ...
 @overload
 def into(
     record: Callable[[R1, R2, R3, R4], R],
-    _1: AggregateFunction[T, Any, R1],
-    _2: AggregateFunction[T, Any, R2],
-    _3: AggregateFunction[T, Any, R3],
-    _4: AggregateFunction[T, Any, R4],
+    _1: AggregateFunction[T, Any, R1, E1, K],
+    _2: AggregateFunction[T, Any, R2, E2, K],
+    _3: AggregateFunction[T, Any, R3, E3, K],
+    _4: AggregateFunction[T, Any, R4, E4, K],
     /,
-) -> Combined[T, R]: ...
+) -> Combined[T, R, R, K]: ...
 @overload
 def into(
     record: Callable[[R1, R2, R3, R4, R5], R],
-    _1: AggregateFunction[T, Any, R1],
-    _2: AggregateFunction[T, Any, R2],
-    _3: AggregateFunction[T, Any, R3],
-    _4: AggregateFunction[T, Any, R4],
-    _5: AggregateFunction[T, Any, R5],
+    _1: AggregateFunction[T, Any, R1, E1, K],
+    _2: AggregateFunction[T, Any, R2, E2, K],
+    _3: AggregateFunction[T, Any, R3, E3, K],
+    _4: AggregateFunction[T, Any, R4, E4, K],
+    _5: AggregateFunction[T, Any, R5, E5, K],
     /,
-) -> Combined[T, R]: ...
+) -> Combined[T, R, R, K]: ...
 @overload
 def into(
     record: Callable[[R1, R2, R3, R4, R5, R6], R],
-    _1: AggregateFunction[T, Any, R1],
-    _2: AggregateFunction[T, Any, R2],
-    _3: AggregateFunction[T, Any, R3],
-    _4: AggregateFunction[T, Any, R4],
-    _5: AggregateFunction[T, Any, R5],
-    _6: AggregateFunction[T, Any, R6],
+    _1: AggregateFunction[T, Any, R1, E1, K],
+    _2: AggregateFunction[T, Any, R2, E2, K],
+    _3: AggregateFunction[T, Any, R3, E3, K],
+    _4: AggregateFunction[T, Any, R4, E4, K],
+    _5: AggregateFunction[T, Any, R5, E5, K],
+    _6: AggregateFunction[T, Any, R6, E6, K],
     /,
-) -> Combined[T, R]: ...
+) -> Combined[T, R, R, K]: ...
 @overload
 def into(
     record: Callable[[R1, R2, R3, R4, R5, R6, R7], R],
-    _1: AggregateFunction[T, Any, R1],
-    _2: AggregateFunction[T, Any, R2],
-    _3: AggregateFunction[T, Any, R3],
-    _4: AggregateFunction[T, Any, R4],
-    _5: AggregateFunction[T, Any, R5],
-    _6: AggregateFunction[T, Any, R6],
-    _7: AggregateFunction[T, Any, R7],
+    _1: AggregateFunction[T, Any, R1, E1, K],
+    _2: AggregateFunction[T, Any, R2, E2, K],
+    _3: AggregateFunction[T, Any, R3, E3, K],
+    _4: AggregateFunction[T, Any, R4, E4, K],
+    _5: AggregateFunction[T, Any, R5, E5, K],
+    _6: AggregateFunction[T, Any, R6, E6, K],
+    _7: AggregateFunction[T, Any, R7, E7, K],
     /,
-) -> Combined[T, R]: ...
+) -> Combined[T, R, R, K]: ...
 @overload
 def into(
     record: Callable[[R1, R2, R3, R4, R5, R6, R7, R8], R],
-    _1: AggregateFunction[T, Any, R1],
-    _2: AggregateFunction[T, Any, R2],
-    _3: AggregateFunction[T, Any, R3],
-    _4: AggregateFunction[T, Any, R4],
-    _5: AggregateFunction[T, Any, R5],
-    _6: AggregateFunction[T, Any, R6],
-    _7: AggregateFunction[T, Any, R7],
-    _8: AggregateFunction[T, Any, R8],
+    _1: AggregateFunction[T, Any, R1, E1, K],
+    _2: AggregateFunction[T, Any, R2, E2, K],
+    _3: AggregateFunction[T, Any, R3, E3, K],
+    _4: AggregateFunction[T, Any, R4, E4, K],
+    _5: AggregateFunction[T, Any, R5, E5, K],
+    _6: AggregateFunction[T, Any, R6, E6, K],
+    _7: AggregateFunction[T, Any, R7, E7, K],
+    _8: AggregateFunction[T, Any, R8, E8, K],
     /,
-) -> Combined[T, R]: ...
+) -> Combined[T, R, R, K]: ...
 @overload
-def into(record: Callable[..., R], /, **members: AggregateFunction[T, Any, Any]) -> Combined[T, R]: ...
+def into(
+    record: Callable[..., R], /, **members: AggregateFunction[T, Any, Any, Any, K]
+) -> Combined[T, R, R, K]: ...
 def into(
     record: Callable[..., Any],
     /,
-    *positional: AggregateFunction[Any, Any, Any],
-    **named: AggregateFunction[Any, Any, Any],
-) -> Combined[Any, Any]:
+    *positional: AggregateFunction[Any, Any, Any, Any, Any],
+    **named: AggregateFunction[Any, Any, Any, Any, Any],
+) -> Combined[Any, Any, Any, Any]:
     """Several aggregates of the same elements; the result is a record of their results.
 
     By position, ``into(Climate, min(...), count())``, the type checker proves that each result fits its field; up to
@@ -361,8 +399,8 @@ def into(
 
 
 def _checked(
-    members: tuple[AggregateFunction[Any, Any, Any], ...], call: str
-) -> tuple[AggregateFunction[Any, Any, Any], ...]:
+    members: tuple[AggregateFunction[Any, Any, Any, Any, Any], ...], call: str
+) -> tuple[AggregateFunction[Any, Any, Any, Any, Any], ...]:
     if not members:
         raise InvalidArgumentError(f"{call} needs aggregates", expected="at least one, such as count()")
     for member in members:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from windrow.aggregates.selectors import selector_text
 from windrow.errors import require_callable
@@ -20,6 +22,8 @@ __all__ = ["Declaration", "DeclaredAggregate", "check_selector", "optional"]
 T = TypeVar("T")
 A = TypeVar("A")
 R = TypeVar("R")
+E = TypeVar("E", default=Any)
+K = TypeVar("K", default=object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Declaration:
         return f"{self.kind}({', '.join(parts)})"
 
 
-class DeclaredAggregate(AggregateFunction[T, A, R], ABC, Generic[T, A, R]):
+class DeclaredAggregate(AggregateFunction[T, A, R, E, K], ABC, Generic[T, A, R, E, K]):
     """An aggregate function that says what it computes.
 
     It runs everywhere as any other aggregate function. ``merge`` changes neither of its arguments, but for
@@ -69,8 +73,30 @@ class DeclaredAggregate(AggregateFunction[T, A, R], ABC, Generic[T, A, R]):
     def declaration(self) -> Declaration:
         """What it computes."""
 
-    def result_type(self, element_type: object | None) -> object | None:
-        """The type of the result for elements of a type; None where annotations do not say."""
+    def gives_none(self, element_type: object | None, *, may_be_empty: bool = False) -> bool | None:
+        """Whether the result may be None; None where annotations do not say.
+
+        Args:
+            element_type: The type of the elements, where it is known.
+            may_be_empty: Whether an evictor may remove all elements of a window.
+        """
+        return False
+
+    def result_type(
+        self, element_type: object | None, *, key_type: object | None = None, may_be_empty: bool = False
+    ) -> object | None:
+        """The type of the result; None where annotations do not say.
+
+        Args:
+            element_type: The type of the elements, where it is known.
+            key_type: The type of the key, where it is known.
+            may_be_empty: Whether an evictor may remove all elements of a window.
+        """
+        kind = self._value_type(element_type)
+        return kind if self.gives_none(element_type, may_be_empty=may_be_empty) is False else optional(kind)
+
+    def _value_type(self, element_type: object | None) -> object | None:
+        """The type of a result that is not None."""
         return base_argument(self, AggregateFunction, 2)
 
     def describe(self) -> str:

@@ -22,7 +22,7 @@ Seen = tuple[set[Any], bool]
 
 @final
 @dataclass(frozen=True)
-class CountDistinct(DeclaredAggregate[T, Seen, int]):
+class CountDistinct(DeclaredAggregate[T, Seen, int, int]):
     """See :func:`count_distinct`."""
 
     commutative: ClassVar[bool] = True
@@ -62,7 +62,7 @@ class CountDistinct(DeclaredAggregate[T, Seen, int]):
     def declaration(self) -> Declaration:
         return Declaration("count_distinct", (("value", self.selector),))
 
-    def result_type(self, element_type: object | None) -> object | None:
+    def _value_type(self, element_type: object | None) -> object | None:
         return int
 
 

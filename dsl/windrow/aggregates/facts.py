@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn
 
-from typing_extensions import final
+from typing_extensions import Never, TypeVar, final
 
 from windrow.aggregates.arithmetic import count
 from windrow.aggregates.combined import Combined
@@ -14,6 +14,9 @@ from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.window import ProcessWindowContext, ProcessWindowFunction
+from windrow.plan.fitting import is_value_of
+from windrow.plan.nodes import type_name
+from windrow.plan.types import parameter_types
 
 __all__ = ["FilledWindow", "WindowFact", "filled", "key", "window_end", "window_start"]
 
@@ -21,11 +24,13 @@ __all__ = ["FilledWindow", "WindowFact", "filled", "key", "window_end", "window_
 
 T = TypeVar("T")
 R = TypeVar("R")
+K = TypeVar("K")
+Key = TypeVar("Key", default=Never)
 
 
 @final
 @dataclass(frozen=True)
-class WindowFact(DeclaredAggregate[T, None, R], Generic[T, R]):
+class WindowFact(DeclaredAggregate[T, None, R, R, K], Generic[T, R, K]):
     """See :func:`key`, :func:`window_start` and :func:`window_end`."""
 
     commutative: ClassVar[bool] = True
@@ -51,26 +56,31 @@ class WindowFact(DeclaredAggregate[T, None, R], Generic[T, R]):
     def declaration(self) -> Declaration:
         return Declaration(self.kind)
 
-    def result_type(self, element_type: object | None) -> object | None:
-        return None if self.kind == "key" else int
+    def result_type(
+        self, element_type: object | None, *, key_type: object | None = None, may_be_empty: bool = False
+    ) -> object | None:
+        return key_type if self.kind == "key" else int
 
 
-# Any: the type of the key is that of the stream, which the call does not see.
-def key() -> WindowFact[T, Any]:
+# The type variables below are solved by the call around: pyright would have them replaced by object, and then infers
+# object for the elements of the aggregates beside.
+def key() -> WindowFact[T, Key, Key]:  # pyright: ignore[reportInvalidTypeVarUse]
     """The key of the window; None where the stream has no keys.
 
-    It stands in :func:`into` or :func:`combine`, beside aggregates: ``into(Coldest, sensor=key(), low=min(...))``. The
-    type checker takes it for any field.
+    It stands in :func:`into` or :func:`combine`, beside aggregates: ``into(Coldest, sensor=key(), low=min(...))``. By
+    position the type checker compares the type of the key with the field. By name the plan does, where it knows both;
+    where it does not, the first result with a key of another class is an
+    :class:`~windrow.errors.InvalidArgumentError`.
     """
     return WindowFact("key")
 
 
-def window_start() -> WindowFact[T, int]:
+def window_start() -> WindowFact[T, int, object]:  # pyright: ignore[reportInvalidTypeVarUse]
     """The start of the window in epoch milliseconds; it stands in :func:`into` or :func:`combine`, as :func:`key`."""
     return WindowFact("window_start")
 
 
-def window_end() -> WindowFact[T, int]:
+def window_end() -> WindowFact[T, int, object]:  # pyright: ignore[reportInvalidTypeVarUse]
     """The end of the window in epoch milliseconds, which is no longer in it; otherwise as :func:`window_start`."""
     return WindowFact("window_end")
 
@@ -83,15 +93,25 @@ class FilledWindow(ProcessWindowFunction[tuple[Any, ...], Any, Any, Any]):
     Attributes:
         combined: The combination, or the fact that stands alone.
         places: For each member the place of its result among those of the aggregates, or the kind of the fact.
+        key_fields: The fields for the key with their types, where the plan does not know the type of the key.
     """
 
-    combined: Combined[Any, Any] | WindowFact[Any, Any]
+    combined: Combined[Any, Any, Any, Any] | WindowFact[Any, Any, Any]
     places: tuple[int | str, ...]
+    key_fields: tuple[tuple[str, object], ...] = ()
 
     def process(
         self, key: Any, context: ProcessWindowContext[Any], elements: Sequence[tuple[Any, ...]]
     ) -> Iterable[Any]:
         (results,) = elements
+        for name, kind in self.key_fields:
+            if not is_value_of(key, kind):
+                raise InvalidArgumentError(
+                    f"field {name} of {getattr(self.target, '__name__', 'the result')} cannot take the key",
+                    given=f"{key!r:.200}, which is of type {type(key).__name__}",
+                    expected=type_name(kind),
+                    hint="give the key to a field of its type; key_by(selector, key_type=...) tells the plan",
+                )
         values: list[Any] = []
         for place in self.places:
             if isinstance(place, int):
@@ -124,8 +144,14 @@ class FilledWindow(ProcessWindowFunction[tuple[Any, ...], Any, Any, Any]):
         return self.combined.describe()
 
 
-def filled(function: AggregateFunction[Any, Any, Any]) -> tuple[Combined[Any, Any], FilledWindow] | None:
+def filled(
+    function: AggregateFunction[Any, Any, Any, Any, Any], key_type: object | None
+) -> tuple[Combined[Any, Any, Any, Any], FilledWindow] | None:
     """An aggregate with facts in it as an aggregate of elements alone, and what puts the facts in; None: it has none.
+
+    Args:
+        function: The aggregate.
+        key_type: The type of the key, where the plan knows it.
 
     Raises:
         InvalidArgumentError: For facts in a combination within a combination.
@@ -135,14 +161,14 @@ def filled(function: AggregateFunction[Any, Any, Any]) -> tuple[Combined[Any, An
     if not isinstance(function, Combined):
         return None
     for _, member in function.members:
-        if isinstance(member, Combined) and filled(member) is not None:
+        if isinstance(member, Combined) and filled(member, None) is not None:
             raise InvalidArgumentError(
                 "a combination within another one has no window",
                 given=member.describe(),
                 expected="key(), window_start() and window_end() directly in the outer one",
             )
     places: list[int | str] = []
-    aggregates: list[tuple[str, AggregateFunction[Any, Any, Any]]] = []
+    aggregates: list[tuple[str, AggregateFunction[Any, Any, Any, Any, Any]]] = []
     for _, member in function.members:
         if isinstance(member, WindowFact):
             places.append(member.kind)
@@ -152,5 +178,18 @@ def filled(function: AggregateFunction[Any, Any, Any]) -> tuple[Combined[Any, An
     if len(aggregates) == len(places):
         return None
     # Some aggregate has to hold that there are elements.
-    inner: Combined[Any, Any] = Combined(tuple(aggregates) or (("", count()),), None)
-    return inner, FilledWindow(function, tuple(places))
+    inner: Combined[Any, Any, Any, Any] = Combined(tuple(aggregates) or (("", count()),), None)
+    return inner, FilledWindow(function, tuple(places), () if key_type is not None else _key_fields(function))
+
+
+def _key_fields(combined: Combined[Any, Any, Any, Any]) -> tuple[tuple[str, object], ...]:
+    """The fields that a combination fills with the key, and their types where annotations say them."""
+    if combined.target is None:
+        return ()
+    expected = parameter_types(combined.target)
+    named = combined.fields_of(combined.target)
+    return tuple(
+        (field, expected[field])
+        for field, member in named
+        if isinstance(member, WindowFact) and member.kind == "key" and field in expected
+    )

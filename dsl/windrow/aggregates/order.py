@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, Generic, overload
 
-from typing_extensions import final
+from typing_extensions import Never, TypeVar, final
 
-from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector, optional
-from windrow.aggregates.selectors import selected_type
+from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
+from windrow.aggregates.selectors import gives_none, selected_type
 from windrow.errors import InvalidArgumentError
 from windrow.rolling import Comparable
 
@@ -18,8 +18,10 @@ __all__ = ["Extreme", "ExtremeBy", "TopK", "max", "max_by", "min", "min_by", "to
 # Any in accumulators: what selectors give, whose types are the aggregate's parameters and not the accumulator's.
 
 T = TypeVar("T")
-V = TypeVar("V")
-C = TypeVar("C", bound=Comparable)
+V = TypeVar("V", default=Never)
+C = TypeVar("C", bound=Comparable | None)
+M = TypeVar("M", bound=None, default=Never)
+"""None where what is compared may be None, else nothing: whether there may be no element to give."""
 
 One = tuple[Any, ...]
 """A value, or nothing."""
@@ -36,13 +38,13 @@ def _precedes(a: Any, b: Any) -> bool:
 
 @final
 @dataclass(frozen=True)
-class Extreme(DeclaredAggregate[T, One, C | None]):
+class Extreme(DeclaredAggregate[T, One, C, None], Generic[T, C]):
     """See :func:`min` and :func:`max`."""
 
     # Of equals another one may stay.
     commutative: ClassVar[bool] = True
 
-    selector: Callable[[T], C | None]
+    selector: Callable[[T], C]
     highest: bool
 
     def create_accumulator(self) -> One:
@@ -71,17 +73,20 @@ class Extreme(DeclaredAggregate[T, One, C | None]):
     def declaration(self) -> Declaration:
         return Declaration("max" if self.highest else "min", (("value", self.selector),))
 
-    def result_type(self, element_type: object | None) -> object | None:
-        return optional(selected_type(self.selector, element_type))
+    def gives_none(self, element_type: object | None, *, may_be_empty: bool = False) -> bool | None:
+        return may_be_empty or gives_none(self.selector, element_type)
+
+    def _value_type(self, element_type: object | None) -> object | None:
+        return selected_type(self.selector, element_type)
 
 
 @final
 @dataclass(frozen=True)
-class ExtremeBy(DeclaredAggregate[T, One, V | None]):
+class ExtremeBy(DeclaredAggregate[T, One, V | M, None], Generic[T, V, M]):
     """See :func:`min_by` and :func:`max_by`."""
 
     selector: Callable[[T], V] | None
-    by: Callable[[T], Comparable | None]
+    by: Callable[[T], Comparable | M]
     highest: bool
 
     def create_accumulator(self) -> One:
@@ -93,7 +98,7 @@ class ExtremeBy(DeclaredAggregate[T, One, V | None]):
             return accumulator
         return rank, value if self.selector is None else self.selector(value)
 
-    def get_result(self, accumulator: One) -> V | None:
+    def get_result(self, accumulator: One) -> V | M | None:
         return accumulator[1] if accumulator else None
 
     def merge(self, a: One, b: One) -> One:
@@ -106,13 +111,22 @@ class ExtremeBy(DeclaredAggregate[T, One, V | None]):
     def declaration(self) -> Declaration:
         return Declaration("max_by" if self.highest else "min_by", _roles(self.by, self.selector))
 
-    def result_type(self, element_type: object | None) -> object | None:
-        return optional(_value_type(self.selector, element_type))
+    def gives_none(self, element_type: object | None, *, may_be_empty: bool = False) -> bool | None:
+        if may_be_empty:
+            return True
+        compared = gives_none(self.by, element_type)
+        taken = False if self.selector is None else gives_none(self.selector, element_type)
+        return (
+            None if not compared and taken is None else compared or (compared if compared is None else taken)
+        )
+
+    def _value_type(self, element_type: object | None) -> object | None:
+        return _value_type(self.selector, element_type)
 
 
 @final
 @dataclass(frozen=True)
-class TopK(DeclaredAggregate[T, Ranked, list[V]]):
+class TopK(DeclaredAggregate[T, Ranked, list[V], list[V]]):
     """See :func:`top_k`."""
 
     k: int
@@ -157,7 +171,7 @@ class TopK(DeclaredAggregate[T, Ranked, list[V]]):
     def declaration(self) -> Declaration:
         return Declaration("top_k", _roles(self.by, self.selector), (("k", self.k),))
 
-    def result_type(self, element_type: object | None) -> object | None:
+    def _value_type(self, element_type: object | None) -> object | None:
         kind = _value_type(self.selector, element_type)
         items: object | None = None if kind is None else list.__class_getitem__(kind)
         return items
@@ -174,29 +188,30 @@ def _value_type(selector: Callable[[Any], Any] | None, element_type: object | No
     return element_type if selector is None else selected_type(selector, element_type)
 
 
-def min(selector: Callable[[T], C | None]) -> Extreme[T, C]:  # noqa: A001  the field's name for it
+def min(selector: Callable[[T], C]) -> Extreme[T, C]:  # noqa: A001  the field's name for it
     """The lowest of what ``selector`` gives: numbers, texts, datetimes, whatever has an order. None of nothing.
 
-    None is left out. A NaN is higher than every number, as in Spark SQL. Of equals the first stays;
-    where sliding windows share what they have in common, any of them.
+    A result may be None where ``selector`` may give None, which is left out, and behind an evictor. A NaN is higher
+    than every number, as in Spark SQL. Of equals the first stays; where sliding windows share what they have in
+    common, any of them.
     """
     check_selector(selector, "min")
     return Extreme(selector, highest=False)
 
 
-def max(selector: Callable[[T], C | None]) -> Extreme[T, C]:  # noqa: A001  the field's name for it
+def max(selector: Callable[[T], C]) -> Extreme[T, C]:  # noqa: A001  the field's name for it
     """The highest of what ``selector`` gives; see :func:`min`."""
     check_selector(selector, "max")
     return Extreme(selector, highest=True)
 
 
 @overload
-def min_by(by: Callable[[T], Comparable | None]) -> ExtremeBy[T, T]: ...
+def min_by(by: Callable[[T], Comparable | M]) -> ExtremeBy[T, T, M]: ...
 @overload
-def min_by(by: Callable[[T], Comparable | None], value: Callable[[T], V]) -> ExtremeBy[T, V]: ...
+def min_by(by: Callable[[T], Comparable | M], value: Callable[[T], V]) -> ExtremeBy[T, V, M]: ...
 def min_by(
-    by: Callable[[T], Comparable | None], value: Callable[[T], V] | None = None
-) -> ExtremeBy[T, T] | ExtremeBy[T, V]:
+    by: Callable[[T], Comparable | M], value: Callable[[T], V] | None = None
+) -> ExtremeBy[T, T, M] | ExtremeBy[T, V, M]:
     """The element for which ``by`` gives the lowest value; None of nothing.
 
     Elements for which ``by`` gives None are left out. A NaN is higher than every number. Of equals the first stays;
@@ -208,22 +223,22 @@ def min_by(
     """
     check_selector(by, "min_by")
     if value is None:
-        return ExtremeBy[T, T](None, by, highest=False)
+        return ExtremeBy[T, T, M](None, by, highest=False)
     check_selector(value, "min_by")
     return ExtremeBy(value, by, highest=False)
 
 
 @overload
-def max_by(by: Callable[[T], Comparable | None]) -> ExtremeBy[T, T]: ...
+def max_by(by: Callable[[T], Comparable | M]) -> ExtremeBy[T, T, M]: ...
 @overload
-def max_by(by: Callable[[T], Comparable | None], value: Callable[[T], V]) -> ExtremeBy[T, V]: ...
+def max_by(by: Callable[[T], Comparable | M], value: Callable[[T], V]) -> ExtremeBy[T, V, M]: ...
 def max_by(
-    by: Callable[[T], Comparable | None], value: Callable[[T], V] | None = None
-) -> ExtremeBy[T, T] | ExtremeBy[T, V]:
+    by: Callable[[T], Comparable | M], value: Callable[[T], V] | None = None
+) -> ExtremeBy[T, T, M] | ExtremeBy[T, V, M]:
     """The element for which ``by`` gives the highest value; see :func:`min_by`."""
     check_selector(by, "max_by")
     if value is None:
-        return ExtremeBy[T, T](None, by, highest=True)
+        return ExtremeBy[T, T, M](None, by, highest=True)
     check_selector(value, "max_by")
     return ExtremeBy(value, by, highest=True)
 

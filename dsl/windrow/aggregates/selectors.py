@@ -18,9 +18,10 @@ from typing import Any, Final, NoReturn
 from windrow.aggregates.expressions import Binary, Constant, Element, Expression, Field, Item, Unary
 from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction
+from windrow.plan.fitting import holds_none
 from windrow.plan.types import result_type
 
-__all__ = ["Opaque", "recognise", "selected_type", "selector_text"]
+__all__ = ["Opaque", "gives_none", "recognise", "selected_type", "selector_text", "selector_type"]
 
 # Any in this module: selectors of elements of every type.
 
@@ -69,13 +70,24 @@ def selector_text(selector: Callable[[Any], Any]) -> str:
     return function_name(selector) if isinstance(found, Opaque) else str(found)
 
 
-def selected_type(selector: Callable[[Any], Any], element_type: object | None) -> object | None:
-    """The type of what a selector takes, without None; None where annotations do not say."""
+def selector_type(selector: Callable[[Any], Any], element_type: object | None) -> object | None:
+    """The type of what a selector takes; None where annotations do not say."""
     kind = result_type(selector)
     if kind is None and element_type is not None:
         found = recognise(selector)
         kind = None if isinstance(found, Opaque) else found.type_of(element_type)
-    return _present(kind)
+    return kind
+
+
+def selected_type(selector: Callable[[Any], Any], element_type: object | None) -> object | None:
+    """The type of what a selector takes, without None; None where annotations do not say."""
+    return _present(selector_type(selector, element_type))
+
+
+def gives_none(selector: Callable[[Any], Any], element_type: object | None) -> bool | None:
+    """Whether a selector may give None; None where annotations do not say."""
+    kind = selector_type(selector, element_type)
+    return None if kind is None else holds_none(kind)
 
 
 def _present(kind: object | None) -> object | None:

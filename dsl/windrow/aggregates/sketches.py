@@ -20,6 +20,7 @@ from typing_extensions import final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.numbers import as_number
+from windrow.aggregates.selectors import gives_none
 from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError
 
@@ -39,6 +40,9 @@ __all__ = [
 
 T = TypeVar("T")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+E = TypeVar("E")
+F = TypeVar("F", float, float | None)
 
 
 class _Bytes:
@@ -171,7 +175,7 @@ class KllSketch(Sketch):
 
 @final
 @dataclass(frozen=True)
-class ApproxCountDistinct(DeclaredAggregate[T, HllSketch, int]):
+class ApproxCountDistinct(DeclaredAggregate[T, HllSketch, int, int]):
     """See :func:`approx_count_distinct`."""
 
     selector: Callable[[T], Any]
@@ -204,7 +208,7 @@ Distribution = tuple[KllSketch, int]
 
 @final
 @dataclass(frozen=True)
-class ApproxQuantiles(DeclaredAggregate[T, Distribution, R], Generic[T, R]):
+class ApproxQuantiles(DeclaredAggregate[T, Distribution, R, E], Generic[T, R, E]):
     """See :func:`approx_quantile` and :func:`approx_quantiles`.
 
     Attributes:
@@ -219,7 +223,7 @@ class ApproxQuantiles(DeclaredAggregate[T, Distribution, R], Generic[T, R]):
     ranks: tuple[float, ...]
     k: int
     kind: str
-    finish: _Finish[R]
+    finish: _Finish[R | E]
 
     def create_accumulator(self) -> Distribution:
         return KllSketch(), 0
@@ -234,7 +238,7 @@ class ApproxQuantiles(DeclaredAggregate[T, Distribution, R], Generic[T, R]):
         accumulator[0].update(number, self.k)
         return accumulator
 
-    def get_result(self, accumulator: Distribution) -> R:
+    def get_result(self, accumulator: Distribution) -> R | E:
         sketch, not_numbers = accumulator
         numbers = sketch.count(self.k)
         if not numbers + not_numbers:
@@ -254,11 +258,11 @@ class ApproxQuantiles(DeclaredAggregate[T, Distribution, R], Generic[T, R]):
         ranks: object = self.ranks[0] if self.kind == "approx_quantile" else self.ranks
         return Declaration(self.kind, (("value", self.selector),), (("q", ranks), ("k", self.k)))
 
-    def result_type(self, element_type: object | None) -> object | None:
-        return float | None if self.kind == "approx_quantile" else list[float]
+    def gives_none(self, element_type: object | None, *, may_be_empty: bool = False) -> bool | None:
+        return self.kind == "approx_quantile" and (may_be_empty or gives_none(self.selector, element_type))
 
-
-R_co = TypeVar("R_co", covariant=True)
+    def _value_type(self, element_type: object | None) -> object | None:
+        return float if self.kind == "approx_quantile" else list[float]
 
 
 class _Finish(Protocol[R_co]):
@@ -298,9 +302,7 @@ def approx_count_distinct(selector: Callable[[T], Any], *, rsd: float = 0.02) ->
     return ApproxCountDistinct(selector, float(rsd), lg_k)
 
 
-def approx_quantile(
-    selector: Callable[[T], float | None], q: float, *, k: int = 200
-) -> ApproxQuantiles[T, float | None]:
+def approx_quantile(selector: Callable[[T], F], q: float, *, k: int = 200) -> ApproxQuantiles[T, F, None]:
     """About the ``q``-quantile of what ``selector`` gives, by a KLL sketch; None of nothing.
 
     It is one of the values: the lowest that at least the share ``q`` of all values does not exceed. None is left out; a
@@ -316,14 +318,18 @@ def approx_quantile(
     Raises:
         InvalidArgumentError: If ``q`` or ``k`` is out of bounds, or DataSketches is not installed.
     """
-    return ApproxQuantiles(
-        selector, _checked(selector, (q,), k, "approx_quantile"), k, "approx_quantile", _only
+    return ApproxQuantiles[T, F, None](
+        selector,
+        _checked(selector, (q,), k, "approx_quantile"),
+        k,
+        "approx_quantile",
+        _only,  # pyright: ignore[reportArgumentType]  # a float is of type F, which is float or float | None
     )
 
 
 def approx_quantiles(
     selector: Callable[[T], float | None], q: Sequence[float], *, k: int = 200
-) -> ApproxQuantiles[T, list[float]]:
+) -> ApproxQuantiles[T, list[float], list[float]]:
     """About the quantiles of what ``selector`` gives, in the order of ``q``; an empty list of nothing.
 
     One sketch serves them all; see :func:`approx_quantile`.

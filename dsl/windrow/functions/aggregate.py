@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic
+
+from typing_extensions import TypeVar
 
 from windrow.errors import UnsupportedOperationError
 from windrow.functions.rich import RichFunction
@@ -14,14 +16,18 @@ T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 A = TypeVar("A")
 R_co = TypeVar("R_co", covariant=True)
+# Any: without a word on it, an annotation takes aggregates of both kinds, those that give None of nothing and others.
+E_co = TypeVar("E_co", covariant=True, default=Any)
+K_contra = TypeVar("K_contra", contravariant=True, default=object)
 
 
-class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co]):
+class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co, E_co, K_contra]):
     """Folds elements into an accumulator, from which the result is taken when the window fires.
 
-    The type parameters are the element, the accumulator and the result. An accumulator may be changed in place, as
-    long as it is returned; it is stored between calls, so it is of a builtin type, a
-    record, or of a class that annotations name.
+    The type parameters are the element, the accumulator and the result. Two more have defaults, and a function of yours
+    leaves them out: what else the result may be for a window that an evictor has emptied, such as None; and the type
+    that keys must have. An accumulator may be changed in place, as long as it is returned; it is stored between calls,
+    so it is of a builtin type, a record, or of a class that annotations name.
 
     Attributes:
         commutative: Set it to True if results do not depend on the order in which elements are added and accumulators
@@ -45,7 +51,7 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co]):
         """
 
     @abstractmethod
-    def get_result(self, accumulator: A) -> R_co:
+    def get_result(self, accumulator: A) -> R_co | E_co:
         """The result. Called at each firing; must leave the accumulator as it is.
 
         Returns:

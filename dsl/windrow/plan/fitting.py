@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Sequence
 from typing import Annotated, Any, Union
 
-__all__ = ["can_fit"]
+__all__ = ["accepts_none", "can_fit", "holds_none", "is_value_of", "widest"]
 
 # What a type checker takes for the other one.
 _PROMOTED: dict[type, tuple[type, ...]] = {float: (int,), complex: (int, float)}
@@ -21,6 +22,50 @@ def can_fit(given: object, expected: object) -> bool:
     options = _options(given)
     options = [option for option in options if option is not type(None)] or options
     return any(_fits(one, other) for one in options for other in _options(expected))
+
+
+def accepts_none(kind: object) -> bool:
+    """Whether a field of a type takes None, or nobody can tell."""
+    return any(_fits(type(None), option) for option in _options(kind))
+
+
+def is_value_of(value: object, kind: object) -> bool:
+    """Whether a value is one of a type; True where nobody can tell."""
+    return any(_fits(type(value), option) for option in _options(kind))
+
+
+def widest(kinds: Sequence[object | None]) -> object | None:
+    """The one of some types that all values of the others have; None where a type is not known, or there is none."""
+    if any(kind is None for kind in kinds):
+        return None
+    for kind in kinds:
+        if all(is_subtype(other, kind) for other in kinds):
+            return kind
+    return None
+
+
+def is_subtype(given: object, expected: object) -> bool:
+    """Whether all values of one type are values of another one, as far as annotations tell for sure."""
+    if given == expected:
+        return True
+    others = _options(expected)
+    return all(any(_is_subclass(one, other) for other in others) for one in _options(given))
+
+
+def _is_subclass(one: object, other: object) -> bool:
+    if one == other or other is object:
+        return True
+    return (
+        isinstance(one, type)
+        and isinstance(other, type)
+        and not typing.get_args(other)
+        and issubclass(one, other)
+    )
+
+
+def holds_none(kind: object) -> bool:
+    """Whether a type says that a value may be None."""
+    return type(None) in _options(kind)
 
 
 def _options(kind: object) -> list[object]:

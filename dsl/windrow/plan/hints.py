@@ -118,7 +118,7 @@ def _qualified_names_around(owner: object) -> list[str]:
 
 
 def _frames() -> Iterator[FrameType]:
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
     while frame is not None:
         yield frame
         frame = frame.f_back

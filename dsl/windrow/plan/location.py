@@ -15,7 +15,7 @@ __all__ = ["caller_location"]
 def caller_location() -> Location | None:
     """The innermost line on the stack that is not windrow's own."""
     package = _package_path()
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith(package):

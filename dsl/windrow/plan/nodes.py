@@ -225,7 +225,8 @@ class AggregateSpec(FunctionSpec):
 class ProcessSpec(FunctionSpec):
     """Processes all elements when the window fires."""
 
-    process: ProcessWindowFunction[Any, Any, Any, Any]
+    # It has no default here, where it cannot be missing.
+    process: ProcessWindowFunction[Any, Any, Any, Any]  # pyright: ignore[reportGeneralTypeIssues]
 
     def describe(self) -> str:
         return f"process {self.process.describe()}"

@@ -23,7 +23,7 @@ class Engine(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
 class DataStreamSink:
     """A stream with the sink it goes to; made by ``DataStream.sink_to`` and given to a :class:`Pipeline`.
 
@@ -36,6 +36,9 @@ class DataStreamSink:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_unused", weakref.finalize(self, _warn_of_unused, self.node))
+
+    def __repr__(self) -> str:
+        return f"DataStreamSink({self.node.describe()}, {self.node.location})"
 
     def _use(self) -> None:
         """Takes note that a pipeline was given this sink."""
@@ -52,7 +55,7 @@ def _warn_of_unused(node: SinkNode) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Step:
     """A node in its place in a pipeline.
 
@@ -68,13 +71,16 @@ class Step:
     node: Node
     inputs: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        return f"Step({self.where})"
+
     @property
     def where(self) -> str:
         """The id with the line of the user's program."""
         return self.id if self.node.location is None else f"{self.id}, {self.node.location}"
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Pipeline:
     """A named, immutable set of sinks; what a runner runs.
 
@@ -110,13 +116,16 @@ class Pipeline:
                     hint="Pipeline(name, stream.sink_to(CollectSink()))",
                 )
         for sink in sinks:
-            sink._use()
+            sink._use()  # pyright: ignore[reportPrivateUsage]  # of this module
         steps = tuple(_number(name, [sink.node for sink in sinks]))
         validate(name, steps)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "sinks", sinks)
         object.__setattr__(self, "allow_pickled_state", allow_pickled_state)
         object.__setattr__(self, "steps", steps)
+
+    def __repr__(self) -> str:
+        return f"Pipeline({self.name!r}, {_counted(len(self.steps), 'step')}, {_counted(len(self.sinks), 'sink')})"
 
     def explain(self, engine: Engine | None = None) -> str:
         """The plan as text: a line a step, inputs before what reads them.
@@ -136,6 +145,10 @@ class Pipeline:
             if step.node is node:
                 return step
         raise KeyError(node)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def walk(roots: list[SinkNode]) -> Iterator[Node]:

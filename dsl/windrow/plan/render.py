@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from windrow.plan.nodes import type_name
+from windrow.plan.nodes import Node, type_name
 
 if TYPE_CHECKING:
     from windrow.plan.pipeline import Step
 
-__all__ = ["render_text"]
+__all__ = ["node_line", "render_text"]
 
 
 def render_text(name: str, steps: Sequence[Step], forms: Mapping[str, str]) -> str:
@@ -39,3 +39,9 @@ def render_text(name: str, steps: Sequence[Step], forms: Mapping[str, str]) -> s
 def _title(step: Step) -> str:
     kind = step.node.kind
     return f"{step.index} {kind} {step.node.name}" if step.node.name else f"{step.index} {kind}"
+
+
+def node_line(kind: str, node: Node) -> str:
+    """A stream in one line: its class, the step that makes it, and where that is."""
+    step = f"{node.kind} {node.name!r}" if node.name else node.kind
+    return f"{kind}({step}, {node.location})"

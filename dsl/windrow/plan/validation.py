@@ -6,10 +6,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from windrow.aggregates.selectors import selector_type
 from windrow.errors import Fault, PlanError
+from windrow.functions.names import function_name
+from windrow.functions.plain import Applied, AppliedAll, WithoutKey
+from windrow.plan.emitting import HINT as RECORDS_HINT
+from windrow.plan.emitting import is_single
+from windrow.plan.fitting import can_fit
 from windrow.plan.folders import folder_faults
+from windrow.plan.keys import HINT as KEY_HINT
+from windrow.plan.keys import unhashable_part
 from windrow.plan.nodes import (
     AggregateSpec,
+    FlatMapNode,
     KeyByNode,
     KeyedProcessNode,
     Node,
@@ -22,6 +31,7 @@ from windrow.plan.nodes import (
     type_name,
 )
 from windrow.plan.tags_in_code import tags_of
+from windrow.plan.types import result_type
 from windrow.sinks import CollectSink, WriterSink
 from windrow.tags import OutputTag
 from windrow.triggers import (
@@ -79,8 +89,13 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
                 )
         elif isinstance(node, SideOutputNode):
             yield from _side_output_faults(step, node, taken)
+        elif isinstance(node, KeyByNode):
+            yield from _key_faults(step, node)
+        elif isinstance(node, ReturnsNode):
+            yield from _returns_faults(step, node)
         elif isinstance(node, SinkNode):
             yield from _sink_faults(step, node)
+        yield from _result_faults(step)
     yield from _sink_set_faults(steps)
     yield from folder_faults(steps)
 
@@ -125,6 +140,50 @@ def _window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
                 step.where,
                 "override AggregateFunction.merge",
             )
+
+
+def _key_faults(step: Step, node: KeyByNode) -> Iterator[Fault]:
+    kind = node.key_type or selector_type(node.selector, node.element_type)
+    part = unhashable_part(kind)
+    if part is not None:
+        within = "" if part == kind else f" in {type_name(kind)}"
+        yield Fault(f"keys of type {type_name(part)}{within} cannot be hashed", step.where, KEY_HINT)
+
+
+def _returns_faults(step: Step, node: ReturnsNode) -> Iterator[Fault]:
+    known, stated = node.input.element_type, node.element_type
+    if known is not None and stated is not None and not can_fit(known, stated) and not can_fit(stated, known):
+        yield Fault(
+            f"returns({type_name(stated)}) is said of elements of type {type_name(known)}",
+            step.where,
+            "state their type, or a wider one; map(...) makes elements of another type",
+        )
+
+
+def _result_faults(step: Step) -> Iterator[Fault]:
+    for function in _emitting(step.node):
+        kind = result_type(function)
+        if kind is not None and is_single(kind):
+            yield Fault(
+                f"{function_name(function)} returns {type_name(kind)}, whose items would be taken for records",
+                step.where,
+                RECORDS_HINT,
+            )
+
+
+def _emitting(node: Node) -> tuple[object, ...]:
+    """The functions of a step that return the records to emit."""
+    if isinstance(node, FlatMapNode):
+        return (node.function,)
+    if isinstance(node, KeyedProcessNode):
+        return (node.function.process_element, node.function.on_timer)
+    if not isinstance(node, WindowNode) or node.function.process is None:
+        return ()
+    process = node.function.process
+    inner = process.function if isinstance(process, WithoutKey) else process
+    if isinstance(inner, (Applied, AppliedAll)):
+        return (inner.function,)
+    return (inner.process,)
 
 
 def _global_window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:

@@ -13,14 +13,20 @@ _ALL = (GlobalWindow(),)
 
 
 class GlobalWindows(WindowAssigner[object, GlobalWindow]):
-    """Puts every element of a key into the one global window, which a trigger of yours must fire."""
+    """Puts every element of a key into one window, which has neither start nor end.
+
+    No time ends this window, so it needs a trigger that fires it: one of yours by ``trigger(...)``, such as
+    :class:`~windrow.triggers.CountTrigger`, or the one of :meth:`create_with_end_of_stream_trigger`. Without one the
+    window never fires, and nothing comes out. It keeps its elements until a trigger purges them
+    (:class:`~windrow.triggers.PurgingTrigger`), so on an endless stream its state grows without one that does.
+    """
 
     def __init__(self, *, end_of_stream: bool) -> None:
         self.end_of_stream = end_of_stream
 
     @classmethod
     def create(cls) -> GlobalWindows:
-        """Global windows that never fire by themselves."""
+        """Global windows without a trigger: the stage behind needs ``trigger(...)``, or they never fire."""
         return cls(end_of_stream=False)
 
     @classmethod

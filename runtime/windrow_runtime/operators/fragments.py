@@ -30,6 +30,8 @@ from windrow.plan import (
     TimestampsNode,
     UnionNode,
 )
+from windrow.plan.emitting import records_of
+from windrow.plan.keys import check_hashable
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.copies import own, own_all
@@ -230,7 +232,8 @@ class _FlatMap(_Stage):
         results = self._function(value)
         if results is None:
             return ()
-        return list(results if self._constant else map(own, results))
+        records = records_of(results)
+        return list(records if self._constant else map(own, records))
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         groups = self._apply(self._calls, values)
@@ -303,6 +306,7 @@ class _Keyed(_Stage):
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         keys = with_one_nan(self._apply(self._calls, values))
+        check_hashable(keys, self.step.where)
         *others, last = self._targets
         for target in others:
             self._output.to_step(target, keys, self._copies(values), timestamps)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.functions import RuntimeContext, TimeDomain
 from windrow.plan import KeyedProcessNode, Step
+from windrow.plan.emitting import records_of
 from windrow.state import StateDescriptor
 from windrow.tags import OutputTag
 from windrow_runtime.operators.contexts import TimeContext
@@ -62,7 +63,7 @@ class ProcessOperator(KeyedOperator):
                 context.enter(key, timestamp)
                 results = function(value, context)
                 if results is not None:
-                    for result in results:
+                    for result in records_of(results):
                         collect(result, timestamp)
             except WindrowError as error:
                 raise error.at(self.step.where) from error.__cause__
@@ -87,7 +88,7 @@ class ProcessOperator(KeyedOperator):
             context.enter(key, timestamp, domain)
             results = self._function.on_timer(time, context)
             if results is not None:
-                for result in results:
+                for result in records_of(results):
                     self.output.collect(result, timestamp)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__

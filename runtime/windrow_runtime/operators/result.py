@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from windrow.errors import InvalidArgumentError
@@ -15,7 +15,7 @@ __all__ = ["PipelineResult"]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PipelineResult:
     """The result of a run that came to its end.
 
@@ -28,7 +28,13 @@ class PipelineResult:
     pipeline: Pipeline
     counters: Mapping[str, Mapping[str, int]]
     # Any: elements of every sink side by side, by the identity of the sink.
-    _collected: Mapping[int, list[Any]] = field(repr=False)
+    _collected: Mapping[int, list[Any]]
+
+    def __repr__(self) -> str:
+        collected = sum(map(len, self._collected.values()))
+        return (
+            f"PipelineResult({self.pipeline.name!r}, {len(self.pipeline.steps)} steps, {collected} collected)"
+        )
 
     def collected(self, sink: CollectSink[T]) -> list[T]:
         """The elements that went to ``sink``, in the order in which they came.

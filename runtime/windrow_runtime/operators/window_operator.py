@@ -14,6 +14,7 @@ from windrow.errors import (
 )
 from windrow.functions import RichFunction, RuntimeContext
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
+from windrow.plan.emitting import records_of
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.triggers import MergingTrigger
 from windrow.windows import (
@@ -427,7 +428,7 @@ class WindowOperator(KeyedOperator):
         context = self._window_context.at(window, entry, key_state.state)
         results = self.process.process(key, context, elements)
         if results is not None:
-            for result in results:
+            for result in records_of(results):
                 collect(result, timestamp)
 
     # Cleanup

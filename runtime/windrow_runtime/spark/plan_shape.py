@@ -145,7 +145,10 @@ def _results(aggregate: AggregateFunction[Any, Any, Any], element: object | None
         for _, member in aggregate.members:
             yield from _results(member, element)
         return
-    known = aggregate.result_type(element) if isinstance(aggregate, DeclaredAggregate) else None
+    known: object | None = None
+    if isinstance(aggregate, DeclaredAggregate):
+        # As behind an evictor: whether a result may be None makes no difference to what is stored.
+        known = aggregate.result_type(element, may_be_empty=True)
     yield None if known is None else type_name(known)
 
 

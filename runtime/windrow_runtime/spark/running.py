@@ -32,6 +32,11 @@ class RunningPipeline:
         self._lock = lock
         lock.hold_while(self._uses_checkpoint)
 
+    def __repr__(self) -> str:
+        state = "active" if self.is_active else "ended"
+        pipeline = self._query.pipeline
+        return f"RunningPipeline({pipeline.name!r}, {len(pipeline.steps)} steps, {state})"
+
     @property
     def streaming_query(self) -> StreamingQuery:
         """Spark's query, with its progress. A drain ends it and goes on in queries of its own."""

@@ -87,7 +87,7 @@ def _(aggregate: Sum[Any, Any], input_types: InputTypes) -> Kernel:
 
 
 @_kernel.register(Mean)
-def _(aggregate: Mean[Any], input_types: InputTypes) -> Kernel:
+def _(aggregate: Mean[Any, Any], input_types: InputTypes) -> Kernel:
     return _total(aggregate, aggregate.selector, input_types, mean=True)
 
 
@@ -148,13 +148,13 @@ def _(aggregate: ApproxCountDistinct[Any], input_types: InputTypes) -> Kernel:
 
 
 @_kernel.register(ApproxQuantiles)
-def _(aggregate: ApproxQuantiles[Any, Any], input_types: InputTypes) -> Kernel:
+def _(aggregate: ApproxQuantiles[Any, Any, Any], input_types: InputTypes) -> Kernel:
     _number_type(aggregate, aggregate.selector, input_types)
     return ApproxQuantilesKernel(aggregate)
 
 
 @_kernel.register(Combined)
-def _(aggregate: Combined[Any, Any], input_types: InputTypes) -> Kernel:
+def _(aggregate: Combined[Any, Any, Any, Any], input_types: InputTypes) -> Kernel:
     return CombinedKernel([(name, _kernel(member, input_types)) for name, member in aggregate.members])
 
 

@@ -67,7 +67,7 @@ class ApproxCountDistinctKernel(Kernel):
 class ApproxQuantilesKernel(Kernel):
     """``approx_quantile`` and ``approx_quantiles``; the state is the sketch, and how many NaNs there were."""
 
-    def __init__(self, aggregate: ApproxQuantiles[Any, Any]) -> None:
+    def __init__(self, aggregate: ApproxQuantiles[Any, Any, Any]) -> None:
         self.inputs = (aggregate.selector,)
         self.state_types = (pa.binary(), pa.int64())
         self.result_type = pa.float64() if aggregate.kind == "approx_quantile" else list_type(pa.float64())

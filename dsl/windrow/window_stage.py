@@ -1,0 +1,448 @@
+"""What all stages behind ``window`` share: settings, and the functions that do not depend on an evictor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from typing_extensions import Self, deprecated
+
+from windrow.aggregates.declared import DeclaredAggregate
+from windrow.aggregates.facts import filled
+from windrow.aggregates.selectors import selector_type
+from windrow.errors import InvalidArgumentError
+from windrow.evictors import Evictor
+from windrow.functions import (
+    AggregateFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+)
+from windrow.functions.plain import Applied, AppliedAll, WithoutKey
+from windrow.one_value import WRAP_IT, NotRecords, OneValue
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import (
+    AggregateSpec,
+    FunctionSpec,
+    KeyByNode,
+    Node,
+    ProcessSpec,
+    ReduceSpec,
+    WindowNode,
+)
+from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.tags import OutputTag
+from windrow.time import duration_millis
+from windrow.triggers import Trigger
+from windrow.windows import GlobalWindows, Window, WindowAssigner
+
+if TYPE_CHECKING:
+    from windrow.stream import DataStream
+
+__all__ = ["AllStage", "KeyedStage", "WindowSettings"]
+
+T = TypeVar("T")
+K = TypeVar("K")
+R = TypeVar("R")
+W = TypeVar("W", bound=Window)
+F = TypeVar("F")
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSettings:
+    """What the calls of a windowed stage have set so far."""
+
+    input: Node
+    # Any: the stages are generic and have proved that the parts fit.
+    assigner: WindowAssigner[Any, Any]
+    trigger: Trigger[Any, Any] | None = None
+    evictor: Evictor[Any, Any] | None = None
+    allowed_lateness: int | None = None
+    late_tag: OutputTag[Any] | None = None
+    # Whether the evictor may remove all elements; that of a count window never does.
+    may_be_empty: bool = False
+
+    def node(self, function: FunctionSpec, element_type: object | None, name: str | None) -> WindowNode:
+        """The step with these settings that computes ``function``."""
+        return WindowNode(
+            input=self.input,
+            assigner=self.assigner,
+            trigger=self.trigger,
+            evictor=self.evictor,
+            allowed_lateness=self.allowed_lateness,
+            late_tag=self.late_tag,
+            function=function,
+            element_type=element_type,
+            name=name,
+            location=caller_location(),
+        )
+
+
+class WindowStage(Generic[T, W]):
+    """What all stages of windows share."""
+
+    __slots__ = ("_settings",)
+
+    def __init__(self, settings: WindowSettings) -> None:
+        self._settings = settings
+
+    def __repr__(self) -> str:
+        settings = self._settings
+        return f"{type(self).__name__}({settings.assigner.describe()}, {settings.input.location})"
+
+    def allowed_lateness(self, lateness: timedelta) -> Self:
+        """Keep windows for so long after the watermark has passed their end; a late element fires them again.
+
+        Args:
+            lateness: How long, in event time; zero by default. ``timedelta.max`` means for ever.
+
+        Raises:
+            InvalidArgumentError: If it is negative, or was set already.
+        """
+        try:
+            millis = duration_millis(lateness, "the allowed lateness")
+        except InvalidArgumentError as error:
+            raise error.at(caller_location()) from None
+        if millis < 0:
+            raise InvalidArgumentError(
+                "the allowed lateness must not be negative",
+                given=lateness,
+                expected="a timedelta >= 0",
+                where=caller_location(),
+            )
+        if self._settings.allowed_lateness is not None:
+            raise set_twice("allowed lateness", f"{self._settings.allowed_lateness} ms")
+        return type(self)(replace(self._settings, allowed_lateness=millis))
+
+    def side_output_late_data(self, tag: OutputTag[T]) -> Self:
+        """Send elements that are too late for all their windows to a side output.
+
+        Without it they are counted (``late_records_dropped``) and dropped.
+
+        Raises:
+            InvalidArgumentError: If there is a tag already.
+        """
+        check_kind(tag, OutputTag, "late elements go to the side output of a tag", "an OutputTag")
+        if self._settings.late_tag is not None:
+            raise set_twice("side output for late data", self._settings.late_tag.name)
+        return type(self)(replace(self._settings, late_tag=tag))
+
+    def _evicted(self, evictor: Evictor[Any, Any]) -> WindowSettings:
+        check_kind(evictor, Evictor, "windows evict by an evictor", "an Evictor")
+        if self._settings.evictor is not None:
+            raise set_twice("evictor", self._settings.evictor.describe())
+        return replace(self._settings, evictor=evictor, may_be_empty=True)
+
+    def _with_trigger(self, trigger: Trigger[Any, Any]) -> Self:
+        check_kind(trigger, Trigger, "windows fire by a trigger", "a Trigger")
+        if self._settings.trigger is not None:
+            raise set_twice("trigger", self._settings.trigger.describe())
+        return type(self)(replace(self._settings, trigger=trigger))
+
+    # Any: the function is checked by the public methods that call this.
+    def _stream(
+        self, function: FunctionSpec, element_type: object | None, name: str | None
+    ) -> DataStream[Any]:
+        from windrow.stream import DataStream
+
+        return DataStream(self._settings.node(function, element_type, name))
+
+    def _reduce(
+        self,
+        function: Callable[[Any, Any], Any],
+        behind: ProcessWindowFunction[Any, Any, Any, Any] | None,
+        element_type: object | None,
+        name: str | None,
+    ) -> DataStream[Any]:
+        if not callable(function):
+            raise InvalidArgumentError(
+                "reduce needs a function of two elements",
+                given=function,
+                expected="a callable, or a ReduceFunction",
+                where=caller_location(),
+            )
+        return self._stream(ReduceSpec(reduce=function, process=behind), element_type, name)
+
+    def _aggregated(self, function: AggregateFunction[Any, Any, Any, Any, Any]) -> object | None:
+        if not isinstance(function, AggregateFunction):
+            return None
+        if not isinstance(function, DeclaredAggregate):
+            return base_argument(function, AggregateFunction, 2) or result_type(function.get_result)
+        try:
+            return function.result_type(
+                self._settings.input.element_type,
+                key_type=self._key_type(),
+                may_be_empty=self._settings.may_be_empty,
+            )
+        except InvalidArgumentError as error:
+            raise error.at(caller_location()) from None
+
+    def _key_type(self) -> object | None:
+        """The type of the key; None where annotations do not say."""
+        node = self._settings.input
+        if not isinstance(node, KeyByNode):
+            return type(None)
+        return node.key_type or selector_type(node.selector, node.element_type)
+
+    def _aggregate(
+        self,
+        function: AggregateFunction[Any, Any, Any, Any, Any],
+        behind: ProcessWindowFunction[Any, Any, Any, Any] | None,
+        element_type: object | None,
+        name: str | None,
+    ) -> DataStream[Any]:
+        if not isinstance(function, AggregateFunction):
+            raise InvalidArgumentError(
+                "aggregate needs an aggregate function",
+                given=function,
+                expected="an instance of AggregateFunction",
+                where=caller_location(),
+                hint=f"{function.__name__}()" if isinstance(function, type) else None,
+            )
+        spec = self._with_facts(function, behind)
+        return self._stream(spec or AggregateSpec(aggregate=function, process=behind), element_type, name)
+
+    def _with_facts(
+        self,
+        function: AggregateFunction[Any, Any, Any, Any, Any],
+        behind: ProcessWindowFunction[Any, Any, Any, Any] | None,
+    ) -> AggregateSpec | None:
+        """The spec of an aggregate whose result has the key or the window in it; None: it has neither."""
+        try:
+            found = filled(function, self._key_type())
+        except InvalidArgumentError as error:
+            raise error.at(caller_location()) from None
+        if found is None:
+            return None
+        inner, process = found
+        if behind is not None:
+            raise InvalidArgumentError(
+                "key() and the window go into the result itself, or into a function behind it",
+                given=f"{process.describe()} and {behind.describe()}",
+                expected="one or the other",
+                where=caller_location(),
+            )
+        if isinstance(self._settings.assigner, GlobalWindows) and {"window_start", "window_end"} & {
+            place for place in process.places if isinstance(place, str)
+        }:
+            raise InvalidArgumentError(
+                "the window of all time has no start and no end",
+                given=process.describe(),
+                expected="key() and aggregates",
+                where=caller_location(),
+            )
+        return AggregateSpec(aggregate=inner, process=process, shown=process.describe())
+
+
+class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
+    """What the keyed stages share: the functions."""
+
+    __slots__ = ()
+
+    @overload
+    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
+    @overload
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessWindowFunction[T, R, K, W],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessWindowFunction[T, R, K, W] | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[T] | DataStream[R]:
+        """Combine the elements of a window two by two, as they arrive.
+
+        Args:
+            function: Combines what was combined so far with a new element: a function, or a
+                :class:`~windrow.functions.ReduceFunction`.
+            window_function: Gets the one element that is left, with the key and the window.
+            name: Names the step.
+        """
+        check_process(window_function, ProcessWindowFunction)
+        kind = self._settings.input.element_type if window_function is None else result_of(window_function)
+        return self._reduce(function, window_function, kind, name)
+
+    # Any: the stages that have aggregate() have proved that the parts fit.
+    def _aggregate_keyed(
+        self,
+        function: AggregateFunction[Any, Any, Any, Any, Any],
+        window_function: ProcessWindowFunction[Any, Any, Any, Any] | None,
+        name: str | None,
+    ) -> DataStream[Any]:
+        check_process(window_function, ProcessWindowFunction)
+        kind = self._aggregated(function) if window_function is None else result_of(window_function)
+        return self._aggregate(function, window_function, kind, name)
+
+    def process(
+        self, function: ProcessWindowFunction[T, R, K, W], *, name: str | None = None
+    ) -> DataStream[R]:
+        """Compute from all elements of a window when it fires.
+
+        Args:
+            function: Gets key, window, time, state and side outputs.
+            name: Names the step.
+        """
+        if function is None:
+            raise needs_process(function, ProcessWindowFunction)
+        check_process(function, ProcessWindowFunction)
+        return self._stream(ProcessSpec(process=function), result_of(function), name)
+
+    @overload
+    def apply(
+        self, function: Callable[[K, W, Sequence[T]], list[R]], *, name: str | None = None
+    ) -> DataStream[R]: ...
+    @overload
+    @deprecated(WRAP_IT)
+    def apply(  # type: ignore[overload-overlap]
+        self, function: Callable[[K, W, Sequence[T]], OneValue], *, name: str | None = None
+    ) -> NotRecords: ...
+    @overload
+    def apply(  # pyright: ignore[reportOverlappingOverload]
+        self, function: Callable[[K, W, Sequence[T]], Iterable[R] | None], *, name: str | None = None
+    ) -> DataStream[R]: ...
+    def apply(
+        self, function: Callable[[K, W, Sequence[T]], Iterable[Any] | None], *, name: str | None = None
+    ) -> DataStream[Any] | NotRecords:
+        """As :meth:`process`, with a plain function.
+
+        Args:
+            function: Takes key, window and elements in order of arrival; returns an iterable of the records to emit, or
+                None for none. A text, bytes or a dict is refused, as it is one value.
+            name: Names the step.
+        """
+        return self._stream(
+            ProcessSpec(process=Applied(check_apply(function))), iterable_item(result_type(function)), name
+        )
+
+
+class AllStage(WindowStage[T, W]):
+    """What the stages without keys share: the functions."""
+
+    __slots__ = ()
+
+    @overload
+    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
+    @overload
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessAllWindowFunction[T, R, W],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessAllWindowFunction[T, R, W] | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[T] | DataStream[R]:
+        """Combine the elements of a window two by two; see :meth:`WindowedStream.reduce`."""
+        check_process(window_function, ProcessAllWindowFunction)
+        if window_function is None:
+            return self._reduce(function, None, self._settings.input.element_type, name)
+        return self._reduce(function, WithoutKey(window_function), result_of(window_function), name)
+
+    # Any: as in KeyedStage.
+    def _aggregate_all(
+        self,
+        function: AggregateFunction[Any, Any, Any, Any, Any],
+        window_function: ProcessAllWindowFunction[Any, Any, Any] | None,
+        name: str | None,
+    ) -> DataStream[Any]:
+        check_process(window_function, ProcessAllWindowFunction)
+        if window_function is None:
+            return self._aggregate(function, None, self._aggregated(function), name)
+        return self._aggregate(function, WithoutKey(window_function), result_of(window_function), name)
+
+    def process(
+        self, function: ProcessAllWindowFunction[T, R, W], *, name: str | None = None
+    ) -> DataStream[R]:
+        """Compute from all elements of a window when it fires."""
+        if function is None:
+            raise needs_process(function, ProcessAllWindowFunction)
+        check_process(function, ProcessAllWindowFunction)
+        return self._stream(ProcessSpec(process=WithoutKey(function)), result_of(function), name)
+
+    @overload
+    def apply(
+        self, function: Callable[[W, Sequence[T]], list[R]], *, name: str | None = None
+    ) -> DataStream[R]: ...
+    @overload
+    @deprecated(WRAP_IT)
+    def apply(  # type: ignore[overload-overlap]
+        self, function: Callable[[W, Sequence[T]], OneValue], *, name: str | None = None
+    ) -> NotRecords: ...
+    @overload
+    def apply(  # pyright: ignore[reportOverlappingOverload]
+        self, function: Callable[[W, Sequence[T]], Iterable[R] | None], *, name: str | None = None
+    ) -> DataStream[R]: ...
+    def apply(
+        self, function: Callable[[W, Sequence[T]], Iterable[Any] | None], *, name: str | None = None
+    ) -> DataStream[Any] | NotRecords:
+        """As :meth:`process`, with a plain function of window and elements."""
+        return self._stream(
+            ProcessSpec(process=WithoutKey(AppliedAll(check_apply(function)))),
+            iterable_item(result_type(function)),
+            name,
+        )
+
+
+def result_of(
+    function: ProcessWindowFunction[Any, Any, Any, Any] | ProcessAllWindowFunction[Any, Any, Any],
+) -> object | None:
+    base = ProcessWindowFunction if isinstance(function, ProcessWindowFunction) else ProcessAllWindowFunction
+    return base_argument(function, base, 1) or iterable_item(result_type(function.process))
+
+
+def check_kind(given: object, kind: type, message: str, expected: str) -> None:
+    if not isinstance(given, kind):
+        raise InvalidArgumentError(
+            message,
+            given=given,
+            expected=expected,
+            where=caller_location(),
+            hint="an instance, not the class" if isinstance(given, type) else None,
+        )
+
+
+def check_apply(function: F) -> F:
+    if not callable(function):
+        raise InvalidArgumentError(
+            "apply needs a function",
+            given=function,
+            expected="a callable; process takes a ProcessWindowFunction",
+            where=caller_location(),
+        )
+    return function
+
+
+def check_process(function: object, kind: type) -> None:
+    if function is not None and not isinstance(function, kind):
+        raise needs_process(function, kind)
+
+
+def needs_process(function: object, kind: type) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "the window function has the wrong kind",
+        given=function,
+        expected=f"an instance of {kind.__name__}",
+        where=caller_location(),
+        hint="apply(...) takes a plain function",
+    )
+
+
+def set_twice(what: str, first: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"the {what} of a window is set twice",
+        given=f"first {first}, then another",
+        expected="one call for each window",
+        where=caller_location(),
+    )
