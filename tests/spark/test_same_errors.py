@@ -66,7 +66,7 @@ Make = Callable[[DataStream[int]], DataStream[Any]]
 BY_EVENT_TIME = WatermarkStrategy[int].for_monotonous_timestamps()
 
 STREAMS: dict[str, Make] = {
-    "a list as key": lambda numbers: numbers.key_by(lambda n: [n]).reduce(first),
+    "a list as key": lambda numbers: numbers.key_by(lambda n: [n]).reduce(first),  # type: ignore[type-var]
     "a list in a key": lambda numbers: numbers.key_by(lambda n: (n, [n])).count_window(2).reduce(first),
     "a record without a hash": lambda numbers: numbers.key_by(lambda n: Row(n, "")).reduce(first),
     "a selector that raises": lambda numbers: numbers.key_by(lambda n: 1 // (n - 2)).reduce(first),
