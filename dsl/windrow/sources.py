@@ -341,8 +341,8 @@ class SocketSource(Source[str]):
     """Lines of text from a TCP server, for tests and first steps: nobody sends again what was lost.
 
     The interpreter reads until the server closes the connection. On Spark it is Spark's socket source, a stream without
-    an end: :meth:`~windrow_runtime.spark.SparkRunner.start` runs it. A run that goes on from a checkpoint has lost the
-    lines that came meanwhile. Characters are UTF-8; other bytes read as U+FFFD.
+    an end: :meth:`~windrow_runtime.spark.SparkRunner.start` runs it. It does not go on from a checkpoint that
+    has batches. Characters are UTF-8; other bytes read as U+FFFD.
 
     Args:
         host: The name or the address of the server.

@@ -38,12 +38,13 @@ class TextRecords:
         """Whether each line is a record, so that a file may be read in parts."""
         return False
 
-    def read(self, name: str, file: BinaryIO) -> Iterator[tuple[int, object]]:
+    def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
         """The records of a file, each with the number of the line in which it begins.
 
         Args:
             name: The name of the file; its end says how it is compressed.
-            file: Its bytes.
+            file: Its bytes, or those of a part.
+            begins: Whether they are those from the beginning, where a byte order mark may be.
 
         Returns:
             Elements, and a :class:`~windrow_runtime.codecs.malformed.MalformedRecord` for what is none.
@@ -72,9 +73,9 @@ class LineRecords(TextRecords):
     def has_lines(self) -> bool:
         return self.encoding == _UTF_8
 
-    def read(self, name: str, file: BinaryIO) -> Iterator[tuple[int, object]]:
+    def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
         decode = self.decoder()
-        with open_lines(name, file, self.encoding, newline=None) as lines:
+        with open_lines(name, file, self.encoding, newline=None, begins=begins) as lines:
             for number, ended in enumerate(lines, start=1):
                 line = ended.removesuffix("\n")
                 if not self.json or (line and not line.isspace()):
@@ -107,8 +108,8 @@ class CsvRecords(TextRecords):
     delimiter: str
     header: bool
 
-    def read(self, name: str, file: BinaryIO) -> Iterator[tuple[int, object]]:
-        with open_lines(name, file, self.encoding, newline="") as lines:
+    def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
+        with open_lines(name, file, self.encoding, newline="", begins=begins) as lines:
             rows = csv_rows(lines, self.delimiter)
             if self.header:
                 first = next(rows, None)

@@ -93,7 +93,9 @@ def is_compressed(name: str) -> bool:
 
 
 @contextmanager
-def open_lines(name: str, file: BinaryIO, encoding: str, *, newline: str | None) -> Iterator[Iterator[str]]:
+def open_lines(
+    name: str, file: BinaryIO, encoding: str, *, newline: str | None, begins: bool = True
+) -> Iterator[Iterator[str]]:
     """The lines of a file with their ends, without a byte order mark.
 
     Bytes that are no characters are found by :func:`bad_bytes`.
@@ -103,6 +105,7 @@ def open_lines(name: str, file: BinaryIO, encoding: str, *, newline: str | None)
         file: Its bytes.
         encoding: How characters are written.
         newline: As for Python's ``open``.
+        begins: Whether the bytes are those from the beginning of the file.
 
     Raises:
         SourceError: If the file is damaged, here or where the text is read.
@@ -124,7 +127,9 @@ def open_lines(name: str, file: BinaryIO, encoding: str, *, newline: str | None)
             if not buffered.peek(4).startswith(_MARKED_ENCODINGS[encoding]):
                 encoding = f"{encoding}-le"
         with io.TextIOWrapper(plain, encoding=encoding, errors=_MARK, newline=newline) as text:
-            first = text.readline().removeprefix(_BYTE_ORDER_MARK)
+            first = text.readline()
+            if begins:
+                first = first.removeprefix(_BYTE_ORDER_MARK)
             yield chain([first] if first else [], text)
 
 

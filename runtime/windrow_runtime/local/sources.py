@@ -107,7 +107,7 @@ def _list_files(step: Step, path: str) -> list[Path]:
     """The files of a path in the order in which Spark takes them: by time of modification, then by name."""
     guard = PathGuard(path)
     try:
-        check_visible(path)
+        check_visible(local_path(path) or path)
         found = _found(path, guard)
     except WindrowError as error:
         raise error.at(step.where) from None

@@ -163,7 +163,7 @@ class TextFiles(NamedFiles):
             )
             if given is None:
                 return
-            found = self.records.read(file, given)
+            found = self.records.read(file, given, begins=not part)
             before: int | None = None
             while some := list(islice(found, _RECORDS_AT_ONCE)):
                 chunk = Decoded([], [])

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ColumnReader", "Reader", "Scan", "gives_columns", "is_bounded", "scan_source"]
+__all__ = ["ColumnReader", "Reader", "Scan", "check_resumable", "gives_columns", "is_bounded", "scan_source"]
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -123,6 +123,22 @@ def is_bounded(source: Source[Any]) -> bool:
     return not isinstance(source, (RateSource, SocketSource, TopicSource))
 
 
+def check_resumable(step: Step, checkpoint: Checkpoint) -> None:
+    """Refuse a source that cannot go on from a checkpoint.
+
+    Raises:
+        UnsupportedOperationError: For a socket, where the checkpoint has batches.
+    """
+    assert isinstance(step.node, SourceNode)
+    if isinstance(step.node.source, SocketSource) and checkpoint.last_planned() >= 0:
+        raise UnsupportedOperationError(
+            "a socket source cannot go on from a checkpoint: nobody sends again what came",
+            given=step.node.source.describe(),
+            expected="a new checkpoint",
+            where=step.where,
+        )
+
+
 def scan_source(
     spark: SparkSession,
     step: Step,
@@ -156,13 +172,6 @@ def scan_source(
         frame = stream.options(**source.options).load()
         return Scan(frame, _RowReader(record_type(source.element_type), source.describe()))
     if isinstance(source, SocketSource):
-        if checkpoint is not None and checkpoint.last_planned() >= 0:
-            raise UnsupportedOperationError(
-                "a socket source cannot go on from a checkpoint: nobody sends again what came",
-                given=source.describe(),
-                expected="a new checkpoint",
-                where=step.where,
-            )
         stream = spark.readStream.format("socket").option("host", source.host).option("port", source.port)
         return Scan(stream.load(), _RowReader(record_type(str), source.describe()))
     if isinstance(source, DataFrameSource):

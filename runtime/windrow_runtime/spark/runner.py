@@ -44,7 +44,7 @@ from windrow_runtime.spark.engine_errors import secrets_hidden
 from windrow_runtime.spark.kafka import check_connector
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, lower, time_of
 from windrow_runtime.spark.query import Query
-from windrow_runtime.spark.readers import is_bounded
+from windrow_runtime.spark.readers import check_resumable, is_bounded
 from windrow_runtime.spark.reporter import OnProgress
 from windrow_runtime.spark.running import RunningPipeline
 from windrow_runtime.spark.session import JOB_SETTINGS, local_session, prepare_workers
@@ -333,6 +333,8 @@ class SparkRunner:
         topology = Topology(pipeline.steps)
         self._check_sinks(topology)
         checkpoint.check_open(drain=drain)
+        for step in topology.sources:
+            check_resumable(step, checkpoint)
         topology, forms, stored = self._resumed(pipeline, checkpoint)
         checkpoint.clear_leftovers()
         lowered = self._lower(self._spark, pipeline, checkpoint, stored, forms)
