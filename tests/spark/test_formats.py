@@ -66,6 +66,7 @@ def test_each_format_gives_what_the_interpreter_reads(spark: SparkSession, tmp_p
         ("x.json.gz", gzip.compress(json_of("a", 1) * 99)[:-9]),
         ("x.parquet", parquet({"name": ["a"], "n": [1]})[:-3]),
     ],
+    ids=["gzip", "parquet"],  # gzip writes the time, which would be part of the name of the test
 )
 def test_a_damaged_file_is_told(spark: SparkSession, tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)
