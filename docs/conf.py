@@ -40,7 +40,12 @@ nitpick_ignore_regex = [
 nitpick_ignore = [
     ("py:class", "windrow.rolling.Comparable"),
     ("py:class", "windrow.sources.SparkDataFrame"),
-    ("py:class", "windrow.windowed.WindowSettings"),
+    ("py:class", "windrow.window_stage.WindowSettings"),
+    # What type checkers alone see: a stream that is wide enough, and a function that returns one value.
+    ("py:class", "windrow.stream._Wider"),
+    ("py:class", "windrow.one_value.NotRecords"),
+    ("py:class", "NotRecords"),
+    ("py:class", "OneValue"),
     ("py:class", "windrow_runtime.operators.merging.Merged"),
     ("py:class", "windrow_runtime.spark.query.Query"),
     # Imported for type checkers only, so that signatures give their bare names.

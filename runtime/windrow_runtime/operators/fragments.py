@@ -31,7 +31,6 @@ from windrow.plan import (
     UnionNode,
 )
 from windrow.plan.emitting import records_of
-from windrow.plan.keys import check_hashable
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.copies import own, own_all
@@ -306,7 +305,6 @@ class _Keyed(_Stage):
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         keys = with_one_nan(self._apply(self._calls, values))
-        check_hashable(keys, self.step.where)
         *others, last = self._targets
         for target in others:
             self._output.to_step(target, keys, self._copies(values), timestamps)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError, WindrowError
 from windrow.plan import Step
+from windrow.plan.keys import HINT as HASH_HINT
 from windrow.redaction import redact, redact_address, secrets_in_address
 from windrow_runtime.operators.state import NOTHING
 
@@ -80,7 +81,7 @@ def check_hashable(keys: Sequence[object], where: str | None) -> None:
                 given=f"{shortened(key)}: {first_line(error)}",
                 expected="a key that stays the same, with a hash",
                 where=where,
-                hint="use a tuple for a list, a frozenset for a set, a frozen dataclass for one that changes",
+                hint=HASH_HINT,
             ) from error
 
 
