@@ -35,6 +35,7 @@ from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.packer import ToSink
 from windrow_runtime.spark.payload import unpack_elements, unpack_partials
 from windrow_runtime.spark.rows import COUNTERS, FIRST_SINK, PackedRow
+from windrow_runtime.spark.shipping import known_classes
 
 __all__ = [
     "LATE",
@@ -92,7 +93,8 @@ class Engine:
         )
         self.form = form
         self.record = record_type(record)
-        self.level = Level(0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,))
+        classes = known_classes(topology.steps)
+        self.level = Level(0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,), classes=classes)
         self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
         self.stores = {label: Store() for label in GROUPS.labels}
         self.timers = dict.fromkeys(GROUPS.labels, 0)

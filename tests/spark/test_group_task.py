@@ -54,6 +54,7 @@ from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.payload import pack_keyed, unpack_elements
 from windrow_runtime.spark.rows import FIRST_SINK
 from windrow_runtime.spark.shares import Share
+from windrow_runtime.spark.shipping import known_classes
 from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.step_pages import StepPages
 
@@ -230,7 +231,10 @@ class Engine:
         keyed = KeyedStep(0, step.id, step.id, create, output, by_clock=by_clock, where=step.where)
         self.by_clock = by_clock
         self.step = step.id
-        self.level = Level(0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,), by_clock=by_clock)
+        classes = known_classes(topology.steps)
+        self.level = Level(
+            0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,), by_clock=by_clock, classes=classes
+        )
         self.codec = PageCodec(StateCodec(self.level.classes))
         self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
         self.stores = {label: Store() for label in GROUPS.labels}
