@@ -66,7 +66,7 @@ class Element(NamedTuple):
     text: str
 
 
-LATE = OutputTag("late", Element)
+LATE = OutputTag[Any]("late")
 Keyed = KeyedStream[Element, "str | None"]
 FormOf: TypeAlias = "Callable[[Topology, Step, Callable[[Source[Any]], str | None]], object]"
 
