@@ -64,7 +64,7 @@ types: $(STAMP) ## check types with mypy --strict and with pyright in strict mod
 	$(BIN)/basedpyright --pythonpath $(BIN)/python --level error
 
 docs: $(STAMP) ## build the pages into docs/_build/html
-	$(BIN)/sphinx-build -q -W -n --keep-going -b html docs docs/_build/html
+	$(BIN)/sphinx-build -q -E -W -n --keep-going -b html docs docs/_build/html
 
 format: $(STAMP) ## mend style and format where a machine can
 	$(BIN)/ruff check --fix

@@ -54,6 +54,8 @@ nitpick_ignore = [
     ("py:class", "SparkSession"),
     ("py:class", "StreamingQuery"),
     ("py:class", "Query"),
+    ("py:class", "CheckpointLock"),
+    ("py:class", "OnProgress"),
 ]
 
 myst_enable_extensions = ["colon_fence", "deflist"]

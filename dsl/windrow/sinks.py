@@ -42,7 +42,7 @@ class Sink(ABC, Generic[T_contra]):
 
     @property
     def takes(self) -> type | None:
-        """The only type of elements that the sink takes; None: it takes others too."""
+        """The only type of elements that the sink takes, or None if it takes others too."""
         return None
 
     @property
