@@ -55,7 +55,7 @@ class RunningPipeline:
         return self._query.progress()
 
     def counters(self) -> dict[str, dict[str, int]]:
-        """The counters of each step, by step id and name, as :attr:`PipelineResult.counters <windrow_runtime.local.PipelineResult.counters>` has them at the end.
+        """The counters of each step, by step id and name, as ``PipelineResult.counters`` has them at the end.
 
         They count since the start of this run, and grow with each batch that the sinks have written.
 
@@ -68,7 +68,7 @@ class RunningPipeline:
         """The watermark that each keyed step has reached, by step id, in milliseconds since 1970, UTC.
 
         None stands where a step has no watermark: none of its elements has a timestamp so far, the first batch of this
-        run is not done, or the stream is at its end, which :attr:`PipelineProgress.ended <windrow_runtime.spark.PipelineProgress.ended>` tells apart.
+        run is not done, or the stream is at its end, which ``PipelineProgress.ended`` tells apart.
 
         Raises:
             UnsupportedOperationError: As :attr:`progress`.
