@@ -67,15 +67,19 @@ def stamped(
     return stream.assign_timestamps_and_watermarks(strategy, timestamp=lambda event: event.at)
 
 
-def add_windows(
-    outputs: Outputs, name: str, stream: DataStream[Event], *, with_late: bool = True
-) -> DataStream[tuple[Any, ...]]:
-    windows = (
+def short_windows(stream: DataStream[Event]) -> DataStream[tuple[Any, ...]]:
+    return (
         stream.key_by(lambda event: event.key)
         .window(TumblingEventTimeWindows.of(millis(200)))
         .side_output_late_data(late)
         .process(Seen())
     )
+
+
+def add_windows(
+    outputs: Outputs, name: str, stream: DataStream[Event], *, with_late: bool = True
+) -> DataStream[tuple[Any, ...]]:
+    windows = short_windows(stream)
     outputs.add(f"{name} windows", windows)
     if with_late:
         outputs.add(f"{name} late", windows.get_side_output(late))
@@ -243,7 +247,7 @@ def test_a_checkpoint_without_its_clock_is_refused(spark: SparkSession, tmp_path
 
 
 def test_a_writer_sink_cannot_tell_when_a_batch_ends(spark: SparkSession, tmp_path: Path) -> None:
-    windows = add_windows(Outputs(), "union", two_sources()).map(lambda seen: seen[0]).returns(str)
+    windows = short_windows(two_sources()).map(lambda seen: seen[0]).returns(str)
     sink = WriterSink[str](lambda frame: frame.writeStream.format("console"))
     with pytest.raises(UnsupportedOperationError, match="computed after each batch") as caught:
         SparkRunner(spark, checkpoint=tmp_path).run(Pipeline("writer", windows.sink_to(sink)))

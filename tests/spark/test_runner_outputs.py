@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import traceback
 from collections.abc import Sequence
@@ -23,7 +22,6 @@ from windrow.sinks import DatabaseSink, DeltaSink, FunctionSink, ParquetFileSink
 from windrow.sources import CollectionSource, ParquetFileSource
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -162,11 +160,3 @@ def test_a_sink_that_does_not_fit_is_refused_before_anything_runs(
     with pytest.raises(InvalidArgumentError, match="the key of the table names a field"):
         SparkRunner(spark).run(Pipeline("refused", events.sink_to(sink)))
     assert not (tmp_path / "test.db").exists()
-
-
-def test_a_checkpoint_without_an_identity_is_given_one(tmp_path: Path) -> None:
-    (tmp_path / "windrow.json").write_text('{"version": 1, "partitions": 2, "groups": 2, "steps": {}}')
-    first = Checkpoint.at(tmp_path).query_id()
-    assert Checkpoint.at(tmp_path).query_id() == first
-    stored = json.loads((tmp_path / "windrow.json").read_text())
-    assert stored == {"version": 1, "partitions": 2, "groups": 2, "steps": {}, "id": first}
