@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar, overload
+from typing import Any, ForwardRef, Generic, TypeVar, get_args, overload
 
 from typing_extensions import TypeForm
 
@@ -20,8 +20,8 @@ class OutputTag(Generic[T]):
 
     Args:
         name: The name, unique within a step.
-        element_type: The type of the elements. Needed where the output goes to a sink with a schema and the plan
-            cannot know the type otherwise.
+        element_type: The type of the elements, as an alternative to ``OutputTag[Reading]("late")``. One of the two
+            is needed where the output goes to a sink with a schema and the plan cannot know the type otherwise.
 
     Raises:
         InvalidArgumentError: If the name is empty.
@@ -32,7 +32,8 @@ class OutputTag(Generic[T]):
         OutputTag('late', int)
     """
 
-    __slots__ = ("element_type", "name")
+    # Python sets __orig_class__ behind the constructor if a subscript such as OutputTag[Reading] is called.
+    __slots__ = ("__orig_class__", "_element_type", "name")
 
     @overload
     def __init__(self, name: str) -> None: ...
@@ -44,7 +45,19 @@ class OutputTag(Generic[T]):
                 "an output tag needs a name", given=name, expected="a non-empty string"
             )
         self.name = name
-        self.element_type = element_type
+        self._element_type = element_type
+
+    @property
+    def element_type(self) -> object | None:
+        """The type of the elements, as the constructor or its subscript names it; None if neither does."""
+        if self._element_type is not None:
+            return self._element_type
+        # Any: a type or None, as Python's typing module keeps it.
+        subscripts: tuple[Any, ...] = get_args(getattr(self, "__orig_class__", None))
+        known = [
+            kind for kind in subscripts if kind is not Any and not isinstance(kind, (TypeVar, ForwardRef))
+        ]
+        return known[0] if known else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OutputTag) and other.name == self.name
@@ -53,7 +66,7 @@ class OutputTag(Generic[T]):
         return hash((OutputTag, self.name))
 
     def __repr__(self) -> str:
-        if self.element_type is None:
-            return f"OutputTag({self.name!r})"
         kind = self.element_type
+        if kind is None:
+            return f"OutputTag({self.name!r})"
         return f"OutputTag({self.name!r}, {kind.__name__ if isinstance(kind, type) else kind})"

@@ -411,7 +411,8 @@ def test_side_outputs() -> None:
     source = from_source(JsonFileSource("in", Reading, on_malformed=malformed))
     assert reduced.get_side_output(late).element_type is Reading
     assert reduced.get_side_output(typed).element_type is Reading
-    assert reduced.get_side_output(OutputTag[int]("other")).element_type is None
+    assert reduced.get_side_output(OutputTag[int]("other")).element_type is int
+    assert reduced.get_side_output(OutputTag[Any]("other")).element_type is None
     assert source.get_side_output(malformed).element_type is MalformedRecord
 
 

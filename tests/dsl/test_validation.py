@@ -454,6 +454,7 @@ def test_a_tag_of_the_same_name_with_another_type() -> None:
     assert any_faults_of(unknown, late.get_side_output(OutputTag("late", Reading))) == []
     cases: list[tuple[DataStream[Any], OutputTag[Any], str]] = [
         (late, OutputTag("late", int), "the side output 'late' is taken as int, and is of Reading"),
+        (late, OutputTag[int]("late"), "the side output 'late' is taken as int, and is of Reading"),
         (processed, OutputTag("odd", str), "the side output 'odd' is taken as str, and is of int"),
         (processed, OutputTag("even", int), "the side output 'even' is taken as int, and is of str"),
     ]
