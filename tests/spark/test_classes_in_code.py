@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import sys
+from dataclasses import MISSING, fields
 from datetime import timedelta
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -14,12 +16,14 @@ from pyspark import cloudpickle
 
 from tests.spark.comparison import Outputs, Seen
 from windrow import DataStream, WatermarkStrategy, from_collection, from_source
+from windrow.errors import UnsupportedOperationError
 from windrow.sinks import JsonFileSink
-from windrow.sources import JsonFileSource
+from windrow.sources import CsvFileSource, JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.codecs.json_decoder import JsonDecoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.class_pickling import make_picklable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,3 +152,125 @@ def test_msgspec_leaves_nothing_on_classes(main: ModuleType) -> None:
         assert JsonDecoder(record_type(kind)).uses_msgspec
         cloudpickle.dumps(kind)  # type: ignore[no-untyped-call]  # Spark's copy has no types
     assert [kind for kind in kinds if "__msgspec_cache__" in vars(kind)] == []
+
+
+SHIPPED = """
+from dataclasses import KW_ONLY, dataclass, field
+
+import msgspec
+
+@dataclass
+class Reading:
+    sensor: str
+    celsius: float
+    _: KW_ONLY
+    note: str = "none"
+    tags: list[str] = field(default_factory=lambda: ["new"])
+
+class Inner(msgspec.Struct, frozen=True):
+    a: int
+
+class Base(msgspec.Struct, kw_only=True):
+    number: int = 5
+
+class Item(Base, rename="camel", forbid_unknown_fields=True):
+    some_name: str
+    celsius: float
+    inner: Inner | None = None
+    tags: list[str] = []
+    more: list[str] = msgspec.field(default_factory=lambda: ["new"], name="others")
+
+    def __post_init__(self):
+        self.some_name = self.some_name.lower()
+"""
+
+
+@pytest.fixture
+def shipped(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    module = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", module)
+    exec(SHIPPED, module.__dict__)
+    return module
+
+
+def by_value(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> type[Any]:
+    """The class as another process gets it."""
+    make_picklable(kind)
+    data = cloudpickle.dumps(kind)  # type: ignore[no-untyped-call]  # as above
+    # In this process the pickle would find the class that it was made from.
+    monkeypatch.setattr(cloudpickle.cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_ID", {})
+    found: type[Any] = pickle.loads(data)
+    assert found is not kind
+    return found
+
+
+def test_defaults_of_a_dataclass_that_is_shipped_are_those_that_it_has(
+    shipped: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = by_value(shipped.Reading, monkeypatch)
+    assert [field.default is MISSING for field in fields(found)] == [True, True, False, True]
+    assert [field.default_factory is MISSING for field in fields(found)] == [True, True, True, False]
+    assert found("a", 1.5).tags == ["new"]
+    with pytest.raises(msgspec.ValidationError, match="missing required field `celsius`"):
+        msgspec.json.decode(b'{"sensor": "a"}', type=found)
+
+
+def test_a_struct_that_is_shipped_has_its_fields(
+    shipped: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, found = shipped.Item, by_value(shipped.Item, monkeypatch)
+    assert found.__struct_fields__ == given.__struct_fields__
+    assert repr(found("A", 1.5)) == repr(given("A", 1.5))
+    line = b'{"someName": "A", "celsius": 2.5, "others": ["x"]}'
+    assert repr(msgspec.json.decode(line, type=found)) == repr(msgspec.json.decode(line, type=given))
+    for wrong in (b'{"celsius": 1}', b'{"someName": "a", "celsius": 1, "other": 1}', b'{"someName": 1}'):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.json.decode(wrong, type=found)
+    inner = by_value(shipped.Inner, monkeypatch)
+    assert {inner(1): "frozen"}[inner(1)] == "frozen"
+
+
+def test_a_struct_that_cannot_be_made_anew_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Once(msgspec.Struct):
+        def __init_subclass__(cls) -> None:
+            if cls.__name__ in made:
+                raise ValueError("a class of this name exists")
+            made.append(cls.__name__)
+
+    made: list[str] = []
+
+    class Derived(Once):
+        number: int
+
+    with pytest.raises(UnsupportedOperationError, match="cannot be sent to Spark's workers") as caught:
+        make_picklable(Derived)
+    assert "put the class into a module" in str(caught.value.hint)
+
+
+def test_records_of_the_main_program_are_read_alike(
+    spark: SparkSession, shipped: ModuleType, tmp_path: Path
+) -> None:
+    (tmp_path / "json").mkdir()
+    (tmp_path / "json" / "rows.json").write_text(
+        '{"sensor": "a", "someName": "A", "celsius": 1.5}\n'
+        '{"sensor": "b", "someName": "B"}\n'
+        '{"celsius": 2.5}\n'
+        '{"sensor": "c", "celsius": 3.5, "note": "x", "tags": []}\n'
+        '{"someName": "C", "celsius": 3.5, "number": 7, "inner": {"a": 1}, "others": []}\n'
+    )
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv" / "rows.csv").write_text("sensor,celsius,note\na,1.5,x\nb,,y\nc,2.5,\n")
+    outputs = Outputs()
+    sources: list[Any] = [
+        JsonFileSource(tmp_path / "json", shipped.Reading, on_malformed="drop"),
+        JsonFileSource(tmp_path / "json", shipped.Item, on_malformed="drop"),
+        CsvFileSource(tmp_path / "csv", shipped.Reading, on_malformed="drop"),
+    ]
+    for number, source in enumerate(sources):
+        latest: DataStream[Any] = from_source(source).key_by(lambda row: row.celsius).reduce(lambda a, b: b)
+        outputs.add(f"source {number}", latest, lambda row: row.celsius)
+    pipeline = outputs.pipeline("read")
+    found = outputs.of(SparkRunner(spark).run(pipeline))
+    expected, _ = outputs.expected(pipeline)
+    assert [len(elements) for elements in expected.values()] == [2, 2, 2]
+    assert found == expected

@@ -14,19 +14,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import get_annotations
-from typing import Any, TypedDict, get_type_hints
+from typing import Any, get_type_hints
 
 from pyspark import cloudpickle
-from typing_extensions import is_typeddict
 
-from windrow_runtime.codecs.records import forget_msgspec
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 
 __all__ = [
     "UserClass",
     "class_name",
     "find_class",
-    "make_picklable",
     "pickle_any",
     "register_classes",
 ]
@@ -56,18 +53,6 @@ class UserClass:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "qualified", self.qualified or self.kind.__qualname__)
-
-
-def make_picklable(kind: type[Any]) -> None:
-    """Lets Spark ship a class of the main program by value.
-
-    Msgspec keeps on a class what it has found out about it, and that cannot be pickled. Spark's pickle makes a class
-    anew from its ``__orig_bases__``, which a TypedDict lacks before Python 3.12 if it was made by a call or from
-    another one.
-    """
-    forget_msgspec((kind,))
-    if is_typeddict(kind) and "__orig_bases__" not in vars(kind):
-        kind.__orig_bases__ = (TypedDict,)  # as Python 3.12 sets it
 
 
 def register_classes(classes: Iterable[UserClass]) -> None:

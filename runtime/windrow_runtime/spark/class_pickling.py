@@ -1,0 +1,164 @@
+"""Lets Spark's pickle carry classes by value, which is how classes of the main program reach the workers.
+
+That pickle makes an empty class and sets its attributes then. It loses two things by itself: objects of the standard
+library that are compared by identity, such as ``dataclasses.MISSING``, arrive as other objects; and a msgspec.Struct
+arrives without fields, which its metaclass takes from the body of the class alone.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import dataclasses
+import types
+from inspect import get_annotations
+from typing import Any, Final, TypedDict
+
+import msgspec
+from typing_extensions import is_typeddict
+
+from windrow.errors import UnsupportedOperationError
+from windrow_runtime.codecs.records import forget_msgspec
+
+__all__ = ["make_picklable", "struct_fields"]
+
+# Any throughout this module: classes of the user's.
+
+_CONFIGURED: Final = (
+    *("frozen", "eq", "order", "array_like", "gc", "repr_omit_defaults", "omit_defaults"),
+    *("forbid_unknown_fields", "weakref", "dict", "cache_hash", "tag", "tag_field"),
+)
+
+
+class _Sample(msgspec.Struct):
+    held: list[int] = []
+
+
+_FACTORY: Final[Any] = type(_Sample.__struct_defaults__[0])
+"""The class in which msgspec keeps the factory of a default."""
+
+
+def _carry_by_name(name: str) -> None:
+    # A reducer that returns a text names a variable of the module of the object.
+    copyreg.pickle(type(getattr(dataclasses, name)), lambda _: name)
+
+
+for _name in ("MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY"):
+    _carry_by_name(_name)
+
+
+def make_picklable(kind: type[Any]) -> None:
+    """Lets Spark ship a class of the main program by value.
+
+    Msgspec keeps on a class what it has found out about it, and that cannot be pickled. Spark's pickle makes a class
+    anew from its ``__orig_bases__``, which a TypedDict lacks before Python 3.12 if it was made by a call or from
+    another one. The fields of a Struct are put there, too.
+
+    Raises:
+        UnsupportedOperationError: For a Struct that cannot be made anew.
+    """
+    forget_msgspec((kind,))
+    if is_typeddict(kind) and "__orig_bases__" not in vars(kind):
+        kind.__orig_bases__ = (TypedDict,)  # as Python 3.12 sets it
+    for base in kind.__mro__:
+        # Pickle names any other Struct by its module.
+        by_value = base.__module__ == "__main__" or "<locals>" in base.__qualname__
+        if isinstance(base, msgspec.StructMeta) and by_value:
+            _give_fields_to_bases(base)
+
+
+def _give_fields_to_bases(kind: Any) -> None:
+    bases = vars(kind).get("__orig_bases__", kind.__bases__)
+    if any(isinstance(base, _StructBase) for base in bases):
+        return
+    base = _StructBase.of(kind, bases)
+    try:
+        (made,) = base.__mro_entries__(())
+        made.__module__ = __name__  # so that nobody takes it for a record of the user's
+        same = _facts(made) == _facts(kind)
+    except Exception as error:  # the bases are the user's, and may raise anything
+        raise _not_by_value(kind, f"{type(error).__name__}: {error}") from error
+    if not same:
+        raise _not_by_value(kind, "its fields would change")
+    kind.__orig_bases__ = (base,)
+
+
+def _facts(kind: Any) -> tuple[object, ...]:
+    config = kind.__struct_config__
+    return (
+        *(kind.__struct_fields__, kind.__struct_encode_fields__, kind.__match_args__),
+        len(kind.__struct_defaults__),
+        *(getattr(config, name) for name in _CONFIGURED),
+    )
+
+
+def _not_by_value(kind: type[Any], reason: str) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        "a msgspec.Struct of the main program cannot be sent to Spark's workers",
+        given=f"{kind.__qualname__}: {reason}",
+        expected="a Struct that can be made anew from its fields",
+        hint="put the class into a module that the workers can import",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _StructBase:
+    """Stands among the bases of a Struct that is shipped, and becomes a Struct that has its fields.
+
+    Attributes:
+        name: The name of the class.
+        module: Its module.
+        bases: Its bases.
+        fields: Its own fields, each with what ``msgspec.field`` takes.
+        config: Its options.
+        has_post_init: Whether it defines ``__post_init__``.
+    """
+
+    name: str
+    module: str
+    bases: tuple[Any, ...]
+    fields: tuple[tuple[str, dict[str, Any]], ...]
+    config: dict[str, Any]
+    has_post_init: bool
+
+    @classmethod
+    def of(cls, kind: Any, bases: tuple[Any, ...]) -> _StructBase:
+        known = struct_fields(kind)
+        own = [name for name in get_annotations(kind) if name in known]
+        config = {name: getattr(kind.__struct_config__, name) for name in _CONFIGURED}
+        config["kw_only"] = any(name not in kind.__match_args__ for name in own)
+        fields = tuple((name, known[name]) for name in own)
+        return cls(kind.__name__, kind.__module__, bases, fields, config, "__post_init__" in vars(kind))
+
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type[Any]]:
+        space: dict[str, Any] = {name: msgspec.field(**given) for name, given in self.fields}
+        # The class that is derived from this one says the types: they may name the class itself.
+        space["__annotations__"] = dict.fromkeys(space, Any)
+        space["__module__"] = self.module
+        if self.has_post_init:
+            space["__post_init__"] = _post_init
+        return (types.new_class(self.name, self.bases, self.config, lambda body: body.update(space)),)
+
+
+def struct_fields(kind: Any) -> dict[str, dict[str, Any]]:
+    """The fields of a Struct, each with what ``msgspec.field`` takes.
+
+    Msgspec's own function resolves annotations too, which may name classes that are not known here.
+    """
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    defaults = (msgspec.NODEFAULT,) * (len(names) - len(defaults)) + defaults
+    columns = (names, kind.__struct_encode_fields__, defaults)
+    return {name: _field(encoded, default) for name, encoded, default in zip(*columns, strict=True)}
+
+
+def _field(encoded: str, default: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {"name": encoded}
+    if isinstance(default, _FACTORY):
+        given["default_factory"] = default.factory
+    elif default is not msgspec.NODEFAULT:
+        given["default"] = default
+    return given
+
+
+def _post_init(instance: Any) -> None:
+    """Calls the method of the class of an instance: msgspec looks it up when a class is made, and it is set later."""
+    type(instance).__post_init__(instance)
