@@ -269,7 +269,18 @@ def collisions() -> Iterator[tuple[str, bytes]]:
             yield f"{name}, {tag}", column_of(packed(tag, sizes, columns=[flat, numbers]))
 
 
+def shared(tag: str, places: bytes) -> bytes:
+    """A set of a tuple that holds the same tuple twice, and so on: its hash would take 2^60 steps."""
+    column = CODEC.pack([1])
+    for _ in range(60):
+        both = packed(tag, places, columns=[column])
+        column = packed("T", array("I", [2]).tobytes(), columns=[both])
+    return column_of(packed("s", array("I", [1]).tobytes(), columns=[column]))
+
+
 HARMFUL: Final = {
+    "a tuple that is shared": shared("w", bytes(2)),
+    "a tuple that is shared by longer numbers": shared("W", bytes(8)),
     "nested too deeply": nested(300_000),
     "nested scalars": HEAD + b"\x91" * 1_000_000,
     "2^32 scalars": HEAD + array_of(MANY),

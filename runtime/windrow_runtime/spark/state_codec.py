@@ -303,6 +303,9 @@ class _Reader:
 
     def repeated(self, column: Packed, places: Sequence[int]) -> list[Any]:
         (texts,) = map(self.read, column.columns)
+        # Shared containers within each other would hold more than the bytes do.
+        if not set(map(type, texts)) <= {str}:
+            raise TypeError("values that are shared are no texts")
         return [texts[place] for place in places]
 
     def tuples(self, column: Packed) -> list[Any]:
