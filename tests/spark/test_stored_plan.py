@@ -295,7 +295,7 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
     "no default": (
         pipeline(plain),
         pipeline(plain, grown(("unit", str, ...))),
-        "record type: Reading.unit is new and has no default",
+        "record type: Reading.unit is new and has no default, and no factory such as list",
     ),
     "a field that is gone": (
         pipeline(plain),

@@ -18,6 +18,7 @@ __all__ = [
     "construct",
     "forget_msgspec",
     "has_generated",
+    "is_plain_named_tuple",
     "record_columns",
     "scatter",
     "short_repr",
@@ -101,15 +102,19 @@ def build_records(
 # Any: a class of the user's.
 def construct(kind: type[Any], columns: Sequence[Sequence[object]]) -> list[object]:
     """Calls a class once for each row of columns, which are all its fields, in order."""
-    if _is_plain_named_tuple(kind):  # type: ignore[arg-type]  # mypy takes a class for its instances here
+    if is_plain_named_tuple(kind):
         # What its constructor does, in half the time.
         return list(map(tuple.__new__, repeat(kind), zip(*columns, strict=True)))
     return list(map(kind, *columns))
 
 
+def is_plain_named_tuple(kind: type[Any]) -> bool:
+    """Whether the constructor of a class is the one that ``namedtuple`` wrote."""
+    return _is_plain_named_tuple(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here
+
+
 @lru_cache(maxsize=1024)
 def _is_plain_named_tuple(kind: type[Any]) -> bool:
-    """Whether the constructor of a class is the one that ``namedtuple`` wrote."""
     return (
         issubclass(kind, tuple)
         and kind.__bases__[0] is tuple

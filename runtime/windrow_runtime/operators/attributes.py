@@ -38,7 +38,7 @@ def set_attributes(instance: object, attributes: Mapping[Any, Any]) -> None:
             slots[name].__set__(instance, value)
         else:
             # Not setattr: it would also set the class of the object, or call a property.
-            instance.__dict__[name] = value
+            object.__getattribute__(instance, "__dict__")[name] = value
 
 
 def _slots(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:

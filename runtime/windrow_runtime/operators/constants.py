@@ -16,7 +16,14 @@ from typing import Any, Final, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-__all__ = ["CONSTANT_TYPES", "PLAIN_CONSTANTS", "is_constant_class", "is_constant_type", "is_named_tuple"]
+__all__ = [
+    "CONSTANT_TYPES",
+    "PLAIN_CONSTANTS",
+    "is_constant_class",
+    "is_constant_type",
+    "is_frozen",
+    "is_named_tuple",
+]
 
 # Any in this module: annotations and classes of every kind.
 

@@ -108,7 +108,7 @@ def _field_changes(path: str, before: Any, now: Any, *, grows: bool) -> Iterator
         elif not grows:
             yield f"{name}.{field} is new, and keys with another field are other keys"
         elif not new["default"]:
-            yield f"{name}.{field} is new and has no default"
+            yield f"{name}.{field} is new and has no default, and no factory such as list"
 
 
 def type_text(shape: Any) -> str:

@@ -24,7 +24,8 @@ from windrow_runtime.codecs.record_type import record_type, type_name
 from windrow_runtime.codecs.value_type import Kind, RecordShape, ValueType
 from windrow_runtime.operators.declared_state import declared_state, held_types
 from windrow_runtime.operators.topology import Topology, key_step
-from windrow_runtime.spark.columns import record_fields
+from windrow_runtime.spark.stored_classes import Way, way_of
+from windrow_runtime.spark.stored_records import default_makers
 
 __all__ = ["Shape", "source_shapes", "state_ids", "step_shape", "type_shape"]
 
@@ -219,15 +220,18 @@ def type_shape(kind: object) -> object:
 
 def _value_shape(value: ValueType) -> object:
     if value.kind is Kind.RECORD:
+        is_dict = value.shape is RecordShape.TYPED_DICT
+        by_field = is_dict or way_of(value.python_type) in {Way.FIELDS, Way.KEYWORDS}
+        defaults = default_makers(value.python_type)
         return {
             "record": _class_name(value.python_type),
             # Field by field, or as a whole by its attributes, where nothing fills in a new field.
-            "by field": value.shape is RecordShape.TYPED_DICT or bool(record_fields(value.python_type)),
+            "by field": by_field,
             "nullable": value.nullable,
             "fields": {
                 field.name: {
                     "type": _value_shape(field.type),
-                    "default": field.default is not None or field.absent_allowed,
+                    "default": field.absent_allowed or field.name in defaults,
                 }
                 for field in value.fields
             },

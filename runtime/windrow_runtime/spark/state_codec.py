@@ -2,8 +2,9 @@
 
 Scalars, containers, records and the value types of the standard library are taken apart into columns, which MessagePack
 carries. A record is stored under the name of its class, and built by its fields; the class is one that the plan names.
-So bytes that somebody else has written cannot run code, and damaged ones are refused. Their length bounds the memory
-that they fill and the time that they take.
+No method of the class is called but ``__hash__`` and ``__eq__`` of keys: a record comes back as it was. So bytes that
+somebody else has written cannot run code, and damaged ones are refused. Their length bounds the memory that they fill
+and the time that they take.
 
 A plan may allow values of other classes, which are pickled then; see ``Pipeline(..., allow_pickled_state=True)``.
 """
@@ -32,10 +33,12 @@ from windrow_runtime.spark.stored_classes import (
     StoredClasses,
     Way,
     fields_of,
+    holds_flags,
     plain_base,
     refused,
     way_of,
 )
+from windrow_runtime.spark.stored_records import build_by_name, default_makers
 
 __all__ = ["Packed", "StateCodec"]
 
@@ -176,6 +179,8 @@ class StateCodec:
         names = [value._name_ for value in values]
         if all(members.get(known) is value for known, value in zip(names, values, strict=True)):
             return packed("e", scalars=[name], columns=[self._pack(names)])
+        if not holds_flags(kind):
+            return self._pickled(kind, values)
         # Of flags together, which have no name of their own.
         return packed("E", scalars=[name], columns=[self._pack([value._value_ for value in values])])
 
@@ -371,6 +376,8 @@ class _Reader:
 
     def flags(self, column: Packed) -> list[Any]:
         kind, (values,) = self._enum(column), map(self.read, column.columns)
+        if not (holds_flags(kind) and all(type(value) is int for value in values)):
+            raise refused(f"{column.scalars[0]} as flags")
         return list(map(kind, values))
 
     def _enum(self, column: Packed) -> type[Any]:
@@ -390,19 +397,11 @@ class _Reader:
         if len(columns) != len(fields) or len(set(map(len, columns))) > 1:
             raise damaged_state(f"columns of {name}")
         now = fields_of(kind)
-        if way is Way.FIELDS and now == tuple(fields):
+        if now != tuple(fields):
+            columns = _fitted(kind, fields, columns, len(column.data))
+        if way is Way.FIELDS:
             return construct(kind, columns)
-        # By name: the class may have changed, and then a new field must have a default.
-        kept = {field: held for field, held in zip(fields, columns, strict=True) if field in now}
-        if fields and not kept:
-            raise _does_not_fit(name, fields, now)
-        rows: Iterable[tuple[Any, ...]] = (
-            zip(*kept.values(), strict=True) if kept else [()] * len(column.data)
-        )
-        try:
-            return [kind(**dict(zip(kept, row, strict=True))) for row in rows]
-        except TypeError as error:
-            raise _does_not_fit(name, fields, now) from error
+        return build_by_name(kind, now, columns, len(column.data))
 
     def plain(self, column: Packed) -> list[Any]:
         (name,) = column.scalars
@@ -445,13 +444,31 @@ def _with_attributes(value: Any, attributes: Mapping[Any, Any]) -> Any:
     return value
 
 
-def _does_not_fit(name: object, fields: Sequence[object], now: Sequence[str]) -> IncompatibleStateError:
-    return IncompatibleStateError(
-        f"stored values of {name} do not fit the class as it is now",
-        given=f"fields {', '.join(map(str, fields))}",
-        expected=f"fields {', '.join(now)}; a new one needs a default",
-        hint="give the new field a default, or use a new checkpoint",
-    )
+def _fitted(
+    kind: type[Any], fields: Sequence[Any], columns: Sequence[list[Any]], count: int
+) -> list[list[Any]]:
+    """The columns of a record whose class has changed: a new field has its default.
+
+    Args:
+        kind: The class as it is now.
+        fields: The fields as they were stored.
+        columns: Their values.
+        count: How many records, where there are no columns.
+    """
+    now, held = fields_of(kind), dict(zip(fields, columns, strict=True))
+    makers = default_makers(kind)
+    if any(field not in held and field not in makers for field in now) or (
+        fields and held.keys().isdisjoint(now)
+    ):
+        raise IncompatibleStateError(
+            f"stored values of {kind.__module__}:{kind.__qualname__} do not fit the class as it is now",
+            given=f"fields {', '.join(map(str, fields))}",
+            expected=f"fields {', '.join(now)}; a new one needs a default",
+            hint="give the new field a default, or a class such as list as its factory (reading state calls no "
+            "function of the user's), or use a new checkpoint",
+        )
+    size = len(columns[0]) if columns else count
+    return [held[field] if field in held else [makers[field]() for _ in range(size)] for field in now]
 
 
 _READERS: Final[dict[str, Callable[[_Reader, Packed], list[Any]]]] = {

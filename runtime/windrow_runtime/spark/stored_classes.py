@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import is_dataclass
-from enum import Enum, auto
+from enum import Enum, EnumMeta, Flag, auto
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from uuid import SafeUUID
+
+import msgspec
 
 from windrow.aggregates.sketches import HllSketch, KllSketch
 from windrow.errors import IncompatibleStateError
@@ -23,11 +25,13 @@ from windrow.windows import GlobalWindow, TimeWindow, Window
 from windrow_runtime.operators.process_operator import TtlTimer
 from windrow_runtime.spark.classes import UserClass
 from windrow_runtime.spark.columns import record_fields
+from windrow_runtime.spark.stored_records import is_built_by_name, only_sets_fields
 
 __all__ = [
     "StoredClasses",
     "Way",
     "fields_of",
+    "holds_flags",
     "plain_base",
     "refused",
     "way_of",
@@ -50,9 +54,9 @@ class Way(Enum):
     MEMBER = auto()
     """The name of an Enum member."""
     FIELDS = auto()
-    """The arguments of a constructor that does nothing but set fields."""
+    """The arguments of a constructor that does nothing but set fields, and calls no code of the user's."""
     KEYWORDS = auto()
-    """The fields of a msgspec.Struct by keyword, or of a named tuple that has none."""
+    """The fields of any other msgspec.Struct, whose ``__post_init__`` is not called; a named tuple without fields."""
     PLAIN = auto()
     """A value of a builtin class from which the class derives, and attributes."""
     ATTRIBUTES = auto()
@@ -66,7 +70,7 @@ class _Base(NamedTuple):
 
     Attributes:
         kind: The class.
-        changed: Fills an empty object; None: the value is given when the object is made.
+        fill: Fills an empty object; None: the value is given when the object is made.
     """
 
     kind: type[Any]
@@ -136,27 +140,42 @@ def _way_of(kind: type[Any]) -> Way:
     if hasattr(kind, "__del__"):
         # Whoever writes the bytes would choose what it is called on.
         return Way.NONE
-    if record_fields(kind):
+    if only_sets_fields(kind):
         return Way.FIELDS
-    if hasattr(kind, "__struct_fields__") or _is_empty_tuple(kind):
+    if is_built_by_name(kind):
         return Way.KEYWORDS
+    if issubclass(kind, msgspec.Struct):
+        return Way.NONE
     base = next((base.kind for base in _BASES if issubclass(kind, base.kind)), object)
     if issubclass(kind, _OTHER_CONTAINERS) or not _pickles_as(kind, base):
         return Way.NONE
     if base is not object:
         return Way.PLAIN
-    # A class that is written in C may hold what no attribute shows.
-    makes: object = kind.__new__
-    return Way.ATTRIBUTES if makes is object.__new__ else Way.NONE
+    return Way.ATTRIBUTES if _is_made_empty(kind) else Way.NONE
 
 
-def _is_empty_tuple(kind: type[Any]) -> bool:
-    return issubclass(kind, tuple) and kind.__bases__[0] is tuple and getattr(kind, "_fields", None) == ()
+def _is_made_empty(kind: type[Any]) -> bool:
+    """Whether ``object`` makes instances of a class. One that is written in C may hold what no attribute shows."""
+    make: Any = object.__new__
+    try:
+        make(kind)
+    except TypeError:
+        return False
+    return True
 
 
 def fields_of(kind: type[Any]) -> tuple[str, ...]:
     """The fields of a class for :attr:`Way.FIELDS` and :attr:`Way.KEYWORDS`."""
     return record_fields(kind) or getattr(kind, "__struct_fields__", ())
+
+
+def holds_flags(kind: type[Enum]) -> bool:
+    """Whether values of an Enum may be members together, which are found without code of the user's."""
+    return (
+        issubclass(kind, Flag)
+        and kind._missing_.__func__ is Flag._missing_.__func__  # type: ignore[attr-defined]  # it is a class method
+        and type(kind).__call__ is EnumMeta.__call__
+    )
 
 
 def _pickles_as(kind: type[Any], base: type[Any]) -> bool:
