@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from windrow.functions import MapFunction, RuntimeContext
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput, WatermarkStrategy
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.copies import own_all
 from windrow_runtime.testing import PushSource, StreamHarness
 
 # Any in this module: elements of every type.
@@ -110,3 +111,20 @@ def test_elements_that_cannot_be_copied_are_handed_on() -> None:
 
     opened = from_collection([2, 3]).map(lambda number: Open(at for at in range(number)))
     assert collected(opened.flat_map(lambda found: list(found.numbers))) == [0, 1, 0, 1, 2]
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy:
+    """A record with a slot that is empty until somebody asks for its value."""
+
+    held: list[int] | int
+    found: int = field(init=False, compare=False, repr=False)
+
+
+def test_records_with_an_empty_slot_are_fixed_as_others_are() -> None:
+    constant, changed = Lazy(1), Lazy([1])
+    fixed = own_all([constant, changed])
+    assert fixed == [constant, changed]
+    assert fixed[0] is constant
+    assert fixed[1].held is not changed.held
+    assert not hasattr(fixed[1], "found")

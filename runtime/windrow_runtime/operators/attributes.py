@@ -7,7 +7,7 @@ from functools import lru_cache
 from types import MemberDescriptorType
 from typing import Any
 
-__all__ = ["attributes_of", "set_attributes"]
+__all__ = ["attributes_of", "set_attributes", "slots_of"]
 
 # Any throughout this module: objects of the user's classes.
 
@@ -15,12 +15,13 @@ __all__ = ["attributes_of", "set_attributes"]
 def attributes_of(instance: object) -> dict[str, Any]:
     """What an object holds, in slots and in a dictionary of its own."""
     found: dict[str, Any] = {}
-    for name, member in _slots(type(instance)).items():
+    for name, member in slots_of(type(instance)).items():
         try:
             found[name] = member.__get__(instance)
         except AttributeError:
             continue  # the slot is empty
-    return {**found, **getattr(instance, "__dict__", {})}
+    held = getattr(instance, "__dict__", None)
+    return {**found, **held} if isinstance(held, dict) else found
 
 
 def set_attributes(instance: object, attributes: Mapping[Any, Any]) -> None:
@@ -30,7 +31,7 @@ def set_attributes(instance: object, attributes: Mapping[Any, Any]) -> None:
         TypeError: If a name is not a text.
         AttributeError: If the object has no place for an attribute.
     """
-    slots = _slots(type(instance))
+    slots = slots_of(type(instance))
     for name, value in attributes.items():
         if type(name) is not str:
             raise TypeError(f"an attribute is named by a {type(name).__name__}")
@@ -41,7 +42,8 @@ def set_attributes(instance: object, attributes: Mapping[Any, Any]) -> None:
             object.__getattribute__(instance, "__dict__")[name] = value
 
 
-def _slots(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:
+def slots_of(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:
+    """The slots of a class and of its bases, by name."""
     return _slots_of(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
 
 

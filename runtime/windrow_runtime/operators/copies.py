@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable
 from copy import Error as CopyError
 from copy import deepcopy
 from pickle import PicklingError
-from types import MemberDescriptorType
 from typing import Any, Final
 
 from windrow.functions import AggregateFunction
 from windrow.plan.types import base_argument
+from windrow_runtime.operators.attributes import attributes_of, slots_of
 from windrow_runtime.operators.constants import (
     CONSTANT_TYPES,
     is_constant_class,
@@ -200,7 +200,7 @@ class _Records(_Copier):
         self._kind = kind
         self._frozen = is_frozen(kind)
         self._has_dict = bool(kind.__dictoffset__)
-        self._slots = _slots_of(kind)
+        self._slots = tuple(slots_of(kind).values())
         self._flat = self._has_dict and not self._slots and not _overrides(kind, "__setattr__")
 
     def copy(self, value: Any) -> Any:
@@ -213,7 +213,7 @@ class _Records(_Copier):
         return self.copy_part(value, {})
 
     def copy_part(self, value: Any, memo: _Memo) -> Any:
-        if self._frozen and self._is_constant(value):
+        if self._frozen and all(map(_is_constant, attributes_of(value).values())):
             return value
         made = memo[id(value)] = _NEW(self._kind)
         if self._has_dict:
@@ -227,11 +227,6 @@ class _Records(_Copier):
                 continue
             slot.__set__(made, _part(part, memo))
         return made
-
-    def _is_constant(self, value: Any) -> bool:
-        if self._has_dict and not all(map(_is_constant, value.__dict__.values())):
-            return False
-        return all(_is_constant(slot.__get__(value)) for slot in self._slots)
 
 
 def _is_constant(value: Any) -> bool:
@@ -312,8 +307,3 @@ def _overrides(kind: type[Any], name: str) -> bool:
 
 
 _WAYS: Final = ("__deepcopy__", "__copy__", "__getnewargs_ex__")
-
-
-def _slots_of(kind: type[Any]) -> tuple[Any, ...]:
-    found = (slot for base in kind.__mro__ for slot in vars(base).values())
-    return tuple(slot for slot in found if isinstance(slot, MemberDescriptorType))
