@@ -10,6 +10,8 @@ import enum
 from types import FunctionType, ModuleType
 from typing import Final
 
+from windrow.plan.closures import closure_of
+
 __all__ = ["constructed_type"]
 
 _ATTRIBUTES: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
@@ -39,12 +41,8 @@ def _loaded(function: FunctionType, instruction: dis.Instruction) -> object:
     name = instruction.argval
     if instruction.opname == "LOAD_GLOBAL":
         return function.__globals__.get(name)
-    if instruction.opname == "LOAD_DEREF" and function.__closure__ is not None:
-        cells = dict(zip(function.__code__.co_freevars, function.__closure__, strict=True))
-        try:
-            return cells[name].cell_contents
-        except (KeyError, ValueError):
-            return None  # no value yet
+    if instruction.opname == "LOAD_DEREF":
+        return closure_of(function).get(name)
     return None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from windrow.errors import InvalidArgumentError
+from windrow.plan.records import is_named_tuple_class
 
 __all__ = ["HINT", "is_single", "records_of"]
 
@@ -22,7 +23,7 @@ def is_single(kind: object) -> bool:
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return any(map(is_single, typing.get_args(kind)))
     kind = typing.get_origin(kind) or kind
-    return isinstance(kind, type) and (issubclass(kind, _SINGLE) or _is_record(kind))
+    return isinstance(kind, type) and (issubclass(kind, _SINGLE) or is_named_tuple_class(kind))
 
 
 # Any: records of every type.
@@ -33,7 +34,7 @@ def records_of(result: Iterable[Any]) -> Iterable[Any]:
         InvalidArgumentError: If it returned one value instead, whose items would be taken for records.
     """
     kind = type(result)
-    if kind is not list and (isinstance(result, _SINGLE) or _is_record(kind)):
+    if kind is not list and (isinstance(result, _SINGLE) or is_named_tuple_class(kind)):
         raise InvalidArgumentError(
             "a function that emits records returned one value",
             given=f"{result!r:.200}, a {kind.__name__}",
@@ -41,7 +42,3 @@ def records_of(result: Iterable[Any]) -> Iterable[Any]:
             hint=HINT,
         )
     return result
-
-
-def _is_record(kind: type) -> bool:
-    return issubclass(kind, tuple) and hasattr(kind, "_fields")

@@ -16,6 +16,8 @@ from types import FrameType, FunctionType, MethodType
 
 import typing_extensions
 
+from windrow.plan.closures import closure_of
+
 __all__ = ["resolved_hints"]
 
 # An annotation may be any expression.
@@ -100,12 +102,8 @@ def _names_around(owner: object, known: object | None) -> dict[str, object]:
         if frame.f_globals is module and frame.f_code.co_qualname in around:
             names.update(frame.f_locals)
     function = _function_of(owner)
-    if function is not None and function.__closure__ is not None:
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__, strict=True):
-            try:
-                names[name] = cell.cell_contents
-            except ValueError:
-                continue  # the variable has no value yet
+    if function is not None:
+        names.update(closure_of(function))
     if isinstance(owner, type):
         names.setdefault(owner.__name__, owner)
     return names

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
+from windrow.plan.closures import closure_of
 from windrow.tags import OutputTag
 
 __all__ = ["tags_of"]
@@ -26,8 +27,4 @@ def tags_of(function: object) -> Iterator[OutputTag[Any]]:
 def _variables(function: FunctionType) -> Iterator[object]:
     for name in function.__code__.co_names:
         yield function.__globals__.get(name)
-    for cell in function.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:
-            continue  # the variable has no value yet
+    yield from closure_of(function).values()

@@ -24,6 +24,7 @@ import typing_extensions
 
 from windrow.errors import InvalidArgumentError
 from windrow.plan.hints import resolved_hints
+from windrow.plan.records import is_named_tuple_class
 from windrow_runtime.codecs.value_type import (
     INT_MAX,
     INT_MIN,
@@ -260,7 +261,7 @@ def _shape(candidate: object) -> RecordShape | None:
         return None
     if typing_extensions.is_typeddict(candidate):
         return RecordShape.TYPED_DICT
-    if issubclass(candidate, tuple) and hasattr(candidate, "_fields"):
+    if is_named_tuple_class(candidate):
         return RecordShape.NAMED_TUPLE
     # Whoever wrote a Struct has imported msgspec, so there is no need to import it here.
     msgspec = sys.modules.get("msgspec")

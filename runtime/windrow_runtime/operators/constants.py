@@ -16,6 +16,8 @@ from typing import Any, Final, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from windrow.plan.records import is_named_tuple_class
+
 __all__ = [
     "CONSTANT_TYPES",
     "PLAIN_CONSTANTS",
@@ -113,8 +115,7 @@ def _has_constant_fields(kind: type[Any]) -> bool:
 
 def is_named_tuple(kind: type[Any]) -> bool:
     """Whether an instance holds its fields and nothing else."""
-    named = issubclass(kind, tuple) and hasattr(kind, "_fields")
-    return named and not kind.__dictoffset__ and kind.__iter__ is tuple.__iter__
+    return is_named_tuple_class(kind) and not kind.__dictoffset__ and kind.__iter__ is tuple.__iter__
 
 
 def is_frozen(kind: type[Any]) -> bool:

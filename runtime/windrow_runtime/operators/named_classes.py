@@ -9,7 +9,6 @@ function of an installed package is searched where code of the user's calls it, 
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import functools
 import sys
@@ -20,9 +19,13 @@ from itertools import chain, islice
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
+from windrow.plan.closures import closure_of
 from windrow.plan.hints import resolved_hints
+from windrow.plan.records import is_record_class
+from windrow_runtime.operators.attributes import attributes_of
+from windrow_runtime.operators.origins import is_installed, is_library, is_of_windrow, top_package
 
-__all__ = ["codes_of", "is_foreign", "named_classes"]
+__all__ = ["codes_of", "named_classes"]
 
 # Any in this module: whatever functions of the user's refer to.
 
@@ -35,11 +38,6 @@ _ITEMS: Final = 1_000
 _DEPTH: Final = 2
 """Of an installed package, the function that is called is searched, and those that it calls."""
 
-_ENGINES: Final = frozenset(
-    {"cloudpickle", "msgspec", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "typing_extensions"}
-)
-_OWN: Final = frozenset({"windrow", "windrow_runtime"})
-_LIBRARY: Final = frozenset(sys.stdlib_module_names) - {"__main__"}
 _PLAIN: Final = frozenset({bool, int, float, complex, str, bytes, bytearray, type(None)})
 _CONTAINERS: Final = (tuple, list, set, frozenset)
 
@@ -58,18 +56,6 @@ def named_classes(roots: Iterable[object]) -> list[type[Any]]:
     return list(search.found)
 
 
-def is_library(module: str | None) -> bool:
-    """Whether a module is of the standard library, of windrow, or of what windrow is built on."""
-    top = (module or "builtins").partition(".")[0]
-    return top in _LIBRARY or top in _ENGINES or top in _OWN
-
-
-def is_foreign(kind: type) -> bool:
-    """Whether a class is neither the user's nor windrow's own."""
-    top = _top_package(kind.__module__)
-    return top not in _OWN and (is_library(kind.__module__) or _is_installed(top))
-
-
 class _Search:
     """A search through what functions refer to.
 
@@ -81,7 +67,7 @@ class _Search:
         self.found: dict[type[Any], None] = {}
         self._roots = list(roots)
         # The packages whose functions the plan is made of are the user's, also where they are installed.
-        self._own = {_top_package(_module_of(root)) for root in self._roots}
+        self._own = {top_package(_module_of(root)) for root in self._roots}
         # Keeps the values alive, so that no other one gets the same id.
         self._seen: dict[int, object] = {}
 
@@ -114,8 +100,8 @@ class _Search:
 
     def _installed_package(self, module: str) -> str | None:
         """The package that a module is of, if that was installed; None for the user's own programs."""
-        top = _top_package(module)
-        return top if top not in self._own and _is_installed(top) else None
+        top = top_package(module)
+        return top if top not in self._own and is_installed(top) else None
 
     def _parts(self, value: Any) -> Iterable[object]:
         if isinstance(value, type):
@@ -151,27 +137,21 @@ class _Search:
         space = getattr(value, "__dict__", None)
         held: dict[str, object] = space if isinstance(space, dict) else {}
         yield held.get("__wrapped__")
-        is_own = _top_package(kind.__module__) in _OWN
+        is_own = is_of_windrow(kind.__module__)
         if not is_own and (
             is_library(kind.__module__) or self._installed_package(kind.__module__) is not None
         ):
             return
-        yield from held.values()
-        for base in kind.__mro__:
-            slots = vars(base).get("__slots__", ())
-            for slot in (slots,) if isinstance(slots, str) else slots:
-                yield getattr(value, slot, None)
+        yield from attributes_of(value).values()
 
     def _makes_values(self, kind: type[Any]) -> bool:
         """Whether elements, keys and state may be of a class: records, enumerations, plain classes of the user's."""
-        if issubclass(kind, enum.Enum) or hasattr(kind, "__dataclass_fields__"):
-            return True
-        if hasattr(kind, "__struct_fields__") or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        if issubclass(kind, enum.Enum) or is_record_class(kind):
             return True
         # Errors and functions of steps are no values; what other packages have written is as a rule a service.
         if issubclass(kind, (BaseException, type)) or getattr(kind, "_is_protocol", False):
             return False
-        of_windrow = any(_top_package(base.__module__) in _OWN for base in kind.__mro__)
+        of_windrow = any(is_of_windrow(base.__module__) for base in kind.__mro__)
         return not of_windrow and self._installed_package(kind.__module__) is None
 
 
@@ -179,16 +159,6 @@ def _module_of(value: object) -> str:
     named = value if isinstance(value, (FunctionType, type)) else type(value)
     module = named.__module__
     return module if isinstance(module, str) else "builtins"
-
-
-def _top_package(module: str) -> str:
-    return module.partition(".")[0]
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_installed(package: str) -> bool:
-    file = getattr(sys.modules.get(package), "__file__", None) or ""
-    return "site-packages" in file or "dist-packages" in file
 
 
 def _parts_of_class(kind: type[Any]) -> Iterator[object]:
@@ -204,11 +174,7 @@ def _parts_of_function(function: FunctionType) -> Iterator[object]:
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
     yield from resolved_hints(function).values()
-    around: list[object] = []
-    for cell in function.__closure__ or ():
-        # A variable that has no value yet raises.
-        with contextlib.suppress(ValueError):
-            around.append(cell.cell_contents)
+    around = list(closure_of(function).values())
     yield from around
     for code in codes_of(function.__code__):
         yield from _looked_up(code, function.__globals__, around)

@@ -12,7 +12,10 @@ from pyspark import cloudpickle
 
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import Step
-from windrow_runtime.operators.named_classes import codes_of, is_foreign
+from windrow.plan.closures import closure_of
+from windrow_runtime.operators.attributes import attributes_of
+from windrow_runtime.operators.named_classes import codes_of
+from windrow_runtime.operators.origins import is_foreign, is_of_windrow
 from windrow_runtime.operators.step_errors import first_line
 
 __all__ = ["check_picklable"]
@@ -96,23 +99,13 @@ def _held_by(value: Any) -> Iterator[tuple[str, object]]:
     elif isinstance(value, type):
         yield from vars(value).items()
     elif not is_foreign(type(value)):
-        own = not type(value).__module__.startswith(("windrow.", "windrow_runtime."))
-        held = dict(getattr(value, "__dict__", {}))
-        for kind in type(value).__mro__:
-            slots = vars(kind).get("__slots__", ())
-            held |= {
-                slot: getattr(value, slot, None) for slot in ((slots,) if isinstance(slots, str) else slots)
-            }
-        yield from ((f"self.{name}" if own else "", part) for name, part in held.items())
+        own = not is_of_windrow(type(value).__module__)
+        yield from ((f"self.{name}" if own else "", part) for name, part in attributes_of(value).items())
         yield "", type(value)
 
 
 def _variables_of(function: FunctionType) -> Iterator[tuple[str, object]]:
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:
-            continue  # the variable has no value yet
+    yield from closure_of(function).items()
     for code in codes_of(function.__code__):
         yield from (
             (name, function.__globals__[name]) for name in code.co_names if name in function.__globals__

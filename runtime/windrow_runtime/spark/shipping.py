@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import typing
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from enum import Enum
 from itertools import chain
 from typing import Any, Final
@@ -26,11 +25,13 @@ from windrow.plan import (
     WindowNode,
 )
 from windrow.plan.hints import resolved_hints
+from windrow.plan.records import is_record_class
 from windrow.plan.types import base_argument
 from windrow.sinks import Sink
 from windrow.sources import CollectionSource, Source
 from windrow_runtime.operators.declared_state import declared_state, held_types
 from windrow_runtime.operators.named_classes import named_classes
+from windrow_runtime.operators.origins import is_standard
 from windrow_runtime.spark.class_pickling import make_picklable
 from windrow_runtime.spark.classes import UserClass
 
@@ -188,31 +189,32 @@ def _collect(kinds: Iterable[object]) -> dict[type[Any], dict[str, Any]]:
             continue
         seen[id(kind)] = kind
         waiting += [*typing.get_args(kind), typing.get_origin(kind), *_named_by(kind)]
-        if not isinstance(kind, type) or kind in found or (_is_standard(kind) and not _is_record(kind)):
+        if (
+            not isinstance(kind, type)
+            or kind in found
+            or (is_standard(kind.__module__) and not _is_record(kind))
+        ):
             continue
         found[kind] = {}
         derived: type[Any]
         for derived in type.__subclasses__(kind):
             # Those of other modules a worker may not have.
-            if _is_record(derived) and derived.__module__ == kind.__module__ and not _is_standard(kind):
+            if (
+                _is_record(derived)
+                and derived.__module__ == kind.__module__
+                and not is_standard(kind.__module__)
+            ):
                 waiting.append(derived)
         found[kind] = resolved_hints(kind)
         waiting += found[kind].values()
     return found
 
 
-def _is_standard(kind: type[Any]) -> bool:
-    return kind.__module__.partition(".")[0] in _STANDARD
-
-
 def _is_record(kind: type[Any]) -> bool:
-    """Whether a class says what its values hold: an Enum, a dataclass, a named tuple, a msgspec.Struct, or attrs."""
+    """Whether a class says what its values hold: an Enum with members, or a record."""
     if issubclass(kind, Enum):
         return bool(kind.__members__)
-    named = issubclass(kind, tuple) and hasattr(kind, "_fields")
-    return (
-        named or is_dataclass(kind) or hasattr(kind, "__struct_fields__") or hasattr(kind, "__attrs_attrs__")
-    )
+    return is_record_class(kind)
 
 
 def _named_by(kind: object) -> tuple[object, ...]:
@@ -224,6 +226,5 @@ def _named_by(kind: object) -> tuple[object, ...]:
     )
 
 
-_STANDARD: Final = frozenset(sys.stdlib_module_names) - {"__main__"}
 _CONTAINERS: Final = frozenset({tuple, list, set, frozenset, dict})
 _DEEPEST_ELEMENTS: Final = 8

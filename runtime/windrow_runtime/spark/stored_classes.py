@@ -22,6 +22,7 @@ from windrow.errors import IncompatibleStateError
 from windrow.kafka import KafkaRecord
 from windrow.sources import MalformedRecord, RateRecord
 from windrow.windows import GlobalWindow, TimeWindow, Window
+from windrow_runtime.operators.origins import is_of_windrow
 from windrow_runtime.operators.process_operator import TtlTimer
 from windrow_runtime.spark.classes import UserClass
 from windrow_runtime.spark.columns import record_fields
@@ -120,11 +121,7 @@ class StoredClasses:
 
 
 def _is_ours(kind: type[Any]) -> bool:
-    return any(_of_windrow(base) and base not in _OPEN_BASES for base in kind.__mro__)
-
-
-def _of_windrow(kind: type[Any]) -> bool:
-    return kind.__module__.partition(".")[0] in {"windrow", "windrow_runtime"}
+    return any(is_of_windrow(base.__module__) and base not in _OPEN_BASES for base in kind.__mro__)
 
 
 def way_of(kind: type[Any]) -> Way:

@@ -50,7 +50,7 @@ from windrow_runtime.spark.rows import COUNTERS, END, FIRST_SINK, REPORTS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["BatchWriter", "ConnectWriter", "takes_columns", "unpacked"]
+__all__ = ["BatchWriter", "ConnectWriter", "refuse_written", "takes_columns", "unpacked"]
 
 # Any in this module: elements of every type, and pyarrow has no types.
 

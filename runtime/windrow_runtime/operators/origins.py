@@ -1,0 +1,49 @@
+"""Tells where a class or a function comes from, by the name of its module."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Final
+
+__all__ = ["is_foreign", "is_installed", "is_library", "is_of_windrow", "is_standard", "top_package"]
+
+_ENGINES: Final = frozenset(
+    {"cloudpickle", "msgspec", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "typing_extensions"}
+)
+_OWN: Final = frozenset({"windrow", "windrow_runtime"})
+_STANDARD: Final = frozenset(sys.stdlib_module_names) - {"__main__"}
+
+
+def top_package(module: str) -> str:
+    """The package in which all packages around a module are."""
+    return module.partition(".")[0]
+
+
+def is_standard(module: str) -> bool:
+    """Whether a module is of the standard library."""
+    return top_package(module) in _STANDARD
+
+
+def is_of_windrow(module: str) -> bool:
+    """Whether a module is of windrow."""
+    return top_package(module) in _OWN
+
+
+def is_library(module: str | None) -> bool:
+    """Whether a module is of the standard library, of windrow, or of what windrow is built on."""
+    module = module or "builtins"
+    return is_standard(module) or is_of_windrow(module) or top_package(module) in _ENGINES
+
+
+@functools.lru_cache(maxsize=1024)
+def is_installed(package: str) -> bool:
+    """Whether a package was installed, and is not a program of the user's."""
+    file = getattr(sys.modules.get(package), "__file__", None) or ""
+    return "site-packages" in file or "dist-packages" in file
+
+
+def is_foreign(kind: type) -> bool:
+    """Whether a class is neither the user's nor windrow's own."""
+    module = kind.__module__
+    return not is_of_windrow(module) and (is_library(module) or is_installed(top_package(module)))
