@@ -153,7 +153,8 @@ def is_read(path: str, file: str) -> bool:
             pattern_regex(part).fullmatch(name) for part, name in zip(wanted, names, strict=False)
         ):
             return _is_shown(names[len(wanted) :])
-    return True
+    # Spark finds a hidden name by a wildcard inside of braces, which matches none for windrow.
+    return False
 
 
 def _is_shown(names: list[str]) -> bool:

@@ -5,11 +5,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, SourceError
+from windrow.redaction import redact_address
 
-__all__ = ["WILDCARD", "alternatives", "hadoop_pattern", "matches", "pattern_regex", "split_pattern"]
+__all__ = [
+    "WILDCARD",
+    "alternatives",
+    "hadoop_pattern",
+    "listed",
+    "matches",
+    "pattern_regex",
+    "split_pattern",
+]
 
 WILDCARD: Final = re.compile(r"[*?\[{]")
 """What makes a name a pattern."""
@@ -64,6 +74,7 @@ def matches(folder: str, pattern: str) -> Iterator[str]:
 
     Raises:
         InvalidArgumentError: If the pattern cannot be read.
+        SourceError: If a folder cannot be read.
     """
     for names in alternatives(pattern):
         yield from _matches(folder, names.split("/"))
@@ -75,13 +86,32 @@ def _matches(folder: str, names: list[str]) -> Iterator[str]:
         found = [f"{folder}{name}"]
     else:
         regex = pattern_regex(name)
-        there = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+        with listed(folder):
+            there = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
         found = [f"{folder}{entry}" for entry in sorted(there) if regex.fullmatch(entry)]
     for path in found:
         if below:
             yield from _matches(f"{path}/", below)
         else:
             yield path
+
+
+@contextmanager
+def listed(folder: str) -> Iterator[None]:
+    """Raises a :class:`~windrow.errors.SourceError` in the place of each error of listing the files of a folder.
+
+    Args:
+        folder: The folder.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise SourceError(
+            "a folder cannot be read",
+            given=f"{redact_address(folder)}: {error}",
+            expected="a folder whose files can be listed",
+            hint="let the user who runs the pipeline read the folder and its files",
+        ) from error
 
 
 def alternatives(pattern: str) -> Iterator[str]:
@@ -147,7 +177,9 @@ def hadoop_pattern(pattern: str) -> str:
     while index < len(pattern):
         sign = pattern[index]
         if sign in "*?" and (index == 0 or pattern[index - 1] == "/"):
-            parts.append("[^_.]*" if sign == "*" else "[^_.]")
+            # A star stands for no character, too.
+            is_all = pattern[index + 1 : index + 2] in ("", "/")
+            parts.append("[^_.]" if sign == "?" else "[^_.]*" if is_all else "{,[^_.]*}")
         elif sign == "[":
             signs, index = _signs_of_class(pattern, index)
             parts.append(signs)

@@ -76,6 +76,7 @@ def test_what_is_not_closed_is_refused(pattern: str) -> None:
 
 def test_a_pattern_for_hadoop() -> None:
     assert hadoop_pattern(r"*/a*/?[[a-c][!{]\[{x,y}") == r"[^_.]*/a*/[^_.][\[a-c][^\{]\[{x,y}"
+    assert hadoop_pattern("*a/*") == "{,[^_.]*}a/[^_.]*"
     with pytest.raises(InvalidArgumentError, match="cannot be read"):
         pattern_regex("[c-a]")
 

@@ -96,7 +96,17 @@ def test_sources_are_literal_or_patterns(spark: SparkSession, tmp_path: Path) ->
     for number, name in enumerate(["w1", "xy", "axb", "logs-1", "logs-2", "_logs", "logs[1]"]):
         write(tmp_path / "in" / name, 200 + number)
         write(tmp_path / "in" / "patterns" / name, 100 + number)
-    patterns = ["logs-*", "logs-[2]", "logs[[]1]", "{w1,xy}", "?xb/*.json", "*/*.json", "logs[1]"]
+    patterns = [
+        "logs-*",
+        "logs-[2]",
+        "logs[[]1]",
+        "{w1,xy}",
+        "?xb/*.json",
+        "*/*.json",
+        "logs[1]",
+        "*xy",
+        "{*logs,xy}",
+    ]
     paths = [*ODD, *(f"patterns/{pattern}" for pattern in patterns), "a?b/*/*/*.json"]
     sinks = [CollectSink[Row](path) for path in paths]
     pipeline = Pipeline(
@@ -116,7 +126,7 @@ def test_sources_are_literal_or_patterns(spark: SparkSession, tmp_path: Path) ->
     )
     names = len(ODD)
     assert local[:names] == [[number] for number in range(names)]
-    shown = [[103, 104], [104], [106], [100, 101], [102], [100, 101, 102, 103, 104, 106], [106]]
+    shown = [[103, 104], [104], [106], [100, 101], [102], [100, 101, 102, 103, 104, 106], [106], [101], [101]]
     assert local[names:] == [*shown, [3]]
     assert job == local
     assert run == local
