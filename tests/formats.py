@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,6 +40,17 @@ class Row:
 class Timed:
     at: datetime
     took: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class Dated:
+    n: int
+    day: str | None
+    key: int = 7
+
+
+Odd = TypedDict("Odd", {"a.b": int, "a`b": int, "__file": int, "__part": int, "_metadata": int, "a": int})
+ODD: Final[Odd] = {"a.b": 1, "a`b": 2, "__file": 3, "__part": 4, "_metadata": 5, "a": 6}
 
 
 @dataclass(frozen=True)
@@ -202,6 +214,43 @@ CASES: Final = [
         ),
         json_source,
         [],
+    ),
+    *(
+        Case(
+            f"folders that look like values of {name}",
+            {f"day=2026-01-31/key=9/n=3/{end}": data for end in ("x", "2026-01-31T10:00:00.x", "a`b")},
+            # The default binds the class of this turn.
+            lambda path, kind=kind: kind(path, Dated),  # type: ignore[misc]  # mypy infers no type of a default
+            [Dated(1, None)] * 3,
+        )
+        for name, kind, data in (
+            ("json", JsonFileSource, b'{"n": 1}'),
+            ("csv", CsvFileSource, b"n\n1"),
+            ("parquet", ParquetFileSource, parquet({"n": [1]})),
+        )
+    ),
+    *(
+        Case(
+            f"odd fields of {name}",
+            {"day=1/x": data, "a=7/x": data},
+            lambda path, kind=kind: kind(path, Odd),  # type: ignore[misc]  # mypy infers no type of a default
+            [ODD] * 2,
+        )
+        for name, kind, data in (
+            ("json", JsonFileSource, json.dumps(ODD).encode()),
+            ("csv", CsvFileSource, b"a.b,a`b,__file,__part,_metadata,a\n1,2,3,4,5,6"),
+            ("parquet", ParquetFileSource, parquet({name: [value] for name, value in ODD.items()})),
+        )
+    ),
+    Case(
+        "parquet rows",
+        {
+            "one": parquet({"name": ["a", None, "b", None], "n": [1, None, 3, None]}, row_group_size=2),
+            "2026-01-31T10:00:00": parquet({"name": ["c"], "n": pa.array([None], pa.int64())}),
+        },
+        lambda path: ParquetFileSource(path, Row, on_malformed=BAD),
+        [Row("a", 1), Row("b", 3)],
+        [("one, row 1", "null"), ("one, row 3", "null"), ("2026-01-31T10:00:00, row 0", "null")],
     ),
     Case(
         "times",

@@ -83,7 +83,7 @@ def test_time_spans_of_files_that_spark_wrote_are_numbers_of_microseconds(tmp_pa
     file = tmp_path / "part.parquet"
     pq.write_table(pa.Table.from_batches([parcels(took=pa.array([-1, None], pa.int64()))]), file)
     (batch,) = read_parquet(str(file), KIND)
-    found = clean_columns(batch, KIND)
+    found = clean_columns(batch.rows, KIND)
     assert found is not None
     assert found.column("took").to_pylist() == [timedelta(microseconds=-1), None]
 
@@ -100,7 +100,8 @@ def test_decimals_of_files_look_the_same_with_and_without_a_malformed_row(
         file = tmp_path / f"part-{number}.parquet"
         batch = parcels(price=price.dictionary_encode() if packed else price)
         pq.write_table(pa.Table.from_batches([batch]), file)
-        (rows,) = read_parquet(str(file), KIND)
+        (read,) = read_parquet(str(file), KIND)
+        rows = read.rows
         clean = clean_columns(rows, KIND)
         assert (clean is None) == (None in cents)
         bad: list[MalformedRecord] = []

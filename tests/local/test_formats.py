@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import bz2
 import csv
+import errno
 import gzip
+import os
 import socket
 import threading
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta, timezone
@@ -16,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tests.formats import BAD, CASES, Case, Row, json_of, parquet
+from tests.formats import BAD, CASES, Case, Row, json_of, parquet, zstd
 from windrow import Pipeline, from_collection, from_source
 from windrow.errors import (
     InvalidArgumentError,
@@ -71,6 +75,10 @@ def test_each_format(tmp_path: Path, case: Case) -> None:
         ("x.json.gz", b"no gzip", "Not a gzipped file"),
         ("x.json.bz2", b"no bzip2", "Invalid data stream"),
         ("x.json.zst", b"\x28\xb5\x2f\xfd", "x.json.zst"),
+        ("x.json.zst", zstd(json_of("a", 1) * 99)[:-9], "x.json.zst"),
+        ("x.json.zst", zstd(json_of("a", 1)) + zstd(json_of("a", 1))[:-9], "x.json.zst"),
+        ("x.json.bz2", bz2.compress(json_of("a", 1) * 99)[:-9], "end-of-stream"),
+        ("x.json.deflate", zlib.compress(json_of("a", 1) * 99)[:-9], "incomplete"),
         ("x.json.deflate", b"plain", "header check"),
         ("x.parquet", parquet({"name": ["a"], "n": [1]})[:-3], "Parquet"),
         ("x.parquet", b"no parquet at all", "Parquet"),
@@ -96,8 +104,34 @@ def test_a_way_to_compress_that_is_not_read_is_refused(tmp_path: Path) -> None:
 
 def test_a_hidden_file_is_not_read_by_its_name_either(tmp_path: Path) -> None:
     (tmp_path / "_x").write_bytes(json_of("a", 1))
-    with pytest.raises(SourceError, match="passed over"):
-        collected(JsonFileSource(tmp_path / "_x", Row))
+    for path in (tmp_path / "_x", f"file:{tmp_path}/_x", f"file://{tmp_path}/_x"):
+        with pytest.raises(SourceError, match="passed over"):
+            collected(JsonFileSource(path, Row))
+
+
+@pytest.mark.parametrize(
+    ("where", "name"), [(os, "scandir"), (os, "listdir"), (Path, "stat"), (builtins, "open")], ids=count()
+)
+def test_what_the_user_may_not_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: object, name: str
+) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "x.json").write_bytes(json_of("a", 1))
+    real = getattr(where, name)
+
+    def refused(path: Any, *rest: Any, **options: Any) -> Any:
+        if "secret" in str(path):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path, *rest, **options)
+
+    # As root, whom tests may run as, everything can be read.
+    monkeypatch.setattr(where, name, refused)
+    path = tmp_path / "secret" / ("*.json" if name == "listdir" else "")
+    with pytest.raises(SourceError, match="cannot be read") as caught:
+        collected(JsonFileSource(path, Row))
+    assert "Permission denied" in str(caught.value.given)
+    assert "read.1.source, " in str(caught.value.where)
+    assert "let the user who runs the pipeline read" in str(caught.value.hint)
 
 
 def test_parquet_timestamps_without_a_zone_are_refused(tmp_path: Path) -> None:

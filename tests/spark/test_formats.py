@@ -6,13 +6,14 @@ import gzip
 import socket
 import threading
 import time
+import zlib
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.formats import BAD, CASES, Row, json_of, parquet
+from tests.formats import BAD, CASES, Row, json_of, parquet, zstd
 from tests.local.test_formats import WIDE, Wide
 from windrow import DataStreamSink, Pipeline, from_collection, from_dataframe, from_source
 from windrow.errors import InvalidArgumentError, SourceError, UnsupportedOperationError
@@ -64,9 +65,16 @@ def test_each_format_gives_what_the_interpreter_reads(spark: SparkSession, tmp_p
     ("name", "data"),
     [
         ("x.json.gz", gzip.compress(json_of("a", 1) * 99)[:-9]),
+        ("x.json.zst", zstd(json_of("a", 1) * 99)[:-9]),
+        ("x.json.deflate", zlib.compress(json_of("a", 1) * 99)[:-9]),
         ("x.parquet", parquet({"name": ["a"], "n": [1]})[:-3]),
     ],
-    ids=["gzip", "parquet"],  # gzip writes the time, which would be part of the name of the test
+    ids=[
+        "gzip",
+        "zstd",
+        "deflate",
+        "parquet",
+    ],  # gzip writes the time, which would be part of the name of the test
 )
 def test_a_damaged_file_is_told(spark: SparkSession, tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)

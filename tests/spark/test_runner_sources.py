@@ -198,12 +198,8 @@ def test_malformed_records_are_dropped_or_routed(spark: SparkSession, tmp_path: 
     assert {name: sorted(map(repr, found["a"])) for name, found in outputs.of(result).items()} == {
         name: sorted(map(repr, found["a"])) for name, found in outputs.of(local).items()
     }
-    for name, sink in bad.items():
-        expected, found = local.collected(sink), result.collected(sink)
-        assert [(record.raw, record.reason) for record in found] == [
-            (record.raw, record.reason) for record in expected
-        ]
-        assert all(name in record.origin for record in found)
+    for sink in bad.values():
+        assert result.collected(sink) == local.collected(sink)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -216,12 +212,11 @@ def test_a_malformed_record_fails_the_run(spark: SparkSession, tmp_path: Path, n
         LocalRunner().run(pipeline)
     with pytest.raises(MalformedRecordError) as caught:
         SparkRunner(spark).run(pipeline)
-    assert caught.value.message == expected.value.message
-    assert caught.value.given == expected.value.given
+    assert str(caught.value) == str(expected.value)
     where = str(caught.value.where)
     assert where.startswith("failing.1.source, ")
     assert f"{HERE}:" in where
-    assert str(folder if name == "parquet" else "part-9.data") in where
+    assert f"{folder}/part-9.data" in where
     assert len(str(caught.value).splitlines()) <= 5
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windrow import sources
 from windrow.errors import MalformedRecordError
 
-__all__ = ["MalformedRecord", "UnfitError", "shorten"]
+__all__ = ["MalformedRecord", "UnfitError", "as_malformed", "malformed_error", "shorten"]
 
 _SHOWN = 200
+_HINT = 'correct the data, or give the source on_malformed="drop" or an OutputTag'
 
 
 def shorten(text: str) -> str:
@@ -55,5 +57,21 @@ class MalformedRecord:
             f"malformed record: {self.reason}",
             given=shorten(self.raw),
             where=self.field,
-            hint='correct the data, or give the source on_malformed="drop" or an OutputTag',
+            hint=_HINT,
         )
+
+
+def as_malformed(found: MalformedRecord, origin: str) -> sources.MalformedRecord:
+    """What users see of a record that does not fit.
+
+    Args:
+        found: The record.
+        origin: Where it was read.
+    """
+    reason = found.reason if found.field is None else f"{found.field}: {found.reason}"
+    return sources.MalformedRecord(shorten(found.raw), reason, origin)
+
+
+def malformed_error(record: sources.MalformedRecord) -> MalformedRecordError:
+    """The error for a record that a source may neither drop nor route."""
+    return MalformedRecordError(f"malformed record: {record.reason}", given=record.raw, hint=_HINT)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
 
 from windrow.distribution import install_hint
 from windrow.errors import UnsupportedOperationError
-from windrow_runtime.codecs.arrow import check_arrow_schema, encode_batch
+from windrow.sources import MalformedRecord
+from windrow_runtime.codecs import malformed as codec_malformed
+from windrow_runtime.codecs.arrow import check_arrow_schema, decode_batch, encode_batch
 from windrow_runtime.codecs.arrow_types import arrow_type
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
@@ -19,10 +21,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["check_parquet", "read_parquet", "write_parquet"]
+__all__ = ["ParquetRows", "check_parquet", "read_parquet", "write_parquet"]
 
 _ROWS_AT_ONCE: Final = 1 << 16
-_NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 def check_parquet() -> None:
@@ -39,11 +40,36 @@ def check_parquet() -> None:
         ) from error
 
 
-def read_parquet(file: str, kind: RecordType, part: int = 0, parts: int = 1) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, with the columns of a type.
+@dataclass(frozen=True, slots=True)
+class ParquetRows:
+    """Consecutive rows of a Parquet file.
 
-    It does not matter how letters of names are cased. A column that the file lacks is the name of a folder, as in
-    ``day=2026-01-31``, or null. A file without a byte has no rows: somebody made it, and has not written it.
+    Attributes:
+        rows: The rows, with the columns of a type.
+        file: The path of the file.
+        first: The number of the first of them in the file; the first row of a file has the number 0.
+    """
+
+    rows: pa.RecordBatch
+    file: str
+    first: int
+
+    def decode(self, kind: RecordType) -> tuple[list[object], list[MalformedRecord]]:
+        """The elements, and the rows that do not fit their type."""
+        found: list[codec_malformed.MalformedRecord] = []
+        values = decode_batch(self.rows, kind, found.append)
+        return values, [
+            codec_malformed.as_malformed(bad, f"{self.file}, row {self.first + (bad.row or 0)}")
+            for bad in found
+        ]
+
+
+def read_parquet(file: str, kind: RecordType, part: int = 0, parts: int = 1) -> Iterator[ParquetRows]:
+    """Reads the rows of a file, with the columns of a type.
+
+    Columns are found by name, whatever the case of its letters. A column that the file lacks has the default of its
+    field, or null; the names of folders, as ``day=2026-01-31``, are no values. A file without a byte has no rows:
+    somebody made it, and has not written it.
 
     Args:
         file: The path.
@@ -63,18 +89,17 @@ def read_parquet(file: str, kind: RecordType, part: int = 0, parts: int = 1) -> 
         with pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as opened:
             given = _typed(opened.schema_arrow, _types(opened), kind)
             there = _places(kind, given.names)
-            values = {
-                column: _value_of_folder(column, file) for column, name in there.items() if name is None
-            }
-            schema = _as_read(given, there, values, kind)
+            schema = _as_read(given, there, kind)
             check_arrow_schema(schema, kind)
             chosen = [name for name in there.values() if name is not None]
             groups = opened.num_row_groups
-            mine = list(range(groups * part // parts, groups * (part + 1) // parts))
+            begin, end = groups * part // parts, groups * (part + 1) // parts
+            first = sum(opened.metadata.row_group(group).num_rows for group in range(begin))
             for rows in opened.iter_batches(
-                _ROWS_AT_ONCE, row_groups=mine, columns=chosen, use_threads=False
+                _ROWS_AT_ONCE, row_groups=list(range(begin, end)), columns=chosen, use_threads=False
             ):
-                yield _as_columns(rows, schema, there, values)
+                yield ParquetRows(_as_columns(rows, schema, there), file, first)
+                first += rows.num_rows
 
 
 def write_parquet(values: Sequence[object], record_type: RecordType, file: Path) -> None:
@@ -140,28 +165,27 @@ def _widens(given: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(given.scale <= wanted.scale and before_the_point <= wanted.precision - wanted.scale)
 
 
-def _as_read(
-    given: pa.Schema, there: dict[str, str | None], values: dict[str, str | None], kind: RecordType
-) -> pa.Schema:
-    """The columns that rows get, by the names that the type has for them."""
+def _as_read(given: pa.Schema, there: dict[str, str | None], kind: RecordType) -> pa.Schema:
+    """The columns that rows get, by the names that the type has for them.
+
+    A column that the file lacks is one of nulls, unless its field has a default: decoding puts that in its place.
+    """
     import pyarrow as pa
 
     fields: list[pa.Field] = []
     for field in kind.columns:
         if there[field.column] is not None:
             fields += [one.with_name(field.column) for one in given if one.name == there[field.column]]
-        elif values[field.column] is not None or (field.type.nullable and field.default is None):
+        elif field.type.nullable and field.default is None:
             fields.append(pa.field(field.column, arrow_type(field.type)))
     return pa.schema(fields)
 
 
-def _as_columns(
-    rows: pa.RecordBatch, schema: pa.Schema, there: dict[str, str | None], values: dict[str, str | None]
-) -> pa.RecordBatch:
+def _as_columns(rows: pa.RecordBatch, schema: pa.Schema, there: dict[str, str | None]) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = [
-        pa.array([values[field.name]] * rows.num_rows, pa.string()).cast(field.type)
+        pa.nulls(rows.num_rows, field.type)
         if there[field.name] is None
         else _cast(rows.column(there[field.name]), field.type)
         for field in schema
@@ -175,12 +199,3 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if values.type == wanted:
         return values
     return values.view(wanted) if pa.types.is_duration(wanted) else values.cast(wanted)
-
-
-def _value_of_folder(column: str, file: str) -> str | None:
-    """What the name of a folder says about a column that a file lacks."""
-    for part in file.split("/")[:-1]:
-        name, found, text = part.partition("=")
-        if found and name.lower() == column.lower() and text != _NO_VALUE:
-            return unquote(text)
-    return None

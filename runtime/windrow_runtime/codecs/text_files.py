@@ -17,7 +17,7 @@ from typing import BinaryIO, Final, cast
 from windrow.distribution import install_hint
 from windrow.errors import SourceError, UnsupportedOperationError
 
-__all__ = ["bad_bytes", "decoded", "is_compressed", "open_lines", "shown_text", "unreadable"]
+__all__ = ["bad_bytes", "decoded", "is_compressed", "open_lines", "opened_file", "shown_text", "unreadable"]
 
 # Undecodable bytes become halves of surrogate pairs, which no text has that was decoded, whatever the encoding.
 _MARK: Final = "windrow-mark"
@@ -134,11 +134,24 @@ def open_lines(
 
 
 @contextmanager
-def unreadable(file: str, expected: str, *others: type[Exception]) -> Iterator[None]:
-    """Tells the errors of reading a file.
+def opened_file(file: str) -> Iterator[BinaryIO]:
+    """Opens a file, and reports errors of opening and reading it as :func:`unreadable` does.
 
     Raises:
-        SourceError: In the place of an ``OSError``, of what decompressing raises, and of the other errors.
+        SourceError: If the file cannot be read.
+    """
+    with unreadable(file, "a file that can be opened"), open(file, "rb") as opened:
+        yield opened
+
+
+@contextmanager
+def unreadable(file: str, expected: str, *others: type[Exception]) -> Iterator[None]:
+    """Raises a :class:`~windrow.errors.SourceError` in the place of each error of reading a file.
+
+    Args:
+        file: The path of the file.
+        expected: What should be there.
+        others: Errors besides an ``OSError`` and those of decompressing.
     """
     kinds: list[type[Exception]] = [OSError, EOFError, zlib.error, *others]
     try:
@@ -148,5 +161,7 @@ def unreadable(file: str, expected: str, *others: type[Exception]) -> Iterator[N
             "a file cannot be read",
             given=f"{file}: {error}",
             expected=expected,
-            hint="put a whole file in its place; write files elsewhere, and move them when they are whole",
+            hint="let the user who runs the pipeline read the file"
+            if isinstance(error, PermissionError)
+            else "put a whole file in its place; write files elsewhere, and move them when they are whole",
         ) from error

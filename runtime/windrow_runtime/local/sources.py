@@ -11,7 +11,7 @@ from typing import Any
 
 from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
 from windrow.paths import PathGuard, check_visible, is_hidden, local_path
-from windrow.patterns import matches, split_pattern
+from windrow.patterns import listed, matches, split_pattern
 from windrow.plan import SourceNode, Step
 from windrow.redaction import redact_address
 from windrow.sources import (
@@ -24,9 +24,9 @@ from windrow.sources import (
 )
 from windrow.tags import OutputTag
 from windrow_runtime.codecs import malformed as codec_malformed
-from windrow_runtime.codecs.arrow import decode_batch
 from windrow_runtime.codecs.record_files import text_records
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.text_files import opened_file
 from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.copies import own_all
 
@@ -86,21 +86,15 @@ def _read_files(step: Step, source: FileSource[Any]) -> Iterator[SourceBatch]:
     size = source.files_per_batch or max(len(files), 1)
     for start in range(0, len(files), size):
         batch = SourceBatch()
-        for file in files[start : start + size]:
+        for file in map(os.path.abspath, files[start : start + size]):
             try:
                 _read_file(source, file, batch)
             except WindrowError as error:
                 raise error.at(f"{step.where}, {file}") from error.__cause__
-        if batch.malformed and source.on_malformed == "fail":
-            raise _error_of(step, batch.malformed[0])
+            if batch.malformed and source.on_malformed == "fail":
+                record = batch.malformed[0]
+                raise codec_malformed.malformed_error(record).at(f"{step.where}, {record.origin}")
         yield batch
-
-
-def _error_of(step: Step, record: MalformedRecord) -> WindrowError:
-    found = codec_malformed.MalformedRecord(record.raw, record.reason, None)
-    error = found.error()
-    error.where = None
-    return error.at(f"{step.where}, {record.origin}")
 
 
 def _list_files(step: Step, path: str) -> list[Path]:
@@ -108,9 +102,11 @@ def _list_files(step: Step, path: str) -> list[Path]:
     guard = PathGuard(path)
     try:
         check_visible(local_path(path) or path)
-        found = _found(path, guard)
+        with listed(path):
+            found = _found(path, guard)
+            times = {file: file.stat().st_mtime_ns // 1_000_000 for file in found or []}
     except WindrowError as error:
-        raise error.at(step.where) from None
+        raise error.at(step.where) from error.__cause__
     if found is None:
         raise SourceError(
             "the path does not exist",
@@ -118,7 +114,7 @@ def _list_files(step: Step, path: str) -> list[Path]:
             expected="a file or a folder",
             where=step.where,
         )
-    return sorted(found, key=lambda file: (file.stat().st_mtime_ns // 1_000_000, str(file)))
+    return sorted(found, key=lambda file: (times[file], str(file)))
 
 
 def _found(path: str, guard: PathGuard) -> list[Path] | None:
@@ -156,30 +152,31 @@ def _files_in(folder: str, guard: PathGuard) -> Iterator[Path]:
                 yield from _files_in(entry.path, guard)
 
 
-def _read_file(source: FileSource[Any], file: Path, batch: SourceBatch) -> None:
+def _read_file(source: FileSource[Any], file: str, batch: SourceBatch) -> None:
     records = text_records(source)
     if records is not None:
-        with file.open("rb") as opened:
-            for line, value in records.read(str(file), opened):
-                _take(value, f"{os.path.abspath(file)}:{line}", batch)
+        with opened_file(file) as opened:
+            for line, value in records.read(file, opened):
+                if isinstance(value, codec_malformed.MalformedRecord):
+                    origin = f"{file}:{line}"
+                    batch.malformed.append(codec_malformed.as_malformed(value, origin))
+                else:
+                    batch.values.append(value)
     elif isinstance(source, ParquetFileSource):
         _read_parquet(source, file, batch)
     else:
         raise AssertionError(f"no reader for {source.describe()}")
 
 
-def _read_parquet(source: ParquetFileSource[Any], file: Path, batch: SourceBatch) -> None:
+def _read_parquet(source: ParquetFileSource[Any], file: str, batch: SourceBatch) -> None:
     # Arrow only where parquet is read: the interpreter runs without it.
     from windrow_runtime.codecs.parquet import read_parquet
 
     kind = record_type(source.record_type).in_timezone(source.timezone)
-    rows = 0
-    for table in read_parquet(str(file), kind):
-        bad: list[codec_malformed.MalformedRecord] = []
-        batch.values.extend(decode_batch(table, kind, bad.append))
-        for record in bad:
-            _take(record, f"{os.path.abspath(file)}, row {rows + (record.row or 0)}", batch)
-        rows += table.num_rows
+    for rows in read_parquet(file, kind):
+        values, malformed = rows.decode(kind)
+        batch.values += values
+        batch.malformed += malformed
 
 
 def _read_socket(step: Step, source: SocketSource) -> SourceBatch:
@@ -196,14 +193,6 @@ def _read_socket(step: Step, source: SocketSource) -> SourceBatch:
             expected="a server that sends lines and closes the connection",
             where=step.where,
         ) from error
-
-
-def _take(value: object, origin: str, batch: SourceBatch) -> None:
-    if isinstance(value, codec_malformed.MalformedRecord):
-        where = f"{value.reason}" if value.field is None else f"{value.field}: {value.reason}"
-        batch.malformed.append(MalformedRecord(codec_malformed.shorten(value.raw), where, origin))
-    else:
-        batch.values.append(value)
 
 
 def malformed_tag(source: Source[Any]) -> OutputTag[MalformedRecord] | None:

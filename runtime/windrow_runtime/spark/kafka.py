@@ -100,9 +100,8 @@ class KafkaReader:
         for row in rows:
             value = decode(row["value"])
             if isinstance(value, codec_malformed.MalformedRecord):
-                reason = value.reason if value.field is None else f"{value.field}: {value.reason}"
                 origin = f"{row['topic']}, partition {row['partition']}, offset {row['offset']}"
-                malformed.append(MalformedRecord(codec_malformed.shorten(value.raw), reason, origin))
+                malformed.append(codec_malformed.as_malformed(value, origin))
             else:
                 values.append(self._record(row, value) if self.whole_records else value)
         return Decoded(values, malformed)

@@ -17,11 +17,10 @@ from urllib.request import url2pathname
 from windrow.errors import WindrowError
 from windrow.paths import PathGuard, is_hidden, is_read
 from windrow.patterns import split_pattern
-from windrow.sources import MalformedRecord
-from windrow_runtime.codecs import malformed as codec_malformed
-from windrow_runtime.codecs.parquet import read_parquet
+from windrow_runtime.codecs.malformed import MalformedRecord, as_malformed
+from windrow_runtime.codecs.parquet import ParquetRows, read_parquet
 from windrow_runtime.codecs.record_files import TextRecords
-from windrow_runtime.codecs.text_files import unreadable
+from windrow_runtime.codecs.text_files import opened_file
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.file_ranges import lines_before, range_of
@@ -30,7 +29,7 @@ from windrow_runtime.spark.key_groups import KeyGroups
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["NamedFiles", "ParquetFiles", "TextFiles", "as_malformed", "file_names"]
+__all__ = ["NamedFiles", "ParquetFiles", "TextFiles", "file_names"]
 
 # Any in this module: pyarrow has no types, and Spark's two readers have the same methods and no common type.
 
@@ -130,7 +129,7 @@ _COLUMNS: Final = ("__file", "__part", "__parts")
 
 @dataclass(frozen=True)
 class ParquetFiles(NamedFiles):
-    """Reads Parquet files as Arrow batches of rows, with the columns of the type.
+    """Reads Parquet files as :class:`~windrow_runtime.codecs.parquet.ParquetRows`.
 
     Attributes:
         kind: The type of the records.
@@ -138,7 +137,7 @@ class ParquetFiles(NamedFiles):
 
     kind: RecordType
 
-    def read(self, file: str, part: int, parts: int) -> Iterator[Any]:
+    def read(self, file: str, part: int, parts: int) -> Iterator[ParquetRows]:
         yield from read_parquet(file, self.kind, part, parts)
 
 
@@ -153,7 +152,7 @@ class TextFiles(NamedFiles):
     records: TextRecords
 
     def read(self, file: str, part: int, parts: int) -> Iterator[Decoded]:
-        with unreadable(file, "a file that can be opened"), open(file, "rb") as opened:
+        with opened_file(file) as opened:
             given = (
                 range_of(opened, file, part, parts)
                 if self.records.has_lines
@@ -169,16 +168,10 @@ class TextFiles(NamedFiles):
                 chunk = Decoded([], [])
                 values: list[Any] = []
                 for line, value in some:
-                    if isinstance(value, codec_malformed.MalformedRecord):
+                    if isinstance(value, MalformedRecord):
                         before = lines_before(file, given) if before is None else before
                         chunk.malformed.append(as_malformed(value, f"{file}:{before + line}"))
                     else:
                         values.append(value)
                 chunk.values = values
                 yield chunk
-
-
-def as_malformed(found: codec_malformed.MalformedRecord, origin: str) -> MalformedRecord:
-    """What users see of a record that does not fit."""
-    reason = found.reason if found.field is None else f"{found.field}: {found.reason}"
-    return MalformedRecord(codec_malformed.shorten(found.raw), reason, origin)

@@ -25,6 +25,7 @@ from windrow.sources import (
 from windrow_runtime.codecs import malformed as codec_malformed
 from windrow_runtime.codecs.arrow import decode_batch
 from windrow_runtime.codecs.arrow_types import DECIMAL_PRECISION, DECIMAL_SCALE
+from windrow_runtime.codecs.parquet import ParquetRows
 from windrow_runtime.codecs.record_files import LineRecords, text_records
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
@@ -35,7 +36,7 @@ from windrow_runtime.spark.checkpoint_files import files_told
 from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.engine_errors import engine_failure
 from windrow_runtime.spark.kafka import kafka_frame, kafka_reader
-from windrow_runtime.spark.named_files import ParquetFiles, TextFiles, as_malformed, file_names
+from windrow_runtime.spark.named_files import ParquetFiles, TextFiles, file_names
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, source_path
 from windrow_runtime.spark.remote_files import AsRead, RemoteFiles, RemoteLines
 from windrow_runtime.spark.session_settings import moved_to
@@ -287,7 +288,7 @@ def _scan_files(spark: SparkSession, step: Step, source: FileSource[Any], *, onc
         if records is not None:
             return Scan(names, AsRead(), TextFiles(given, step.where, records))
         kind = _record_type(source)
-        return Scan(names, _RowReader(kind, source.shown_path), ParquetFiles(given, step.where, kind))
+        return Scan(names, _ParquetReader(kind), ParquetFiles(given, step.where, kind))
     if records is None:
         kind = _record_type(source)
         if kind is not record_type(source.record_type):
@@ -333,7 +334,22 @@ def _check_parquet(spark: SparkSession, step: Step, kind: RecordType, path: str)
 
 
 @dataclass(frozen=True)
+class _ParquetReader:
+    """Makes elements of the rows of Parquet files that the worker reads."""
+
+    kind: RecordType
+
+    def columns(self, batch: ParquetRows) -> Any | None:
+        return clean_columns(batch.rows, self.kind)
+
+    def decode(self, batch: ParquetRows) -> Decoded:
+        return Decoded(*batch.decode(self.kind))
+
+
+@dataclass(frozen=True)
 class _RowReader:
+    """Makes elements of rows that Spark gives; which row of which file one was is not known then."""
+
     kind: RecordType
     origin: str
 
@@ -346,7 +362,11 @@ class _RowReader:
         columns = batch.select([name for name in names if name in batch.schema.names])
         values = decode_batch(columns, self.kind, found.append)
         return Decoded(
-            values, [as_malformed(bad, f"{self.origin}, row {bad.row} of an Arrow batch") for bad in found]
+            values,
+            [
+                codec_malformed.as_malformed(bad, f"{self.origin}, row {bad.row} of an Arrow batch")
+                for bad in found
+            ],
         )
 
 

@@ -15,7 +15,6 @@ from windrow_runtime.codecs import malformed as codec_malformed
 from windrow_runtime.codecs.record_files import LineRecords, TextRecords
 from windrow_runtime.codecs.text_files import decoded
 from windrow_runtime.spark.decoded import Decoded
-from windrow_runtime.spark.named_files import as_malformed
 
 __all__ = ["AsRead", "RemoteFiles", "RemoteLines"]
 
@@ -90,7 +89,7 @@ def _parted(found: Iterable[tuple[object, str]]) -> Decoded:
     malformed: list[MalformedRecord] = []
     for value, origin in found:
         if isinstance(value, codec_malformed.MalformedRecord):
-            malformed.append(as_malformed(value, origin))
+            malformed.append(codec_malformed.as_malformed(value, origin))
         else:
             values.append(value)
     return Decoded(values, malformed)

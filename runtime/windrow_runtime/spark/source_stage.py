@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from windrow.errors import MalformedRecordError, WindrowError
 from windrow.sources import MalformedRecord
 from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.codecs.malformed import malformed_error
 from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.batch_time import NO_TIME
 from windrow_runtime.spark.classes import UserClass, register_classes
@@ -251,12 +251,3 @@ class SourceStage:
         if aside is not None:
             for target, values, timestamps in aside.run(list(records), [None] * len(records)):
                 packer.add(target, values, timestamps)
-
-
-def malformed_error(record: MalformedRecord) -> WindrowError:
-    """The error for a record that does not fit and may not be left out."""
-    return MalformedRecordError(
-        f"malformed record: {record.reason}",
-        given=record.raw,
-        hint='correct the data, or give the source on_malformed="drop" or an OutputTag',
-    )
