@@ -9,7 +9,8 @@ import pytest
 from windrow import Pipeline, from_collection
 from windrow.errors import SinkError
 from windrow.plan import Step
-from windrow.sinks import JsonFileSink
+from windrow.sinks import DatabaseSink, JsonFileSink
+from windrow_runtime.local import LocalRunner
 from windrow_runtime.outputs.sink_folders import check_owner, claim_folders
 
 
@@ -44,6 +45,18 @@ def test_nothing_is_changed_where_one_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SinkError, match="batch-10"):
         claim_folders(sinks(tmp_path / "a", tmp_path / "b"), "one", begins=True)
     assert shown(tmp_path) == ["b"]
+
+
+def test_a_refused_run_makes_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SinkError, match=r"cannot be written(.|\n)*Errno 20"):
+        claim_folders(sinks(tmp_path / "a", tmp_path / "file" / "b"), "one", begins=True)
+    numbers = from_collection([1])
+    database = DatabaseSink[int](f"sqlite:///{tmp_path}/no/folder.db", "numbers")
+    pipeline = Pipeline("refused", numbers.sink_to(JsonFileSink(tmp_path / "a")), numbers.sink_to(database))
+    with pytest.raises(SinkError):
+        LocalRunner().run(pipeline)
+    assert shown(tmp_path) == ["file"]
 
 
 @pytest.mark.parametrize("name", ["batch-0", "_replaced-3"])

@@ -21,7 +21,7 @@ from windrow_runtime.operators.source_patterns import check_patterns
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.outputs import Output, open_outputs
-from windrow_runtime.outputs.sink_folders import check_owner, claim_folders
+from windrow_runtime.outputs.sink_folders import check_folders, check_owner, claim_folders
 
 __all__ = ["LocalRunner"]
 
@@ -71,8 +71,9 @@ class LocalRunner:
             check_sink(sink)
         # Nothing of a run is kept, so each one is a query of its own.
         query = uuid.uuid4().hex
-        claim_folders(topology.sinks, query, begins=True)
+        check_folders(topology.sinks, query, begins=True)
         outputs = open_outputs(topology.sinks, query)
+        claim_folders(topology.sinks, query, begins=True)
         run = _Run(topology, self._clock, query, outputs, fast=self._fast)
         run.execution.open()
         try:

@@ -6,6 +6,7 @@ other in part. A run notes its identity in the folder before its first batch; re
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,13 +21,13 @@ from windrow.sinks import FileSink
 from windrow_runtime.operators.step_errors import sink_unwritable
 from windrow_runtime.outputs.batch_folder import is_batch_folder, is_unfinished
 
-__all__ = ["check_owner", "claim_folders", "other_run"]
+__all__ = ["check_folders", "check_owner", "claim_folders", "other_run"]
 
 _OWNER: Final = "_windrow"
 
 
-def claim_folders(sinks: Sequence[Step], run: str, *, begins: bool) -> None:
-    """Make the folders of file sinks those of a run; called before the run writes anything.
+def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:
+    """Refuse file sinks that a run may not or cannot write, and change nothing.
 
     Folders in other file systems are passed over.
 
@@ -38,14 +39,27 @@ def claim_folders(sinks: Sequence[Step], run: str, *, begins: bool) -> None:
     Raises:
         SinkError: If a folder holds batches of another run that may not be overwritten, or cannot be written.
     """
-    folders = [found for step in sinks if (found := _folder(step)) is not None]
-    # All are looked at before the first one is changed.
-    for step, sink, folder in folders:
+    for step, sink, folder in filter(None, map(_folder, sinks)):
         with _errors_of(step, sink):
             batches = [name for name in _batches(folder) if not is_unfinished(name)]
             if batches and _owner(folder) != run and not (sink.overwrite and begins):
                 raise other_run(step, f"{sink.shown_path} with {_shown(batches)}", begins=begins)
-    for step, sink, folder in folders:
+            _check_writable(folder)
+
+
+def claim_folders(sinks: Sequence[Step], run: str, *, begins: bool) -> None:
+    """Make the folders of file sinks those of a run; called before the run writes anything.
+
+    Args:
+        sinks: As for :func:`check_folders`.
+        run: As for :func:`check_folders`.
+        begins: As for :func:`check_folders`.
+
+    Raises:
+        SinkError: As :func:`check_folders`, before the first folder is changed.
+    """
+    check_folders(sinks, run, begins=begins)
+    for step, sink, folder in filter(None, map(_folder, sinks)):
         with _errors_of(step, sink):
             folder.mkdir(parents=True, exist_ok=True)
             if _owner(folder) != run:
@@ -91,6 +105,14 @@ def _folder(step: Step) -> tuple[Step, FileSink[Any], Path] | None:  # Any: of e
     sink = step.node.sink if isinstance(step.node, SinkNode) else None
     path = local_path(sink.path) if isinstance(sink, FileSink) else None
     return (step, sink, Path(path)) if isinstance(sink, FileSink) and path is not None else None
+
+
+def _check_writable(folder: Path) -> None:
+    """Raise the error that making the folder, or a file in it, would raise."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    number = errno.ENOTDIR if not there.is_dir() else errno.EACCES if not os.access(there, os.W_OK) else None
+    if number is not None:
+        raise OSError(number, os.strerror(number), str(there))
 
 
 def _batches(folder: Path) -> list[str]:

@@ -15,7 +15,7 @@ from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs import open_outputs
-from windrow_runtime.outputs.sink_folders import claim_folders
+from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
 from windrow_runtime.spark.engine_errors import engine_failure
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.lowering import Lowered, forms_of, lower_batch, steps_by_clock
@@ -92,9 +92,11 @@ def run_job(pipeline: Pipeline, lowered: Lowered, on_progress: OnProgress | None
     results = MemoryResults()
     # Nothing tells this job from one that is run again, so each has batches of its own.
     query = uuid.uuid4().hex
-    claim_folders(list(lowered.sinks.values()), query, begins=True)
-    refuse_written(lowered.frame.sparkSession, lowered.sinks.values())
-    outputs = open_outputs(list(lowered.sinks.values()), query)
+    sinks = list(lowered.sinks.values())
+    check_folders(sinks, query, begins=True)
+    refuse_written(lowered.frame.sparkSession, sinks)
+    outputs = open_outputs(sinks, query)
+    claim_folders(sinks, query, begins=True)
     progress = ProgressKeeper(lowered.watched, None)
     write = BatchWriter(lowered.sinks, lowered.classes, results, outputs, query, progress=progress)
     with _told(pipeline):

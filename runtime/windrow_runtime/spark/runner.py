@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 from windrow import DataStream
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.kafka import KafkaSink
-from windrow.paths import local_path, reads_from
+from windrow.paths import reads_from
 from windrow.plan import Pipeline, SinkNode, SourceNode, Step
 from windrow.sinks import (
     CollectSink,
     ConsoleSink,
     CsvFileSink,
-    FileSink,
     FunctionSink,
     JsonFileSink,
     ParquetFileSink,
@@ -30,11 +29,10 @@ from windrow_runtime.columnar.forms import Form
 from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.source_patterns import check_patterns
-from windrow_runtime.operators.step_errors import sink_unwritable
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.outputs import has_output, open_outputs
-from windrow_runtime.outputs.sink_folders import claim_folders
+from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
 from windrow_runtime.spark.batch_job import batch_job, run_job
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.checkpoint_lock import CheckpointLock
@@ -340,16 +338,18 @@ class SparkRunner:
         lowered = self._lower(self._spark, pipeline, checkpoint, stored, forms)
         for step in topology.sources:
             _check_checkpoint_apart(step, checkpoint)
-        # Before the keeper, which begins a batch: what is refused here has begun nothing.
-        begins = checkpoint.last_planned() < 0
-        claim_folders(topology.sinks, checkpoint.query_id(), begins=begins)
-        if begins:
-            refuse_written(self._spark, topology.sinks)
-        outputs = open_outputs(topology.sinks, checkpoint.query_id())
-        keeper = None
         if lowered.clock is not None:
             for step in topology.sinks:
                 _check_sink_of_own_clock(step)
+        begins = checkpoint.last_planned() < 0
+        check_folders(topology.sinks, checkpoint.query_id(), begins=begins)
+        if begins:
+            refuse_written(self._spark, topology.sinks)
+        outputs = open_outputs(topology.sinks, checkpoint.query_id())
+        # Behind all that may refuse the run, and before the keeper, which begins a batch.
+        claim_folders(topology.sinks, checkpoint.query_id(), begins=begins)
+        keeper = None
+        if lowered.clock is not None:
             keeper = ClockKeeper(
                 lowered.clock,
                 Topology(without_ends(topology.steps)),
@@ -442,12 +442,6 @@ def _check_sink(step: Step) -> None:
     assert isinstance(step.node, SinkNode)
     sink = step.node.sink
     if isinstance(sink, _KNOWN_SINKS) or has_output(sink):
-        path = local_path(sink.path) if isinstance(sink, FileSink) else None
-        if isinstance(sink, FileSink) and path is not None:
-            try:
-                os.makedirs(path, exist_ok=True)
-            except OSError as error:
-                raise sink_unwritable(step, sink.path, f"{error}") from error
         return
     raise UnsupportedOperationError(
         "Spark cannot write to this sink",
