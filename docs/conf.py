@@ -43,7 +43,7 @@ nitpick_ignore = [
     ("py:class", "windrow.window_stage.WindowSettings"),
     # What type checkers alone see: a stream that is wide enough, and a function that returns one value.
     ("py:class", "windrow.stream._Wider"),
-    ("py:class", "windrow.one_value.NotRecords"),
+    ("py:class", "windrow.plan.emitting.NotRecords"),
     ("py:class", "NotRecords"),
     ("py:class", "OneValue"),
     ("py:class", "windrow_runtime.operators.merging.Merged"),

@@ -15,6 +15,7 @@ from windrow.patterns import WILDCARD, alternatives, pattern_regex, split_patter
 from windrow.redaction import redact_address
 
 __all__ = [
+    "BATCH_FOLDER",
     "PathGuard",
     "check_pattern",
     "check_visible",
@@ -28,7 +29,11 @@ __all__ = [
 
 _FILE_SCHEME: Final = re.compile(r"file:(?://)?(?=/(?!/))")
 _HIDDEN: Final = ("_", ".")
-_BATCH_FOLDER: Final = re.compile(r"batch-\d+")
+
+BATCH_FOLDER: Final = "batch-"
+"""How the name of the folder of a batch begins, in the folder of a file sink; the number of the batch follows."""
+
+_IS_BATCH_FOLDER: Final = re.compile(rf"{BATCH_FOLDER}\d+", re.ASCII)
 
 
 def local_path(path: str) -> str | None:
@@ -110,12 +115,12 @@ def reads_from(source: str, folder: str) -> bool:
 def _names_read(base: str, names: list[str], written: str) -> bool:
     if not is_inside(written, base):
         inside = base[len(written.rstrip("/")) + 1 :].split("/") if is_inside(base, written) else [""]
-        return _BATCH_FOLDER.fullmatch(inside[0]) is not None
+        return _IS_BATCH_FOLDER.fullmatch(inside[0]) is not None
     below = [name for name in written[len(base.rstrip("/")) :].split("/") if name]
     for index, name in enumerate(names[: len(below) + 1]):
         found = pattern_regex(name)
         # Batches have numbers: a few stand for all.
-        candidates = below[index : index + 1] or [f"batch-{number}" for number in range(100)]
+        candidates = below[index : index + 1] or [f"{BATCH_FOLDER}{number}" for number in range(100)]
         if not any(map(found.fullmatch, candidates)):
             return False
     return not any(map(is_hidden, below[len(names) :]))
@@ -194,9 +199,9 @@ class PathGuard:
         if self._root is None or entry in self._known:
             return
         real = os.path.realpath(entry)
-        if real != self._root and not real.startswith(self._root.rstrip("/") + "/"):
+        if not is_inside(real, self._root):
             raise self._error("a link leads out of the path of the source", entry, real)
-        if os.path.islink(entry) and f"{os.path.realpath(os.path.dirname(entry))}/".startswith(f"{real}/"):
+        if os.path.islink(entry) and is_inside(os.path.realpath(os.path.dirname(entry)), real):
             raise self._error("a link leads back to a folder that holds it", entry, real)
         self._known.add(entry)
 

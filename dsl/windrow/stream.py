@@ -17,7 +17,7 @@ from windrow.arguments import check_assigner, check_function, count_window
 from windrow.errors import InvalidArgumentError
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
-from windrow.one_value import WRAP_IT, NotRecords, OneValue
+from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.fitting import widest
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import (

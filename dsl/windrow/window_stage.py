@@ -20,7 +20,7 @@ from windrow.functions import (
     ProcessWindowFunction,
 )
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
-from windrow.one_value import WRAP_IT, NotRecords, OneValue
+from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import (
     AggregateSpec,

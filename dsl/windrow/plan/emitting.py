@@ -1,21 +1,39 @@
-"""What functions that emit records must not return: one value whose items are no records."""
+"""Functions that emit records must not return one value, such as a text, whose items would be taken for records.
+
+Type checkers refuse such a function by its annotations, the plan by its annotations too, and the run by its result.
+"""
 
 from __future__ import annotations
 
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from windrow.errors import InvalidArgumentError
 from windrow.plan.records import is_named_tuple_class
 
-__all__ = ["HINT", "is_single", "records_of"]
+__all__ = ["HINT", "WRAP_IT", "NotRecords", "OneValue", "is_single", "records_of"]
 
-# What can be iterated, but is one value: the items of a text are characters, those of a dict its keys.
+# Any: dicts of every type.
+OneValue: TypeAlias = "str | bytes | bytearray | Mapping[Any, Any]"
+"""What can be iterated, but is one value: the items of a text are characters, those of a dict its keys."""
+
 _SINGLE = (str, bytes, bytearray, memoryview, Mapping)
 
-HINT = "return a list of what is to be emitted: [value] for one record, [] for none"
+WRAP_IT: Final = (
+    "the function returns one value, whose items would be taken for records: return a list, [value]"
+)
+"""What type checkers show."""
+
+HINT: Final = "return a list of what is to be emitted: [value] for one record, [] for none"
+
+
+class NotRecords:
+    """The type of ``flat_map`` and ``apply`` with a function that returns a text, bytes or a dict.
+
+    It has none of a stream's methods, so type checkers refuse the next call. The plan refuses the step.
+    """
 
 
 def is_single(kind: object) -> bool:

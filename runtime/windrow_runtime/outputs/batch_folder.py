@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from windrow.paths import BATCH_FOLDER
+
 __all__ = ["BatchFolder", "is_batch_folder", "is_unfinished"]
 
-_NAME: Final = re.compile(r"(batch|_batch|_replaced)-\d+", re.ASCII)
+_NAME: Final = re.compile(rf"(_?{BATCH_FOLDER}|_replaced-)\d+", re.ASCII)
 
 
 def is_batch_folder(name: str) -> bool:
@@ -26,7 +28,7 @@ def is_batch_folder(name: str) -> bool:
 
 def is_unfinished(name: str) -> bool:
     """Whether it is the name of a batch that nobody can read, as it never became whole."""
-    return name.startswith("_batch-")
+    return name.startswith(f"_{BATCH_FOLDER}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,12 @@ class BatchFolder:
     @property
     def visible(self) -> Path:
         """Where readers find the files."""
-        return self.sink / f"batch-{self.batch}"
+        return self.sink / f"{BATCH_FOLDER}{self.batch}"
 
     @property
     def aside(self) -> Path:
         """Where the files are written."""
-        return self.sink / f"_batch-{self.batch}"
+        return self.sink / f"_{BATCH_FOLDER}{self.batch}"
 
     @property
     def replaced(self) -> Path:

@@ -73,8 +73,7 @@ def lines_of(payload: bytes, encoder: LineEncoder, where: str) -> list[str]:
     try:
         return list(map(encoder.encode, unpack_elements(payload).values))
     except WindrowError as error:
-        field, error.where = error.where, None
-        raise error.at(where if field is None else f"{where}, {field}") from error.__cause__
+        raise with_field(where, error) from error.__cause__
 
 
 @dataclass(frozen=True, slots=True)

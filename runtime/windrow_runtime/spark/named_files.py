@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from windrow.errors import WindrowError
 from windrow.paths import PathGuard, is_hidden, is_read
@@ -25,6 +23,8 @@ from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.file_ranges import lines_before, range_of
 from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, path_of_url
+from windrow_runtime.spark.session_settings import own_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +33,6 @@ __all__ = ["NamedFiles", "ParquetFiles", "TextFiles", "file_names"]
 
 # Any in this module: pyarrow has no types, and Spark's two readers have the same methods and no common type.
 
-# The columns of Spark's format whose rows are files.
-_LIST: Final = "path string, modificationTime timestamp, length long, content binary"
 _LARGE: Final = 32 << 20
 _MOST_PARTS: Final = 64
 _RECORDS_AT_ONCE: Final = 4096
@@ -53,15 +51,14 @@ def file_names(spark: SparkSession, reader: Any, path: str, given: str) -> DataF
         path: The path of the source in the mounted file system.
         given: The same as Spark is told.
     """
-    frame = reader.format("binaryFile").schema(_LIST).load(given)
-    named = "_metadata.file_path AS __file"
+    frame = reader.format("binaryFile").schema(FILE_SCHEMA).load(given)
     if not _has_large(path):
-        names: DataFrame = frame.selectExpr(named, "0 AS __part", "1 AS __parts")
+        names: DataFrame = frame.selectExpr(FILE_COLUMN, "0 AS __part", "1 AS __parts")
         return names
-    parts = max(1, min(int(str(spark.conf.get("spark.sql.shuffle.partitions", "1"))), _MOST_PARTS))
+    parts = max(1, min(own_partitions(spark), _MOST_PARTS))
     # A part goes to the partition of its number, so that the records of a file stay in order.
     labels = ", ".join(map(str, KeyGroups.balanced(parts, 1).labels))
-    frame = frame.selectExpr(named, f"IF(length < {_LARGE}, 1, {parts}) AS __parts")
+    frame = frame.selectExpr(FILE_COLUMN, f"IF(length < {_LARGE}, 1, {parts}) AS __parts")
     frame = frame.selectExpr("*", "explode(sequence(0, __parts - 1)) AS __part")
     place = f"IF(__parts = 1, pmod(hash(__file), {parts}), __part)"
     frame = frame.selectExpr("*", f"element_at(array({labels}), {place} + 1) AS __label")
@@ -105,7 +102,7 @@ class NamedFiles:
         guard = PathGuard(self.path)
         for batch in batches:
             for url, part, parts in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True):
-                file = url2pathname(urlsplit(url).path)
+                file = path_of_url(url)
                 # Whether the interpreter would read it, too.
                 if not is_read(self.path, file):
                     continue

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import re
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from windrow.errors import InvalidArgumentError, SourceError, WindrowError
 from windrow.paths import local_path
@@ -19,7 +21,25 @@ from windrow.redaction import redact_address
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["as_read_path", "as_spark_path", "exists_for_spark", "source_path"]
+__all__ = [
+    "FILE_COLUMN",
+    "FILE_SCHEMA",
+    "LINE_SCHEMA",
+    "as_read_path",
+    "as_spark_path",
+    "exists_for_spark",
+    "path_of_url",
+    "source_path",
+]
+
+FILE_COLUMN: Final = "_metadata.file_path AS __file"
+"""A column with the URL of the file of each row; :func:`path_of_url` makes a path of it."""
+
+FILE_SCHEMA: Final = "path string, modificationTime timestamp, length long, content binary"
+"""The columns of Spark's format ``binaryFile``, in which each row is a file."""
+
+LINE_SCHEMA: Final = "__text string"
+"""The column of Spark's format ``text``, in which each row is a line."""
 
 _SIGNS: Final = re.compile(r"[{}\[\]*?\\]")
 """Where one of these is in a path, Spark takes it for a pattern."""
@@ -34,6 +54,11 @@ def as_spark_path(path: str | os.PathLike[str]) -> str:
     local = local_path(text)
     # Not Path.as_uri: Hadoop takes the rest of the text as it is, spaces included.
     return text if local is None else f"file://{os.path.abspath(local)}"
+
+
+def path_of_url(url: str) -> str:
+    """The path of a file, from the URL that Spark gives for it."""
+    return url2pathname(urlsplit(url).path)
 
 
 def as_read_path(path: str | os.PathLike[str]) -> str:
@@ -96,7 +121,7 @@ def exists_for_spark(spark: SparkSession, path: str) -> bool:
     from pyspark.errors import AnalysisException
 
     try:
-        return bool(spark.read.schema("__text string").text(path).schema)
+        return bool(spark.read.schema(LINE_SCHEMA).text(path).schema)
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise

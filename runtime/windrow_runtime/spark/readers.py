@@ -37,7 +37,14 @@ from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.engine_errors import engine_failure
 from windrow_runtime.spark.kafka import kafka_frame, kafka_reader
 from windrow_runtime.spark.named_files import ParquetFiles, TextFiles, file_names
-from windrow_runtime.spark.paths import as_read_path, as_spark_path, source_path
+from windrow_runtime.spark.paths import (
+    FILE_COLUMN,
+    FILE_SCHEMA,
+    LINE_SCHEMA,
+    as_read_path,
+    as_spark_path,
+    source_path,
+)
 from windrow_runtime.spark.remote_files import AsRead, RemoteFiles, RemoteLines
 from windrow_runtime.spark.session_settings import moved_to
 from windrow_runtime.spark.state_codec import StateCodec
@@ -302,16 +309,15 @@ def _scan_files(spark: SparkSession, step: Step, source: FileSource[Any], *, onc
         _check_parquet(spark, step, kind, path)
         return Scan(stream.schema(spark_schema(kind)).parquet(path), _RowReader(kind, source.shown_path))
     if isinstance(records, LineRecords) and records.has_lines:
-        frame = stream.schema(_TEXT).text(path).selectExpr("CAST(__text AS BINARY) AS __text", _FILE)
+        frame = (
+            stream.schema(LINE_SCHEMA).text(path).selectExpr("CAST(__text AS BINARY) AS __text", FILE_COLUMN)
+        )
         return Scan(frame, RemoteLines(records, source.shown_path))
-    frame = stream.format("binaryFile").schema(_LIST).load(path).selectExpr("content", _FILE)
+    frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(path).selectExpr("content", FILE_COLUMN)
     return Scan(frame, RemoteFiles(records, source.shown_path, step.where))
 
 
 _ALL_BELOW: Final = ("recursiveFileLookup", "true")
-_TEXT: Final = "__text string"
-_FILE: Final = "_metadata.file_path AS __file"
-_LIST: Final = "path string, modificationTime timestamp, length long, content binary"
 
 
 def _record_type(source: FileSource[Any]) -> RecordType:

@@ -6,8 +6,6 @@ import io
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from windrow.errors import WindrowError
 from windrow.sources import MalformedRecord
@@ -15,6 +13,7 @@ from windrow_runtime.codecs import malformed as codec_malformed
 from windrow_runtime.codecs.record_files import LineRecords, TextRecords
 from windrow_runtime.codecs.text_files import decoded
 from windrow_runtime.spark.decoded import Decoded
+from windrow_runtime.spark.paths import path_of_url
 
 __all__ = ["AsRead", "RemoteFiles", "RemoteLines"]
 
@@ -96,4 +95,4 @@ def _parted(found: Iterable[tuple[object, str]]) -> Decoded:
 
 
 def _name(url: str) -> str:
-    return url2pathname(urlsplit(url).path).rpartition("/")[2]
+    return path_of_url(url).rpartition("/")[2]
