@@ -120,14 +120,6 @@ _PLAIN: Final = frozenset(
         "RETURN_VALUE",
         "UNARY_NEGATIVE",
         "UNARY_POSITIVE",
-        # Python 3.10
-        "BINARY_ADD",
-        "BINARY_FLOOR_DIVIDE",
-        "BINARY_MODULO",
-        "BINARY_MULTIPLY",
-        "BINARY_POWER",
-        "BINARY_SUBTRACT",
-        "BINARY_TRUE_DIVIDE",
     }
 )
 """Instructions that do nothing but read the element, compute and return. A newer Python may have others: opaque."""
@@ -143,7 +135,7 @@ def _refusal(selector: FunctionType) -> str | None:
         name = instruction.opname
         if name not in _PLAIN:
             return _reason(name, instruction.argval)
-        formats = formats or name == "BINARY_MODULO" or (name == "BINARY_OP" and instruction.argrepr == "%")
+        formats = formats or (name == "BINARY_OP" and instruction.argrepr == "%")
         # A docstring is among the code's constants too, and nobody loads it.
         has_text = has_text or ("CONST" in name and isinstance(instruction.argval, (str, bytes, tuple)))
     # A text does its own formatting, and never asks the proxy on its right.
@@ -162,7 +154,7 @@ def _reason(name: str, argument: object) -> str:
         return "uses a variable of the function around it"
     if "CALL" in name or "METHOD" in name:
         return "calls a function"
-    if "JUMP" in name or name in ("UNARY_NOT", "TO_BOOL", "COPY", "DUP_TOP"):
+    if "JUMP" in name or name in ("UNARY_NOT", "TO_BOOL", "COPY"):
         return "decides something (if, and, or, not)"
     if name in ("IS_OP", "CONTAINS_OP"):
         return "asks `is` or `in`"
