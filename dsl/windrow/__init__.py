@@ -2,7 +2,8 @@
 
 from windrow.errors import WindrowError
 from windrow.plan.pipeline import DataStreamSink, Pipeline
-from windrow.stream import DataStream, KeyedStream, from_collection, from_dataframe, from_source
+from windrow.stream import DataStream, KeyedStream
+from windrow.stream_sources import from_collection, from_dataframe, from_source
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkStrategy
 from windrow.windowed import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import CountEvictor
 from windrow.plan.location import caller_location
@@ -42,13 +43,8 @@ def check_assigner(assigner: WindowAssigner[T, W]) -> WindowAssigner[T, W]:
 def count_window(node: Node, size: int, slide: int | None) -> WindowSettings:
     """The settings of windows of ``size`` elements, or of the last ``size`` at every ``slide``."""
     for name, number in (("size", size), ("slide", slide)):
-        if number is not None and (type(number) is not int or number < 1):
-            raise InvalidArgumentError(
-                f"the {name} of a count window must be positive",
-                given=number,
-                expected="an int of at least 1",
-                where=caller_location(),
-            )
+        if number is not None:
+            check_positive(number, f"the {name} of a count window", where=caller_location())
     assigner = GlobalWindows.create()
     if slide is None:
         return WindowSettings(node, assigner, PurgingTrigger.of(CountTrigger.of(size)))

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, overloa
 
 from typing_extensions import TypeForm
 
+from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.paths import check_pattern
 from windrow.redaction import redact_address, secrets_in, secrets_in_address
@@ -124,10 +125,8 @@ class CollectionSource(Source[T]):
                 "a collection source needs elements", given=elements, expected="an iterable, such as a list"
             )
         self.elements: tuple[T, ...] = tuple(elements)
-        if batch_size is not None and batch_size < 1:
-            raise InvalidArgumentError(
-                "the batch size must be positive", given=batch_size, expected="an int >= 1"
-            )
+        if batch_size is not None:
+            check_positive(batch_size, "the batch size")
         self.batch_size = batch_size
         self._element_type: object | None = element_type
         if element_type is None and self.elements:
@@ -175,10 +174,8 @@ class FileSource(Source[T]):
         files_per_batch: int | None = None,
     ) -> None:
         check_on_malformed(on_malformed)
-        if files_per_batch is not None and files_per_batch < 1:
-            raise InvalidArgumentError(
-                "files_per_batch must be positive", given=files_per_batch, expected="an int >= 1"
-            )
+        if files_per_batch is not None:
+            check_positive(files_per_batch, "files_per_batch")
         if not isinstance(path, (str, PathLike)):
             raise InvalidArgumentError("files are read from a path", given=path, expected="a str or a Path")
         self.path = fspath(path)
@@ -446,18 +443,15 @@ class RateRecord(NamedTuple):
 
 
 class RateSource(Source[RateRecord]):
-    """Spark's rate source: so many rows each second, for load tests and first steps. Runs on Spark only.
+    """Spark's rate source makes a fixed number of rows each second. It serves load tests, and runs on Spark only.
 
     Args:
-        rows_per_second: How many.
+        rows_per_second: How many rows Spark makes each second.
         options: Further options of Spark's source, such as ``{"rampUpTime": "5s"}``.
     """
 
     def __init__(self, rows_per_second: int = 1, *, options: Mapping[str, str] | None = None) -> None:
-        if rows_per_second < 1:
-            raise InvalidArgumentError(
-                "rows_per_second must be positive", given=rows_per_second, expected="an int >= 1"
-            )
+        check_positive(rows_per_second, "rows_per_second")
         self.rows_per_second = rows_per_second
         self.options: dict[str, str] = dict(options or {})
 

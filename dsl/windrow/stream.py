@@ -7,7 +7,7 @@ may be used many times and is never changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
@@ -30,7 +30,6 @@ from windrow.plan.nodes import (
     ReturnsNode,
     SideOutputNode,
     SinkNode,
-    SourceNode,
     TimestampsNode,
     UnionNode,
     WindowNode,
@@ -40,7 +39,6 @@ from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type
 from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, added, higher, lower
 from windrow.sinks import Sink
-from windrow.sources import CollectionSource, DataFrameSource, OnMalformed, Source, SparkDataFrame
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkStrategy
 from windrow.window_stage import WindowSettings
@@ -52,7 +50,7 @@ from windrow.windowed import (
 )
 from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
 
-__all__ = ["DataStream", "KeyedStream", "from_collection", "from_dataframe", "from_source"]
+__all__ = ["DataStream", "KeyedStream"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -460,53 +458,3 @@ class KeyedStream(Generic[T, K]):
 
     def __repr__(self) -> str:
         return node_line("KeyedStream", self._node)
-
-
-def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
-    """A stream that reads from ``source``.
-
-    Args:
-        source: Where from.
-        name: Names the step.
-    """
-    if not isinstance(source, Source):
-        raise InvalidArgumentError(
-            "a stream reads from a source",
-            given=source,
-            expected="a windrow Source",
-            where=caller_location(),
-            hint="from_collection(elements) for elements of your program",
-        )
-    return DataStream(
-        SourceNode(source=source, name=name, element_type=source.element_type, location=caller_location())
-    )
-
-
-@overload
-def from_collection(elements: Iterable[T], *, name: str | None = None) -> DataStream[T]: ...
-@overload
-def from_collection(
-    elements: Iterable[T], element_type: TypeForm[T], *, name: str | None = None
-) -> DataStream[T]: ...
-def from_collection(
-    elements: Iterable[T], element_type: object | None = None, *, name: str | None = None
-) -> DataStream[T]:
-    """A stream of the given elements; see :class:`~windrow.sources.CollectionSource`."""
-    if element_type is None:
-        return from_source(CollectionSource(elements), name=name)
-    # The overloads have proved it; here it is an object like any other.
-    kind: TypeForm[T] = element_type  # type: ignore[assignment]
-    return from_source(CollectionSource(elements, kind), name=name)
-
-
-def from_dataframe(
-    dataframe: SparkDataFrame,
-    record_type: TypeForm[T],
-    *,
-    on_malformed: OnMalformed = "fail",
-    timezone: str | tzinfo | None = None,
-    name: str | None = None,
-) -> DataStream[T]:
-    """A stream of the rows of a Spark DataFrame, static or streaming; see :class:`~windrow.sources.DataFrameSource`."""
-    source = DataFrameSource(dataframe, record_type, on_malformed=on_malformed, timezone=timezone)
-    return from_source(source, name=name)

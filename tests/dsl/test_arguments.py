@@ -227,13 +227,6 @@ CALLS: list[tuple[str, Callable[[], object], str, bool]] = [
         False,
     ),
     ("idleness", lambda: bounded.with_idleness(NOTHING), "the idleness timeout must be positive", False),
-    ("batch size", lambda: CollectionSource([1], batch_size=0), "the batch size must be positive", False),
-    (
-        "files per batch",
-        lambda: JsonFileSource("in", int, files_per_batch=0),
-        "files_per_batch must be positive",
-        False,
-    ),
     (
         "on_malformed",
         lambda: JsonFileSource("in", int, on_malformed=wrong),
@@ -246,7 +239,6 @@ CALLS: list[tuple[str, Callable[[], object], str, bool]] = [
         "the delimiter must be one character",
         False,
     ),
-    ("rate", lambda: RateSource(0), "rows_per_second must be positive", False),
     ("function sink", lambda: FunctionSink(wrong), "a function sink needs a function", False),
     ("state", lambda: ValueStateDescriptor[int](""), "a state descriptor needs a name", False),
     ("time to live", lambda: StateTtlConfig(NOTHING), "the time to live of state must be positive", False),
@@ -306,3 +298,20 @@ def test_an_offset_that_is_too_large_comes_with_the_one_that_was_meant() -> None
 def test_two_sinks_may_have_the_same_name() -> None:
     first, second = CollectSink[int](), CollectSink[int]()
     Pipeline("plan", numbers.sink_to(first), numbers.sink_to(second))
+
+
+@pytest.mark.parametrize("count", [0, -1, True, 1.5, "3"], ids=repr)
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda count: CollectionSource([1], batch_size=count), "the batch size"),
+        (lambda count: JsonFileSource("in", int, files_per_batch=count), "files_per_batch"),
+        (RateSource, "rows_per_second"),
+        (CountTrigger.of, "the count of a count trigger"),
+        (numbers.count_window_all, "the size of a count window"),
+    ],
+    ids=["batch size", "files per batch", "rate", "trigger", "window"],
+)
+def test_what_counts_is_a_positive_int(make: Callable[[Any], object], what: str, count: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"{what} must be positive(.|\n)*an int of at least 1"):
+        make(count)

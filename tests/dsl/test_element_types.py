@@ -26,7 +26,7 @@ from windrow.functions import (
 )
 from windrow.plan import KeyByNode
 from windrow.plan.hints import resolved_hints
-from windrow.plan.types import base_argument, iterable_item, parameter_type, result_type
+from windrow.plan.types import base_argument, iterable_item, result_type
 from windrow.sources import CollectionSource, JsonFileSource, MalformedRecord, RateRecord, RateSource
 from windrow.windows import GlobalWindow, TimeWindow, TumblingEventTimeWindows, Window
 
@@ -427,10 +427,6 @@ def test_type_arguments_through_all_levels() -> None:
 
 def test_parts_of_signatures() -> None:
     assert result_type(pair) == tuple[str, int]
-    assert parameter_type(pair, 0) is Reading
-    assert parameter_type(pair, 1) is int
-    assert parameter_type(pair, 2) is None
-    assert parameter_type(lambda reading: reading, 0) is None
 
 
 def test_a_type_with_an_open_part_is_not_known() -> None:

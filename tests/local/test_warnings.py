@@ -13,7 +13,7 @@ from windrow import Pipeline, from_collection
 from windrow.errors import SourceError, WindrowWarning
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource, JsonFileSource
-from windrow.stream import from_source
+from windrow.stream_sources import from_source
 from windrow.triggers import CountTrigger, ProcessingTimeoutTrigger, PurgingTrigger
 from windrow.windows import GlobalWindows, TumblingProcessingTimeWindows
 from windrow_runtime.local import LocalRunner

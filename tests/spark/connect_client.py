@@ -17,7 +17,7 @@ from windrow.errors import UserFunctionError
 from windrow.functions import AggregateFunction
 from windrow.sinks import CollectSink, FunctionSink, JsonFileSink
 from windrow.sources import CollectionSource
-from windrow.stream import from_source
+from windrow.stream_sources import from_source
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.result import PipelineResult

@@ -10,7 +10,7 @@ from typing_extensions import Never, TypeVar, final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.selectors import gives_none, selected_type
-from windrow.errors import InvalidArgumentError
+from windrow.counts import check_positive
 from windrow.rolling import Comparable
 
 __all__ = ["Extreme", "ExtremeBy", "TopK", "max", "max_by", "min", "min_by", "top_k"]
@@ -263,8 +263,7 @@ def top_k(
     Raises:
         InvalidArgumentError: If ``k`` is not a positive int.
     """
-    if type(k) is not int or k < 1:
-        raise InvalidArgumentError("k of top_k must be positive", given=k, expected="an int of at least 1")
+    check_positive(k, "k of top_k")
     check_selector(by, "top_k")
     if value is None:
         return TopK[T, T](k, None, by)

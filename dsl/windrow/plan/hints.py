@@ -41,13 +41,13 @@ def resolved_hints(
     try:
         return dict(typing_extensions.get_type_hints(target, include_extras=include_extras))
     except _UNRESOLVED:
-        pass
+        pass  # all together cannot be resolved, and some of them may
     found: dict[str, object] = {}
     for annotated in _annotated(owner):
         try:
             annotations = inspect.get_annotations(annotated)  # type: ignore[arg-type]  # as above
         except _UNRESOLVED:
-            continue
+            continue  # it cannot be said what this one is annotated with
         names = _names_around(annotated, known)
         for name, annotation in annotations.items():
             try:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from windrow.plan.constructed import constructed_type
 from windrow.plan.hints import resolved_hints
 
-__all__ = ["base_argument", "iterable_item", "made_type", "parameter_type", "parameter_types", "result_type"]
+__all__ = ["base_argument", "iterable_item", "made_type", "parameter_types", "result_type"]
 
 
 def result_type(function: object, element_type: object | None = None) -> object | None:
@@ -33,18 +33,6 @@ def made_type(function: object, element_type: object | None = None) -> object | 
         element_type: The type of what it is given, where that is known.
     """
     return result_type(function, element_type) or constructed_type(function)
-
-
-def parameter_type(function: object, position: int) -> object | None:
-    """The annotated type of a positional parameter, or None where it says nothing definite."""
-    target = _target(function)
-    try:
-        names = list(inspect.signature(target).parameters)  # type: ignore[arg-type]  # callable, by contract
-    except (TypeError, ValueError):
-        return None
-    if position >= len(names):
-        return None
-    return _definite(_hints(function).get(names[position]))
 
 
 def parameter_types(function: object) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING
 
-from windrow.errors import InvalidArgumentError
+from windrow.counts import check_positive
 from windrow.state import ReducingStateDescriptor
 from windrow.triggers.trigger import MergingTrigger, OnMergeContext, TriggerContext, TriggerResult
 
@@ -24,12 +24,7 @@ class CountTrigger(MergingTrigger[object, "Window"]):
     _COUNT = ReducingStateDescriptor[int]("count", operator.add)
 
     def __init__(self, max_count: int) -> None:
-        if type(max_count) is not int or max_count < 1:
-            raise InvalidArgumentError(
-                "the count of a count trigger must be positive",
-                given=max_count,
-                expected="an int of at least 1",
-            )
+        check_positive(max_count, "the count of a count trigger")
         self.max_count = max_count
 
     @classmethod

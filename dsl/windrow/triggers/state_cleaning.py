@@ -6,6 +6,7 @@ import operator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor, ValueStateDescriptor
 from windrow.time import positive_millis
@@ -39,12 +40,7 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
                 given=f"min {min_retention}, max {max_retention}",
                 expected="max_retention >= min_retention",
             )
-        if type(max_count) is not int or max_count < 1:
-            raise InvalidArgumentError(
-                "the count of a count trigger must be positive",
-                given=max_count,
-                expected="an int of at least 1",
-            )
+        check_positive(max_count, "the count of a count trigger")
         self.max_count = max_count
 
     @classmethod

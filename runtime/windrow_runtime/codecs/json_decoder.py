@@ -79,7 +79,7 @@ class JsonDecoder:
             try:
                 value = self._fast(line)
             except Exception:
-                pass
+                pass  # the other way says what is wrong, or that this one takes less than it
             else:
                 if self._check is None or self._check(value):
                     return value

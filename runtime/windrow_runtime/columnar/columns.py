@@ -19,7 +19,7 @@ from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, Val
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ColumnExpression", "WholeElement", "column_expression", "element_columns", "refused_element"]
+__all__ = ["ColumnExpression", "WholeElement", "column_expression", "refused_element"]
 
 # Any in this module: pyarrow has no types.
 
@@ -110,11 +110,6 @@ def refused_element(kind: RecordType) -> str | None:
 
 def _refused_value(value: ValueType, path: str) -> str | None:
     return None if value.kind in _PLAIN else f"{path} is a {value}"
-
-
-def element_columns(kind: RecordType) -> dict[str, pa.DataType]:
-    """The columns of elements of a type."""
-    return {field.column: arrow_type(field.type) for field in kind.columns}
 
 
 def column_expression(expression: Expression, kind: RecordType) -> ColumnExpression | str:

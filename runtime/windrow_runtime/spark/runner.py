@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windrow import DataStream
+from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.kafka import KafkaSink
 from windrow.paths import reads_from
@@ -116,10 +117,8 @@ class SparkRunner:
             ("partitions", partitions),
             ("key_groups_per_partition", key_groups_per_partition),
         ):
-            if number is not None and number < 1:
-                raise InvalidArgumentError(
-                    f"{name} must be positive", given=number, expected="an int of at least 1"
-                )
+            if number is not None:
+                check_positive(number, name)
         self._partitions = partitions
         self._spark = spark if spark is not None else local_session(os.cpu_count() or 1, verbose=verbose)
         self._is_verbose = verbose

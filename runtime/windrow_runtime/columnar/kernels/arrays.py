@@ -27,7 +27,6 @@ __all__ = [
     "value_codes",
 ]
 
-_INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**63 - 1
 
 

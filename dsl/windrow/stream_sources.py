@@ -1,0 +1,69 @@
+"""The functions with which a pipeline begins: each makes a stream of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import tzinfo
+from typing import TypeVar, overload
+
+from typing_extensions import TypeForm
+
+from windrow.errors import InvalidArgumentError
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import SourceNode
+from windrow.sources import CollectionSource, DataFrameSource, OnMalformed, Source, SparkDataFrame
+from windrow.stream import DataStream
+
+__all__ = ["from_collection", "from_dataframe", "from_source"]
+
+T = TypeVar("T")
+
+
+def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
+    """A stream that reads from ``source``.
+
+    Args:
+        source: Where from.
+        name: Names the step.
+    """
+    if not isinstance(source, Source):
+        raise InvalidArgumentError(
+            "a stream reads from a source",
+            given=source,
+            expected="a windrow Source",
+            where=caller_location(),
+            hint="from_collection(elements) for elements of your program",
+        )
+    return DataStream(
+        SourceNode(source=source, name=name, element_type=source.element_type, location=caller_location())
+    )
+
+
+@overload
+def from_collection(elements: Iterable[T], *, name: str | None = None) -> DataStream[T]: ...
+@overload
+def from_collection(
+    elements: Iterable[T], element_type: TypeForm[T], *, name: str | None = None
+) -> DataStream[T]: ...
+def from_collection(
+    elements: Iterable[T], element_type: object | None = None, *, name: str | None = None
+) -> DataStream[T]:
+    """A stream of the given elements; see :class:`~windrow.sources.CollectionSource`."""
+    if element_type is None:
+        return from_source(CollectionSource(elements), name=name)
+    # The overloads have proved it; here it is an object like any other.
+    kind: TypeForm[T] = element_type  # type: ignore[assignment]
+    return from_source(CollectionSource(elements, kind), name=name)
+
+
+def from_dataframe(
+    dataframe: SparkDataFrame,
+    record_type: TypeForm[T],
+    *,
+    on_malformed: OnMalformed = "fail",
+    timezone: str | tzinfo | None = None,
+    name: str | None = None,
+) -> DataStream[T]:
+    """A stream of the rows of a Spark DataFrame, static or streaming; see :class:`~windrow.sources.DataFrameSource`."""
+    source = DataFrameSource(dataframe, record_type, on_malformed=on_malformed, timezone=timezone)
+    return from_source(source, name=name)
