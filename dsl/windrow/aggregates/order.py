@@ -189,7 +189,7 @@ def _value_type(selector: Callable[[Any], Any] | None, element_type: object | No
 
 
 def min(selector: Callable[[T], C]) -> Extreme[T, C]:  # noqa: A001  the field's name for it
-    """The lowest of what ``selector`` gives: numbers, texts, datetimes, whatever has an order. None of nothing.
+    """The lowest of what ``selector`` gives: any values that have an order. None of nothing.
 
     A result may be None where ``selector`` may give None, which is left out, and behind an evictor. A NaN is higher
     than every number, as in Spark SQL. Of equals the first stays; where sliding windows share what they have in

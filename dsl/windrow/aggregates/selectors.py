@@ -57,7 +57,7 @@ def recognise(selector: Callable[[Any], Any]) -> Expression | Opaque:
     except _RefusedError as refused:
         return Opaque(str(refused))
     except Exception as error:
-        # Whatever a selector raises for a proxy, it is no plain expression of fields and constants.
+        # A selector that raises for a proxy is no plain expression of fields and constants.
         return Opaque(f"raises {type(error).__name__} when it is tried")
     if type(result) is not _Recorder:
         return Opaque("gives something else than a value of the element")

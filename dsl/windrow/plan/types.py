@@ -95,7 +95,7 @@ def _base_argument(kind: type, base: type, position: int) -> object | None:
 
 
 def _substituted(kind: object | None, arguments: dict[object, object]) -> object | None:
-    """``kind`` with its type variables replaced, at whatever depth they stand."""
+    """``kind`` with its type variables replaced, at every depth."""
     if isinstance(kind, TypeVar):
         return arguments.get(kind, kind)
     parameters = getattr(kind, "__parameters__", ()) if typing.get_args(kind) else ()
@@ -131,5 +131,5 @@ def _definite(kind: object | None) -> object | None:
 
 
 def _is_open(kind: object) -> bool:
-    """Whether a type has a type variable or Any in it, at whatever depth."""
+    """Whether a type holds a type variable or Any, at any depth."""
     return kind is Any or isinstance(kind, TypeVar) or any(map(_is_open, typing.get_args(kind)))

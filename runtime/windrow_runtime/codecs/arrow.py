@@ -66,7 +66,9 @@ def _encoding_error(
         try:
             encode_columns(values[low:middle], record_type)
             low = middle
-        except Exception as error:  # whatever pyarrow or an attribute of the user's raises marks the half
+        except (
+            Exception
+        ) as error:  # pyarrow and attributes of the user's may raise anything, and it marks the half
             high = middle
             fault = error
     record = values[low] if low < len(values) else None

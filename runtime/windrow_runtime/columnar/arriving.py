@@ -1,4 +1,4 @@
-"""What a scan of columns asks of the steps behind it, whatever they make of the columns."""
+"""The interface by which a source scan hands columns to a keyed step, which may run on columns or on objects."""
 
 from __future__ import annotations
 

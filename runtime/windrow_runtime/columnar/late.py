@@ -31,7 +31,7 @@ from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.kernels.combined import same_input
 from windrow_runtime.columnar.pane_rows import panes_in
 from windrow_runtime.columnar.panes import PaneOperator
-from windrow_runtime.columnar.records import made_of, told_of
+from windrow_runtime.columnar.records import fired_description, made_of
 from windrow_runtime.columnar.values import element_values, python_values
 from windrow_runtime.operators.step_errors import function_failed
 
@@ -98,7 +98,7 @@ class OnRows:
         except WindrowError:
             raise
         except Exception as error:
-            raise function_failed(form.step, error, told_of(form, key, start, end)) from error
+            raise function_failed(form.step, error, fired_description(form, key, start, end)) from error
         return LateResult(key, start, end, made)
 
 

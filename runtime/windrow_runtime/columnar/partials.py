@@ -29,7 +29,7 @@ from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.fast_loops import fast_form, why_general
 from windrow_runtime.operators.partials import Partials
 from windrow_runtime.operators.state import NOTHING
-from windrow_runtime.operators.step_errors import function_failed, told_by
+from windrow_runtime.operators.step_errors import call_description, function_failed
 
 if TYPE_CHECKING:
     from windrow_runtime.columnar.arrivals import RowChunk
@@ -121,7 +121,7 @@ class PaneFold:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
             place = len(made)
-            given = told_by(owners[place], window=self._last_window(starts[place]), element=value)
+            given = call_description(owners[place], window=self._last_window(starts[place]), element=value)
             raise function_failed(self.step, error, given) from error
         return made
 

@@ -15,9 +15,9 @@ from windrow_runtime.columnar.geometry import Panes
 from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.route import own_constructor
 from windrow_runtime.columnar.values import element_values, python_values
-from windrow_runtime.operators.step_errors import function_failed, told_by
+from windrow_runtime.operators.step_errors import call_description, function_failed
 
-__all__ = ["made_of", "record_batch", "told_of", "values_of"]
+__all__ = ["fired_description", "made_of", "record_batch", "values_of"]
 
 # Any in this module: pyarrow has no types, and results are of every type.
 
@@ -50,15 +50,15 @@ def _each(
     except Exception as error:
         place = len(made)
         (key,) = python_values(fired.keys.slice(place, 1))
-        given = told_of(form, key, int(fired.starts[place]), int(fired.ends[place]))
+        given = fired_description(form, key, int(fired.starts[place]), int(fired.ends[place]))
         raise function_failed(form.step, error, given) from error
     return made
 
 
-def told_of(form: ColumnarForm, key: Any, start: int, end: int) -> str:
+def fired_description(form: ColumnarForm, key: Any, start: int, end: int) -> str:
     """Key and window of a result, for errors."""
     is_global = isinstance(form.windows, Panes) and form.windows.is_global
-    return told_by(key, window=GlobalWindow() if is_global else TimeWindow(start, end))
+    return call_description(key, window=GlobalWindow() if is_global else TimeWindow(start, end))
 
 
 def record_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> Any:

@@ -1,1 +1,1 @@
-"""Operators: what steps are at run time, whatever the engine."""
+"""Operators run the steps of a plan; both engines use the same ones."""

@@ -28,7 +28,7 @@ from windrow_runtime.operators.copies import accumulator_maker, own
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
 from windrow_runtime.operators.sharing import first_without_copy, for_each_window
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.step_errors import function_failed, told_by
+from windrow_runtime.operators.step_errors import call_description, function_failed
 from windrow_runtime.operators.window_operator import WindowOperator
 
 __all__ = ["SessionLoopOperator", "SlidingLoopOperator", "TableOperator", "TumblingLoopOperator", "fast_form"]
@@ -157,7 +157,7 @@ class TableOperator(WindowOperator):
             # Merging tells its own failures, so this is an accumulator that cannot be copied.
             place = first_without_copy(contents)
             key = f"one of {len(keys)}" if place is None else keys[place]
-            given = told_by(key, window=TimeWindow(windows[0], windows[0] + self._size))
+            given = call_description(key, window=TimeWindow(windows[0], windows[0] + self._size))
             raise function_failed(self.step, error, given) from error
 
     def _open_windows(self, pane: int) -> list[int]:
@@ -186,7 +186,7 @@ class TableOperator(WindowOperator):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            given = told_by(key, window=TimeWindow(start, start + self._size))
+            given = call_description(key, window=TimeWindow(start, start + self._size))
             raise function_failed(self.step, error, given) from error
         if table:
             self.state.tables[start] = table
@@ -222,7 +222,7 @@ class TableOperator(WindowOperator):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            raise function_failed(self.step, error, told_by(key, window=window)) from error
+            raise function_failed(self.step, error, call_description(key, window=window)) from error
 
     def _fire_row(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
         if self.cleanup_time(window) > window.max_timestamp():
@@ -300,7 +300,7 @@ class TumblingLoopOperator(TableOperator):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            given = told_by(key, window=TimeWindow(start, start + size), element=value)
+            given = call_description(key, window=TimeWindow(start, start + size), element=value)
             raise function_failed(self.step, error, given) from error
 
 
@@ -354,7 +354,7 @@ class SlidingLoopOperator(TableOperator):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            given = told_by(key, window=TimeWindow(start, start + size), element=value)
+            given = call_description(key, window=TimeWindow(start, start + size), element=value)
             raise function_failed(self.step, error, given) from error
 
 
@@ -404,7 +404,7 @@ class SessionLoopOperator(WindowOperator):
                 try:
                     entry.contents = add(entry.contents, value, timestamp, key_state.arrivals)
                 except Exception as error:
-                    given = told_by(key, window=session, element=value)
+                    given = call_description(key, window=session, element=value)
                     raise function_failed(self.step, error, given) from error
                 key_state.arrivals += 1
                 if end > session.end:
@@ -412,7 +412,7 @@ class SessionLoopOperator(WindowOperator):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            raise function_failed(self.step, error, told_by(key, element=value)) from error
+            raise function_failed(self.step, error, call_description(key, element=value)) from error
 
     def _extend(
         self, key: Hashable, key_state: KeyState, session: TimeWindow, end: int, entry: WindowEntry

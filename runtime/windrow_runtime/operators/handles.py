@@ -58,7 +58,7 @@ class StateAccess(ABC):
 
     @abstractmethod
     def open(self, descriptor: StateDescriptor) -> Any:
-        """The handle, whatever its kind."""
+        """The handle of the state of a descriptor of any kind."""
 
 
 class StateStore(StateAccess):

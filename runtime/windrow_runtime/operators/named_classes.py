@@ -27,7 +27,7 @@ from windrow_runtime.operators.origins import is_installed, is_library, is_of_wi
 
 __all__ = ["codes_of", "named_classes"]
 
-# Any in this module: whatever functions of the user's refer to.
+# Any in this module: functions of the user's may refer to objects of any type.
 
 _MOST: Final = 20_000
 """The search ends after this many values, so that a plan never waits long for it."""

@@ -1,4 +1,4 @@
-"""What every keyed step is at run time, whatever the engine."""
+"""An operator runs a keyed step; both engines call it in the same way."""
 
 from __future__ import annotations
 

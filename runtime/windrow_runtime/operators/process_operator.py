@@ -15,7 +15,7 @@ from windrow_runtime.operators.contexts import TimeContext
 from windrow_runtime.operators.handles import StateAccess, open_state
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state import KeyState
-from windrow_runtime.operators.step_errors import calls_of_life, function_failed, told_by
+from windrow_runtime.operators.step_errors import call_description, calls_of_life, function_failed
 from windrow_runtime.operators.time_to_live import TtlCells
 
 __all__ = ["ProcessOperator", "TtlTimer"]
@@ -68,7 +68,7 @@ class ProcessOperator(KeyedOperator):
             except WindrowError as error:
                 raise error.at(self.step.where) from error.__cause__
             except Exception as error:
-                raise function_failed(self.step, error, told_by(key, element=value)) from error
+                raise function_failed(self.step, error, call_description(key, element=value)) from error
             finally:
                 context.leave()
 
@@ -93,7 +93,7 @@ class ProcessOperator(KeyedOperator):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            given = f"{told_by(key)}, timer {time} in {domain.value}"
+            given = f"{call_description(key)}, timer {time} in {domain.value}"
             raise function_failed(self.step, error, given) from error
         finally:
             context.leave()

@@ -52,7 +52,7 @@ def first_without_copy(contents: Sequence[Any]) -> int | None:
         try:
             for _ in for_each_window([accumulator], 2):
                 pass
-        except Exception:  # whatever methods of the accumulator raise
+        except Exception:  # methods of the accumulator may raise anything
             return place
     return None
 

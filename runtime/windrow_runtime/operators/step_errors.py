@@ -12,6 +12,7 @@ from windrow.redaction import redact, redact_address, secrets_in_address
 from windrow_runtime.operators.state import NOTHING
 
 __all__ = [
+    "call_description",
     "calls_of_life",
     "check_hashable",
     "first_line",
@@ -19,7 +20,6 @@ __all__ = [
     "shortened",
     "sink_failed",
     "sink_unwritable",
-    "told_by",
     "with_field",
 ]
 
@@ -52,7 +52,7 @@ def function_failed(step: Step, error: Exception, given: str) -> UserFunctionErr
     )
 
 
-def told_by(key: object, *, window: object = NOTHING, element: object = NOTHING) -> str:
+def call_description(key: object, *, window: object = NOTHING, element: object = NOTHING) -> str:
     """What a keyed function was given, for :func:`function_failed`; ``NOTHING`` is left out."""
     parts = [f"key {shortened(key)}"]
     if window is not NOTHING:

@@ -33,7 +33,7 @@ from windrow_runtime.operators.exposure import Exposure
 from windrow_runtime.operators.merging import Merged, add_window
 from windrow_runtime.operators.operator import KeyedOperator, Output
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.step_errors import calls_of_life, function_failed, shortened, told_by
+from windrow_runtime.operators.step_errors import call_description, calls_of_life, function_failed, shortened
 from windrow_runtime.operators.stored_list import GrowingList
 
 __all__ = ["WindowOperator"]
@@ -162,7 +162,7 @@ class WindowOperator(KeyedOperator):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            raise function_failed(self.step, error, told_by(key, element=value)) from error
+            raise function_failed(self.step, error, call_description(key, element=value)) from error
 
     def _process_element(  # noqa: PLR0912  a call more would cost at each element
         self, key: Hashable, value: Any, timestamp: int | None
@@ -198,7 +198,7 @@ class WindowOperator(KeyedOperator):
             except WindrowError:
                 raise
             except Exception as error:
-                given = told_by(key, window=window, element=value)
+                given = call_description(key, window=window, element=value)
                 raise function_failed(self.step, error, given) from error
         if held is None:
             if not key_state.is_empty:
@@ -252,7 +252,7 @@ class WindowOperator(KeyedOperator):
             except WindrowError:
                 raise
             except Exception as error:
-                given = told_by(key, window=merge.into, element=value)
+                given = call_description(key, window=merge.into, element=value)
                 raise function_failed(self.step, error, given) from error
         return result
 
@@ -322,7 +322,7 @@ class WindowOperator(KeyedOperator):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except Exception as error:
-            raise function_failed(self.step, error, told_by(key, window=window)) from error
+            raise function_failed(self.step, error, call_description(key, window=window)) from error
 
     def _fire_timer(self, time: int, key: Hashable, window: Any, event_time: bool) -> None:
         key_state = self.state.keys.get(key)

@@ -1,4 +1,4 @@
-"""Whose batches lie in the folder of a file sink: those of one run, and of the runs that go on from its checkpoint.
+"""The folder of a file sink belongs to one run, and to the runs that go on from its checkpoint; others are refused.
 
 Batches are numbered from 0 by each run that begins anew, so the batches of two of them in one folder would replace each
 other in part. A run notes its identity in the folder before its first batch; readers pass over the file.

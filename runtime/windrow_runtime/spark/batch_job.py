@@ -99,7 +99,7 @@ def run_job(pipeline: Pipeline, lowered: Lowered, on_progress: OnProgress | None
     claim_folders(sinks, query, begins=True)
     progress = ProgressKeeper(lowered.watched, None)
     write = BatchWriter(lowered.sinks, lowered.classes, results, outputs, query, progress=progress)
-    with _told(pipeline):
+    with _spark_errors(pipeline):
         write(lowered.frame, _BATCH)
     report = results.latest_report()
     if report is not None:
@@ -113,7 +113,7 @@ def run_job(pipeline: Pipeline, lowered: Lowered, on_progress: OnProgress | None
 
 
 @contextmanager
-def _told(pipeline: Pipeline) -> Iterator[None]:
+def _spark_errors(pipeline: Pipeline) -> Iterator[None]:
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What made Spark give up, told in a few lines instead of its hundreds."""
+"""Turns an exception of Spark's, with its hundreds of lines, into a windrow error of a few lines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REFUSED = re.compile(
 
 
 class _Kind(NamedTuple):
-    """A way to fail that is known by the words of Spark."""
+    """A kind of failure that is recognised by words in Spark's message."""
 
     words: re.Pattern[str]
     error: type[WindrowError]
@@ -103,7 +103,7 @@ _KINDS = (
 
 
 def engine_failure(error: BaseException, where: str | None, secrets: Sequence[str] = ()) -> WindrowError:
-    """The error to raise for one that came from Spark, from its ``__cause__``.
+    """Makes the windrow error for an exception of Spark's. Raise it from its ``__cause__``.
 
     Args:
         error: What Spark raised.
@@ -127,14 +127,14 @@ def engine_failure(error: BaseException, where: str | None, secrets: Sequence[st
 
 @contextmanager
 def secrets_hidden(secrets: Sequence[str], where: str | None = None) -> Iterator[None]:
-    """Where what is raised shows a secret, an error without it takes its place; all else passes as it is.
+    """Replaces an exception that shows a secret by an error that does not; any other exception passes unchanged.
 
     Args:
         secrets: The secrets, the longest first.
         where: The pipeline; None: the caller knows it.
 
     Raises:
-        WindrowError: In the place of what showed a secret.
+        WindrowError: In the place of an exception that showed a secret.
     """
     try:
         yield
@@ -177,7 +177,7 @@ def _stack_of(error: BaseException) -> str:
 
 
 def _recognised(said: _Said) -> WindrowError | None:
-    """The error of a kind that is known; else None."""
+    """The error for a kind of failure that is recognised; else None."""
     if _FULL.search(said.text):
         return EngineError(
             "a disk is full, or a file may not grow",
@@ -187,12 +187,12 @@ def _recognised(said: _Said) -> WindrowError | None:
         )
     for kind in _KINDS:
         if kind.words.search(said.text):
-            return kind.error(kind.message, given=_told(said, kind.words), hint=kind.hint)
+            return kind.error(kind.message, given=_line_with(said, kind.words), hint=kind.hint)
     return None
 
 
 def unwritable(error: BaseException, secrets: Sequence[str] = ()) -> str | None:
-    """Why files cannot be written, if that is the error; else None."""
+    """The reason why files cannot be written, if the exception says so; else None."""
     if isinstance(error, OSError):
         return redact(str(error), secrets)
     if find_failure(error) is not None:
@@ -202,20 +202,20 @@ def unwritable(error: BaseException, secrets: Sequence[str] = ()) -> str | None:
 
 
 def spark_said(error: BaseException, secrets: Sequence[str] = ()) -> RemoteError:
-    """The chain of reasons, as the cause of an error."""
+    """The chain of causes that Spark gives, as the ``__cause__`` of an error."""
     return _chain_of(_said(error, secrets))
 
 
 def _reason_of(said: _Said) -> str:
-    """The innermost reason, in a line."""
+    """The innermost cause, in one line."""
     causes = _causes(said)
     text = causes[-1] if causes else f"{said.kind}: {said.first}".partition("\n")[0]
     raised = _RAISED.findall(said.text) if text.startswith(_BY_PYTHON) else []
     return _cut(raised[-1] if raised else text)
 
 
-def _told(said: _Said, words: re.Pattern[str]) -> str:
-    """The line with the words, which often names a file, and what caused it."""
+def _line_with(said: _Said, words: re.Pattern[str]) -> str:
+    """The line that holds the words, which often names a file, and the innermost cause."""
     innermost = _reason_of(said)
     lines = [line for line in said.text.splitlines() if words.search(line) and not line.startswith("\t")]
     if not lines:
@@ -240,5 +240,5 @@ def _chain_of(said: _Said) -> RemoteError:
 
 
 def _cut(text: str) -> str:
-    told = text.partition(" SQLSTATE")[0]
-    return told if len(told) <= _SHOWN else f"{told[:_SHOWN]}..."
+    short = text.partition(" SQLSTATE")[0]
+    return short if len(short) <= _SHOWN else f"{short[:_SHOWN]}..."

@@ -1,7 +1,8 @@
-"""Files that workers write as the rows of a batch come by, and that the driver makes visible all at once.
+"""Workers write the files of a sink while they compute a batch; the driver makes all of them visible at once.
 
-A worker writes a part into a folder aside, under a name that nothing else has, and tells the name in a row. The driver
-takes away what nobody told of, such as parts of a task that failed half-way, and gives the folder its name.
+A worker writes a part file into a hidden folder, under a unique name, and sends the name to the driver in a row. The
+driver deletes the files whose names it did not get, such as those of a task that failed half-way, and renames the
+folder.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class PartSink:
         Raises:
             SinkError: If that fails.
         """
-        with self._errors_told():
+        with self._as_sink_errors():
             self.folder(batch).begin()
 
     def publish(self, batch: int, names: Sequence[bytes]) -> None:
@@ -114,31 +115,31 @@ class PartSink:
             SinkError: If that fails, or if not all of them are there.
         """
         folder = self.folder(batch)
-        with self._errors_told():
+        with self._as_sink_errors():
             if not names:
                 folder.withdraw()
                 return
             self._keep(folder.aside, {name.decode() for name in names})
             folder.publish()
 
-    def _keep(self, aside: Path, told: set[str]) -> None:
-        """Takes away what nobody told of. What somebody told of has to be there."""
+    def _keep(self, aside: Path, names: set[str]) -> None:
+        """Deletes the files whose names no worker sent, and checks that those are there whose names one sent."""
         found = set(os.listdir(aside)) if aside.is_dir() else set()
         # A network file system may list a folder as it was some time ago, so that it is asked again, by name.
-        missing = sorted(name for name in told - found if not (aside / name).exists())
+        missing = sorted(name for name in names - found if not (aside / name).exists())
         if missing:
             raise SinkError(
                 "files that workers wrote are not where the driver looks for them",
-                given=f"{len(missing)} of {len(told)} are missing in {aside}, one is {missing[0]}",
+                given=f"{len(missing)} of {len(names)} are missing in {aside}, one is {missing[0]}",
                 expected="a folder that the driver and all workers share",
                 where=self.step.where,
                 hint="write to a file system that every machine has mounted at the same path",
             )
-        for name in found - told:
+        for name in found - names:
             (aside / name).unlink()
 
     @contextmanager
-    def _errors_told(self) -> Iterator[None]:
+    def _as_sink_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -167,12 +168,12 @@ def _sink_of(step: Step) -> FileSink[Any]:
 
 
 def part_sinks(sinks: Mapping[int, Step]) -> dict[int, PartSink]:
-    """Those of which :func:`part_sink` knows."""
+    """The sinks whose files workers write themselves, by their numbers."""
     return {number: part for number, step in sinks.items() if (part := part_sink(step)) is not None}
 
 
 class PartWriter:
-    """Writes the rows for files of one task: a part for each sink that gets any.
+    """Writes the files of one task: a part file for each sink that gets rows.
 
     Args:
         batch: The number of the batch.
@@ -186,7 +187,7 @@ class PartWriter:
         self._encoders: dict[int, LineEncoder | None] = {}
 
     def write(self, number: int, payload: bytes) -> bytes | None:
-        """Write the rows of a payload; gives the name of the part if they are its first ones, to tell the driver.
+        """Write the rows of a payload; the first rows of a part return its name, for the driver.
 
         Raises:
             SinkError: If they cannot be written.
@@ -210,7 +211,7 @@ class PartWriter:
         return part.name.encode()
 
     def close(self) -> None:
-        """End the parts: before that, they are no files that anybody could read.
+        """Close the part files, which nobody can read before.
 
         Raises:
             SinkError: If one cannot be written.
@@ -222,7 +223,7 @@ class PartWriter:
 
 @dataclass(frozen=True, slots=True)
 class PartStage:
-    """What Spark runs on each partition of a batch, by ``mapInArrow``: writes files, and passes on all else.
+    """Writes files of the rows of a partition and passes on all other rows; Spark calls it by ``mapInArrow``.
 
     Plans without keyed steps need it, and jobs; in a stream the last keyed step writes files itself.
 
@@ -245,7 +246,7 @@ class PartStage:
     def _run(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        told: list[tuple[int, bytes]] = []
+        written: list[tuple[int, bytes]] = []
         with closing(PartWriter(self.batch, self.parts)) as writer:
             for given in batches:
                 batch = given.select(_PART_COLUMNS)
@@ -259,9 +260,9 @@ class PartStage:
                     ):
                         name = writer.write(sink, payload)
                         if name is not None:
-                            told.append((sink, name))
-        if told:
-            sinks, names = zip(*told, strict=True)
+                            written.append((sink, name))
+        if written:
+            sinks, names = zip(*written, strict=True)
             columns = [pa.array(sinks, pa.int32()), pa.array([0] * len(names), pa.int64())]
             yield _as_rows([*columns, pa.array(names, pa.binary())])
 
@@ -281,7 +282,7 @@ class _Part:
         ending = ".parquet" if encoder is None else encoder.ending
         self.name = f"part-{uuid.uuid4().hex}{ending}"
         self._sink = sink
-        with self._errors_told():
+        with self._as_sink_errors():
             folder = sink.folder(batch).aside
             folder.mkdir(parents=True, exist_ok=True)
             self._file: _ParquetPart | _LinePart
@@ -291,15 +292,15 @@ class _Part:
                 self._file = _LinePart(folder / self.name, encoder)
 
     def write(self, rows: Any) -> None:
-        with self._errors_told():
+        with self._as_sink_errors():
             self._file.write(rows)
 
     def close(self) -> None:
-        with self._errors_told():
+        with self._as_sink_errors():
             self._file.close()
 
     @contextmanager
-    def _errors_told(self) -> Iterator[None]:
+    def _as_sink_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

@@ -51,7 +51,7 @@ def kafka_frame(spark: SparkSession, step: Step) -> DataFrame:
         SourceError: If Spark refuses the options.
     """
     source = _source(step)
-    with _told(spark, step.where, source):
+    with _spark_errors(spark, step.where, source):
         frame = spark.readStream.format("kafka").options(**source.options).load().select(*_columns(source))
         _ = frame.columns  # over Spark Connect nothing is looked up before
     return frame
@@ -152,7 +152,7 @@ def check_connector(spark: SparkSession, step: Step) -> None:
         UnsupportedOperationError: With the package that brings it.
     """
     sink = _sink(step)
-    with _told(spark, step.where, sink):
+    with _spark_errors(spark, step.where, sink):
         # Nothing is read: the connector is looked up, and the rest waits for an action.
         _ = spark.read.format("kafka").options(**sink.options, subscribe="windrow").load().columns
 
@@ -160,7 +160,7 @@ def check_connector(spark: SparkSession, step: Step) -> None:
 def write_kafka(rows: DataFrame, step: Step) -> None:
     """Write the rows that :func:`kafka_rows` made."""
     sink = _sink(step)
-    with _told(rows.sparkSession, step.where, sink):
+    with _spark_errors(rows.sparkSession, step.where, sink):
         rows.write.format("kafka").options(**sink.options).save()
 
 
@@ -274,7 +274,7 @@ class _ToRows:
 
 
 @contextmanager
-def _told(spark: SparkSession, where: str, end: TopicSource[Any] | KafkaSink[Any]) -> Iterator[None]:
+def _spark_errors(spark: SparkSession, where: str, end: TopicSource[Any] | KafkaSink[Any]) -> Iterator[None]:
     """Turns what Spark says of the connector and of its options into our errors, without secrets."""
     from pyspark.errors import AnalysisException, IllegalArgumentException
 

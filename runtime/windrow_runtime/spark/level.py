@@ -1,4 +1,4 @@
-"""What a stage of a query is told: plain descriptions that Spark ships to the workers."""
+"""Descriptions of the keyed steps of a query, which Spark ships to the workers that run them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Fragment", "KeyedStep", "Level", "SourceFragment"]
 
 
 class Fragment(Protocol):
-    """The stateless steps between two boundaries, fused."""
+    """Stateless steps that run one behind the other, without an exchange between them."""
 
     def run(
         self, values: Sequence[Any], timestamps: Sequence[int | None]
@@ -57,11 +57,11 @@ class SourceFragment(Fragment, Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether all elements of the source get where they go in another way: as columns."""
+        """Whether the fragment has nothing to do, as all elements of the source go to keyed steps as columns."""
         ...
 
     def observe(self, step: str, highest: int) -> None:
-        """Takes notice of the highest timestamp that a timestamp-assigning step gave to elements in columns."""
+        """Notes the highest timestamp that a timestamp-assigning step gave to elements in columns."""
         ...
 
     def end_batch(self) -> None:
@@ -126,7 +126,7 @@ class KeyedStep:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """All keyed steps that one exchange serves.
+    """All keyed steps that get their elements by one exchange (shuffle).
 
     Attributes:
         number: 0 for the first level behind the sources.

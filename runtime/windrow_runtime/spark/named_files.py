@@ -1,7 +1,8 @@
-"""Files that workers read themselves: Spark tells which, and no record passes through the JVM.
+"""Python workers open the files of a source themselves; Spark lists the files, and gives the workers their names.
 
-So both engines read files by the same code. Spark's own readers fail at a byte that is no character, and at names such
-as ``10:00.json``, without saying where; and a row takes them some ten times as long on its way to a Python worker.
+So both engines read files by the same code, and no record passes through the JVM. Spark's own readers fail at a byte
+that is no character, and at names such as ``10:00.json``, without saying where; and a row takes them some ten times as
+long on its way to a Python worker.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ _RECORDS_AT_ONCE: Final = 4096
 
 
 def file_names(spark: SparkSession, reader: Any, path: str, given: str) -> DataFrame:
-    """The names of the files of a source, as rows that :class:`NamedFiles` takes.
+    """Make a DataFrame whose rows are the names of the files of a source; :class:`NamedFiles` takes them.
 
-    By the format whose rows are files, which reads none while nobody takes the contents. Folders such as ``day=7`` are
-    no columns to it, so that it does not matter how they are called, nor what lies beside them. Where there is a large
-    file when a run begins, large files are read in parts side by side.
+    It uses Spark's format ``binaryFile``, which reads no file as long as the query takes no contents. Folders such as
+    ``day=7`` are no columns to it, so that it does not matter how they are called, nor what lies beside them. Where a
+    large file is there when a run begins, large files are read in parts side by side.
 
     Args:
         spark: The session.
@@ -87,7 +88,7 @@ def _size(file: str) -> int:
 
 @dataclass(frozen=True)
 class NamedFiles:
-    """Opens the files that Spark names, in a worker.
+    """Opens, in a worker, the files whose names Spark gives.
 
     Attributes:
         path: The path of the source.
@@ -98,7 +99,7 @@ class NamedFiles:
     where: str
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Takes Arrow batches of names; gives what the reader of the source takes."""
+        """Reads the files of Arrow batches of names; the reader of the source decodes what it yields."""
         guard = PathGuard(self.path)
         for batch in batches:
             for url, part, parts in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True):
@@ -117,7 +118,7 @@ class NamedFiles:
                     raise error.at(f"{self.where}, {file}") from error.__cause__
 
     def read(self, file: str, part: int, parts: int) -> Iterator[Any]:
-        """What a part of a file holds."""
+        """Reads a part of a file."""
         raise NotImplementedError
 
 

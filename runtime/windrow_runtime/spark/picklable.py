@@ -20,7 +20,7 @@ from windrow_runtime.operators.step_errors import first_line
 
 __all__ = ["check_picklable"]
 
-# Any in this module: whatever functions of the user's hold.
+# Any in this module: functions of the user's may hold objects of any type.
 
 _DEEPEST: Final = 20
 _ITEMS: Final = 1_000

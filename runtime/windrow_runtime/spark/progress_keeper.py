@@ -1,4 +1,4 @@
-"""Makes the report of each batch on the driver, from what workers say of their steps.
+"""The driver makes a report on each batch of the counts that the workers send for their steps.
 
 Workers know what a batch has changed in the groups of keys that it touched, and nobody asks the other groups. So the
 keeper adds up the changes, and notes the sums in the checkpoint, from where the next run goes on.

@@ -1,4 +1,4 @@
-"""Text files of file systems that are not mounted, whose bytes Spark hands to the workers."""
+"""Decodes text files of file systems that are not mounted, such as HDFS: Spark reads their bytes for the workers."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["AsRead", "RemoteFiles", "RemoteLines"]
 
 @dataclass(frozen=True)
 class AsRead:
-    """A reader of what was decoded where the files were opened."""
+    """The reader for files that a worker opened itself: its elements are decoded already."""
 
     def decode(self, batch: Any) -> Decoded:
-        """The same."""
+        """The elements, unchanged."""
         assert isinstance(batch, Decoded)
         return batch
 
 
 @dataclass(frozen=True)
 class RemoteLines:
-    """Makes records of lines that Spark has split, so that a large file is read in parts. Their numbers are not known.
+    """Makes records of lines. Spark splits files into lines, and reads large files in parts, so lines have no numbers.
 
     Attributes:
         records: How a line becomes a record.

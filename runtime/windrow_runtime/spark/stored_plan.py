@@ -1,4 +1,4 @@
-"""What the checkpoint says of the plan that it belongs to, and whether another run may go on from there."""
+"""A checkpoint stores the shape of its plan; a later run compares its own plan with that before it goes on."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _HINT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Parallelism:
-    """What the runner was told, and what it does where it was told nothing.
+    """The parallelism that the user gave the runner, and that of the session, which counts where the user gave none.
 
     Attributes:
-        partitions: Shuffle partitions; None: not told.
-        key_groups_per_partition: Key groups in each of them; None: not told.
+        partitions: Shuffle partitions; None: the user gave none.
+        key_groups_per_partition: Key groups in each of them; None: the user gave none.
         session_partitions: Shuffle partitions of the session.
     """
 
@@ -54,7 +54,7 @@ class Parallelism:
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """What a run takes from its checkpoint.
+    """The parts of a stored plan by which a run finds its state.
 
     Attributes:
         groups: The key groups.
@@ -78,7 +78,7 @@ def resume(
     wanted: Parallelism,
     forms: Mapping[str, Form] | None = None,
 ) -> StoredPlan:
-    """What the checkpoint says, or what begins with this run if it is the first.
+    """Read the plan that the checkpoint stores, or store that of this run if it is the first.
 
     State lies as it was stored first: a step that could run on columns by now goes on as it began.
 
@@ -127,7 +127,7 @@ def resume(
 
 
 def unstored(topology: Topology, groups: KeyGroups, forms: Mapping[str, Form]) -> StoredPlan:
-    """The same for a run that keeps nothing."""
+    """The stored plan of a run without a checkpoint."""
     return StoredPlan(groups, bytes(FINGERPRINT_BYTES), state_ids(topology), {}, _columnar(forms))
 
 

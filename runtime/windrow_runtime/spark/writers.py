@@ -197,11 +197,11 @@ class BatchWriter:
             stage = PartStage(batch, self._parts, self._classes)
             frame = frame.mapInArrow(stage, PART_SCHEMA)
         if self._on_workers.keys() == self._parts.keys():
-            told = self._write_driver_sinks(frame, batch)
+            rows_of_sinks = self._write_driver_sinks(frame, batch)
         else:
-            told = self._write_kept(frame, batch)
+            rows_of_sinks = self._write_kept(frame, batch)
         for number, part in self._parts.items():
-            part.publish(batch, told.get(number, []))
+            part.publish(batch, rows_of_sinks.get(number, []))
         if self._progress is not None:
             self._results.report(
                 self._progress.end_batch(

@@ -28,7 +28,7 @@ __all__ = ["ExtremeKernel", "best_rows"]
 
 @final
 class ExtremeKernel(Kernel):
-    """``min`` and ``max`` of whatever has an order; the state is the value, or null for nothing.
+    """``min`` and ``max`` of values that have an order; the state is the value, or null for nothing.
 
     Args:
         selector: What is compared.
