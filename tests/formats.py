@@ -120,6 +120,7 @@ CASES: Final = [
             "3.bz2": bz2.compress(json_of("bz2", 4)),
             "4.deflate": zlib.compress(json_of("deflate", 5)),
             "5.json": json_of("plain", 6),
+            **dict.fromkeys(("empty", "empty.gz", "empty.zst", "empty.bz2", "empty.deflate"), b""),
         },
         json_source,
         [Row("gz", 1), Row("gz", 2), Row("zst", 3), Row("bz2", 4), Row("deflate", 5), Row("plain", 6)],

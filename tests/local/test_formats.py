@@ -141,6 +141,16 @@ def test_parquet_timestamps_without_a_zone_are_refused(tmp_path: Path) -> None:
         collected(ParquetFileSource(tmp_path / "parquet clock" / "naive", source.record_type))
 
 
+def test_parquet_columns_that_differ_by_case_alone_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(parquet({"NAME": ["a"], "Name": ["b"], "N": [1]}))
+    with pytest.raises(
+        SourceError, match=r"case of letters(.|\n)*NAME, Name(.|\n)*Row.name(.|\n)*read.1.source"
+    ):
+        collected(ParquetFileSource(tmp_path, Row))
+    (tmp_path / "x").write_bytes(parquet({"NAME": ["a"], "name": ["b"], "N": [1]}))
+    assert collected(ParquetFileSource(tmp_path, Row)) == [Row("b", 1)]
+
+
 _NO_ZONE: Any = timedelta(hours=1)
 
 

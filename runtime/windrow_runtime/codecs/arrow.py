@@ -107,6 +107,7 @@ def check_arrow_schema(schema: pa.Schema, record_type: RecordType) -> None:
             f"the columns do not fit {record_type.name}\n" + "\n".join(f"  - {fault}" for fault in faults),
             given=", ".join(f"{field.name}: {field.type}" for field in schema),
             expected=", ".join(f"{field.column}: {field.type}" for field in record_type.columns),
+            hint="correct the columns or the record type; a field that is Optional or has a default needs no column",
         )
 
 

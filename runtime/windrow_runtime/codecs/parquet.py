@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from windrow.distribution import install_hint
-from windrow.errors import UnsupportedOperationError
+from windrow.errors import SourceError, UnsupportedOperationError
 from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed as codec_malformed
 from windrow_runtime.codecs.arrow import check_arrow_schema, decode_batch, encode_batch
@@ -111,12 +111,25 @@ def write_parquet(values: Sequence[object], record_type: RecordType, file: Path)
 
 
 def _places(kind: RecordType, names: list[str]) -> dict[str, str | None]:
-    """The column of a file for each of the type; as in Spark, it does not matter how letters are cased."""
-    folded = {name.lower(): name for name in names}
-    return {
-        field.column: field.column if field.column in names else folded.get(field.column.lower())
-        for field in kind.columns
-    }
+    """The column of a file for each of the type; as in Spark, it does not matter how letters are cased.
+
+    Raises:
+        SourceError: If several columns differ from one of the type by the case of letters alone.
+    """
+    found: dict[str, str | None] = {}
+    for field in kind.columns:
+        alike = [name for name in names if name.lower() == field.column.lower()]
+        if field.column in names:
+            alike = [field.column]
+        if len(alike) > 1:
+            raise SourceError(
+                "columns of a file differ by the case of letters alone",
+                given=", ".join(alike),
+                expected=f"one column for {kind.name}.{field.name}",
+                hint=f"name one of them {field.column}, or write the file with one of them",
+            )
+        found[field.column] = alike[0] if alike else None
+    return found
 
 
 def _types(opened: pq.ParquetFile) -> list[pa.DataType]:

@@ -120,7 +120,11 @@ def open_lines(
             hint="compress it in another way, or give it another name",
         )
     with unreadable(name, "a whole file, compressed as its name says"):
-        plain = _OPENERS[ending](file) if ending in _OPENERS else file
+        plain = file
+        # A file without a byte has no lines: somebody made it, and has not written it. Spark does not list it.
+        if ending in _OPENERS and file.read(1):
+            file.seek(0)
+            plain = _OPENERS[ending](file)
         if encoding in _MARKED_ENCODINGS:
             buffered = io.BufferedReader(cast(io.RawIOBase, plain))
             plain = cast(BinaryIO, buffered)
@@ -159,7 +163,7 @@ def unreadable(file: str, expected: str, *others: type[Exception]) -> Iterator[N
     except tuple(kinds) as error:
         raise SourceError(
             "a file cannot be read",
-            given=f"{file}: {error}",
+            given=f"{file}: {' '.join(str(error).split())}",
             expected=expected,
             hint="let the user who runs the pipeline read the file"
             if isinstance(error, PermissionError)
