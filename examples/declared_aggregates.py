@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,7 +24,7 @@ from windrow.sources import ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner, PipelineResult
 
-BEGIN = datetime(2026, 5, 1, 8, 0, tzinfo=timezone.utc)
+BEGIN = datetime(2026, 5, 1, 8, 0, tzinfo=UTC)
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ import argparse
 import random
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 FOLDER = Path(__file__).parent / "data" / "readings"
 SEED = 20260105
-BEGIN = datetime(2026, 1, 5, 6, 0, tzinfo=timezone.utc)
+BEGIN = datetime(2026, 1, 5, 6, 0, tzinfo=UTC)
 SENSORS = 10
 SECONDS = 1_000
 FILES = 10

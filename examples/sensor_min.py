@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
@@ -50,7 +50,7 @@ class WithWindowStart(ProcessWindowFunction[Reading, Coldest, str, TimeWindow]):
     def process(
         self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Reading]
     ) -> Iterable[Coldest]:
-        start = datetime.fromtimestamp(context.window.start / 1000, timezone.utc)
+        start = datetime.fromtimestamp(context.window.start / 1000, UTC)
         return [Coldest(key, start, elements[0])]
 
 

@@ -8,7 +8,7 @@ import json
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
@@ -106,7 +106,7 @@ def csv_source(path: Path, **options: Any) -> FileSource[Any]:
 
 MARK: Final = b"\xef\xbb\xbf"
 LONG: Final = "x" * 200_000
-NOON: Final = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
+NOON: Final = datetime(2026, 1, 31, 12, tzinfo=UTC)
 ODD_NAMES: Final = (
     "a.b", "a`b", "a b%20c", "2026-01-31T10:00:00.json", "day=1/x", "a=7/x", "length=7/x", "{x}/[1]", "below/x",
 )  # fmt: skip

@@ -15,8 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from typing_extensions import Self
+from typing import Self
 
 __all__ = [
     "AggregateOverflowError",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from datetime import timezone, tzinfo
+from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo
 
 from windrow.errors import InvalidArgumentError
@@ -50,7 +50,7 @@ def checked_timezone(given: str | tzinfo | None) -> tzinfo | None:
         return None
     if isinstance(given, str):
         if given == "UTC":
-            return timezone.utc
+            return UTC
         try:
             return ZoneInfo(given)
         except (KeyError, OSError, ValueError) as error:

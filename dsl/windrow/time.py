@@ -6,7 +6,7 @@ everything is a number of milliseconds.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from windrow.errors import InvalidArgumentError
@@ -20,7 +20,7 @@ MAX_TIMESTAMP: Final = 2**63 - 1
 """The highest timestamp. As a watermark it says that the stream is at its end."""
 
 _MILLISECOND = timedelta(milliseconds=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def duration_millis(duration: timedelta, name: str) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
-from typing_extensions import Self, deprecated
+from typing_extensions import deprecated
 
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import filled

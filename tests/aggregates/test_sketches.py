@@ -7,7 +7,7 @@ import importlib.util
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from typing import Any
@@ -93,7 +93,7 @@ DIFFERENT: list[Any] = [
     *(0, 1, -1, -2, 0.5, 2**61 - 1, 2**61, 2**63, 2**64, 1e300, float("inf"), float("nan")),
     *("", "s", "x", "0", "1", "süd", "\ud800", "\x7f00", b"", b"x"),
     *(("a", "bc"), ("ab", "c"), ("a",), (), ("a", None), ((), ()), ("1",), (1,), (0.5,)),
-    *(date(2024, 1, 1), datetime(2024, 1, 1), datetime(2024, 1, 1, tzinfo=timezone.utc)),
+    *(date(2024, 1, 1), datetime(2024, 1, 1), datetime(2024, 1, 1, tzinfo=UTC)),
     *(timedelta(1), timedelta(2), UUID(int=1), Decimal("0.1"), Decimal("0.10000000000000001")),
     *(Color.RED, Color.BLUE, Place("a", 1), Place("a", 2), frozenset([1, 2]), frozenset([1])),
 ]
@@ -113,7 +113,7 @@ def test_different_values_are_told_apart() -> None:
         (float("nan"), -float("nan"), Decimal("nan")),
         ((1, "a"), (1.0, "a")),
         (
-            datetime(2024, 1, 1, tzinfo=timezone.utc),
+            datetime(2024, 1, 1, tzinfo=UTC),
             datetime(2024, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))),
         ),
         (frozenset([1, 9]), frozenset([9, 1])),

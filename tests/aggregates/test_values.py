@@ -6,7 +6,7 @@ import copy
 import math
 import pickle
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, Inexact
 from typing import Any
 
@@ -205,7 +205,7 @@ def test_variance_of_numbers_that_are_close_to_each_other() -> None:
 def test_whatever_has_an_order_can_be_compared() -> None:
     days = [date(2024, 1, day) for day in (3, 1, 2)]
     assert result(agg.min(lambda day: day), days) == date(2024, 1, 1)
-    moments = [datetime(2024, 1, day, tzinfo=timezone.utc) for day in (3, 1, 2)]
+    moments = [datetime(2024, 1, day, tzinfo=UTC) for day in (3, 1, 2)]
     assert result(agg.max(lambda moment: moment), moments) == moments[0]
     assert result(agg.top_k(2, lambda pair: pair), [(1, "a"), (2, "b"), (1, "c")]) == [(2, "b"), (1, "c")]
 

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from typing import NotRequired
 from uuid import UUID
 
 import msgspec
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 
 class Colour(enum.Enum):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from windrow_runtime.codecs import Kind, RecordShape, RecordType, ValueType
 
-_UTC = st.just(datetime.timezone.utc)
+_UTC = st.just(datetime.UTC)
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
 _SCALARS: dict[Kind, st.SearchStrategy[object]] = {
     Kind.NONE: st.none(),

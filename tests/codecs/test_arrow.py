@@ -34,7 +34,7 @@ from tests.codecs.strategies import elements_of
 from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError
 from windrow_runtime.codecs import MalformedRecord, arrow_schema, decode_batch, encode_batch, record_type
 
-UTC = datetime.timezone.utc
+UTC = datetime.UTC
 TYPES = [
     Everything,
     Reading,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from itertools import count
 
 import pytest
@@ -29,7 +29,7 @@ CELLS = ['{"x": 1, "y": 2}', "", "2024-01-01T00:00:00Z", "TRUE", "-1.5e1", "red"
 
 def test_cells_become_values() -> None:
     assert CsvDecoder(record_type(Row), HEADER).decode(CELLS) == Row(
-        "", datetime(2024, 1, 1, tzinfo=timezone.utc), True, -15.0, Colour.RED, None, [1, 2], Place(1.0, 2.0)
+        "", datetime(2024, 1, 1, tzinfo=UTC), True, -15.0, Colour.RED, None, [1, 2], Place(1.0, 2.0)
     )
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from itertools import count
 from zoneinfo import ZoneInfo
@@ -30,7 +30,6 @@ from tests.codecs.strategies import elements_of
 from windrow.errors import InvalidArgumentError, MalformedRecordError
 from windrow_runtime.codecs import CsvDecoder, JsonDecoder, JsonEncoder, MalformedRecord, record_type
 
-UTC = timezone.utc
 TYPES = [
     Everything,
     Trip,

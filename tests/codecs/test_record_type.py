@@ -7,10 +7,10 @@ import typing
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
 from itertools import count
-from typing import Annotated, Any, Generic, Literal, NewType, TypeVar
+from typing import Annotated, Any, Generic, Literal, NewType, NotRequired, TypeVar
 
 import pytest
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from tests.codecs.samples import Defaults, Event, Everything, Keywords, Options, Point, Reading, Tree
 from windrow.errors import InvalidArgumentError

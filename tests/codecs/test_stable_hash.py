@@ -9,7 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from itertools import count
@@ -24,10 +24,14 @@ from tests.codecs.samples import Colour, Event, Level, Place, Point, Reading
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs import stable_hash
 
-NOON = datetime(2024, 1, 1, 12, tzinfo=timezone.utc)
+NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 
 
-class Mixed(str, enum.Enum):
+class Mixed(str, enum.Enum):  # noqa: UP042  # users have such classes; str() of a StrEnum is another
+    A = "a"
+
+
+class Text(enum.StrEnum):
     A = "a"
 
 
@@ -59,6 +63,7 @@ class Key:
         (math.nan, -math.nan),
         (math.nan, Decimal("NaN")),
         ("a", Mixed.A),
+        ("a", Text.A),
         ("a", Name("a")),
         ((1, 2), Point(1, 2)),
         ((1, ("a", None)), (True, ("a", None))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple, TypedDict
 
@@ -54,7 +54,7 @@ class Typed(TypedDict):
     flag: bool
 
 
-MOMENT = datetime(2024, 2, 1, tzinfo=timezone.utc)
+MOMENT = datetime(2024, 2, 1, tzinfo=UTC)
 ELEMENTS: dict[str, tuple[Any, list[Any]]] = {
     "NamedTuple": (
         Named,

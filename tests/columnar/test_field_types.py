@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import uuid
 from collections.abc import Callable
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
@@ -47,7 +47,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "str": (str, "a"),
     "bytes": (bytes, b"a"),
     "Decimal": (Decimal, Decimal("1.50")),
-    "datetime": (datetime, datetime(2024, 2, 1, tzinfo=timezone.utc)),
+    "datetime": (datetime, datetime(2024, 2, 1, tzinfo=UTC)),
     "date": (date, date(2024, 2, 1)),
     "timedelta": (timedelta, timedelta(seconds=1)),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any, NamedTuple
 
@@ -138,7 +138,7 @@ def batches(chance: random.Random) -> Iterator[list[Trip]]:
                 else timedelta(seconds=1),
                 chance.choice([None, timedelta(seconds=chance.randrange(-99, 99))]),
                 chance.choice([None, date.min, date(2024, 2, chance.randrange(1, 29)), date.max]),
-                chance.choice([None, datetime(2024, 2, 1, chance.randrange(24), tzinfo=timezone.utc)]),
+                chance.choice([None, datetime(2024, 2, 1, chance.randrange(24), tzinfo=UTC)]),
             )
             for _ in range(chance.choice([0, 1, 7, 60]))
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -37,7 +37,7 @@ VALUES: dict[str, tuple[Any, list[Any]]] = {
     "date": (pa.date32(), [date(2024, 2, 1), None, date(1969, 12, 31)]),
     "timestamp": (
         pa.timestamp("us", tz="UTC"),
-        [datetime(2024, 2, 1, tzinfo=timezone.utc), None, datetime(1969, 12, 31, tzinfo=timezone.utc)],
+        [datetime(2024, 2, 1, tzinfo=UTC), None, datetime(1969, 12, 31, tzinfo=UTC)],
     ),
     "duration": (pa.duration("us"), [timedelta(1), None, timedelta(-1), timedelta(microseconds=1)]),
 }

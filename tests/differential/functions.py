@@ -7,7 +7,7 @@ import operator
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.spark.comparison import Event, key_of, millis
@@ -108,7 +108,7 @@ def as_millis(event: Event) -> int:
 
 
 def as_datetime(event: Event) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=timezone.utc) + millis(event.at)
+    return datetime(1970, 1, 1, tzinfo=UTC) + millis(event.at)
 
 
 class Punctuated(WatermarkGenerator[Event]):

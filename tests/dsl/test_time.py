@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from windrow.errors import InvalidArgumentError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, duration_millis, positive_millis, timestamp_millis
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def test_the_range_is_that_of_64_bits() -> None:
@@ -79,8 +79,8 @@ def test_durations_that_must_be_positive(duration: timedelta) -> None:
         (EPOCH + timedelta(microseconds=1_999), 1),
         (EPOCH - timedelta(microseconds=1), -1),
         (datetime(2026, 1, 5, 7, 0, tzinfo=timezone(timedelta(hours=1))), 1_767_592_800_000),
-        (datetime(1, 1, 1, tzinfo=timezone.utc), -62_135_596_800_000),
-        (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=timezone.utc), 253_402_300_799_999),
+        (datetime(1, 1, 1, tzinfo=UTC), -62_135_596_800_000),
+        (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC), 253_402_300_799_999),
     ],
     ids=str,
 )

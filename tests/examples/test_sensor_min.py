@@ -97,7 +97,7 @@ def test_the_interpreter_gives_the_minimum_of_the_readings_that_are_in_time(
     for file in sorted(readings.iterdir()):
         for line in file.read_text().splitlines():
             record = json.loads(line)
-            at = datetime.fromisoformat(record["at"].replace("Z", "+00:00"))
+            at = datetime.fromisoformat(record["at"])
             reading = sensor_min.Reading(record["sensor"], at, record["celsius"])
             millis = round(at.timestamp() * 1000)
             newest = max(newest, millis)

@@ -13,7 +13,7 @@ import threading
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta, timezone
+from datetime import UTC, timedelta, timezone
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -178,7 +178,7 @@ def test_what_is_refused_when_it_is_made(make: Callable[[], object], reason: str
 def test_a_zone_may_be_an_object() -> None:
     zone = timezone(timedelta(hours=2))
     assert JsonFileSource("in", Row, timezone=zone).timezone is zone
-    assert CsvFileSource("in", Row, timezone="UTC").timezone is timezone.utc
+    assert CsvFileSource("in", Row, timezone="UTC").timezone is UTC
 
 
 def test_rows_behind_many_quotes_that_are_not_closed_are_all_found() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -53,7 +53,7 @@ CONSTANT = [
     "a",
     b"a",
     Decimal(1),
-    datetime(2024, 1, 1, tzinfo=timezone.utc),
+    datetime(2024, 1, 1, tzinfo=UTC),
     (),
     (1, (2, ("a", None))),
     frozenset({1, (2, 3)}),

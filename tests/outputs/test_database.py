@@ -9,18 +9,18 @@ import threading
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired
 from urllib.parse import quote
 from uuid import UUID
 
 import msgspec
 import pytest
 import sqlalchemy as sa
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from tests.outputs.outputs import output_of, outputs_of
 from tests.outputs.postgres import PASSWORD
@@ -205,7 +205,7 @@ REPORTS = [
         maybe=-(2**63),
     ),
     Report(
-        at=datetime(2024, 1, 1, tzinfo=timezone.utc),
+        at=datetime(2024, 1, 1, tzinfo=UTC),
         ident=UUID(int=8),
         level=Level.LOW,
         raw=b"",
@@ -290,7 +290,7 @@ class Measure(NamedTuple):
     at: datetime
 
 
-NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)
+NOW = datetime(2024, 1, 1, tzinfo=UTC)
 VALUE: Any = 1
 
 
@@ -412,7 +412,7 @@ def test_columns_that_keep_every_value_are_taken(database: Database) -> None:
     backend = "sqlite" if database.schema is None else "postgresql"
     types = ", ".join(f"{name} {text}" for name, text in zip(COLUMNS, EXACT[backend], strict=True))
     database.run(f"CREATE TABLE things ({types})")
-    at = datetime(2024, 1, 1, microsecond=1, tzinfo=timezone.utc)
+    at = datetime(2024, 1, 1, microsecond=1, tzinfo=UTC)
     row = Row(
         "007", 2**63 - 1, 0.1 + 0.2, Decimal("1.000000000000000000000000001"), at, timedelta(microseconds=1)
     )

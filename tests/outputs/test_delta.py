@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,9 +46,9 @@ class Report:
 
 
 REPORTS = [
-    Report("a", datetime(1969, 12, 31, 23, tzinfo=timezone.utc), date(2024, 2, 29), Decimal("1.5"), b"\xff",
+    Report("a", datetime(1969, 12, 31, 23, tzinfo=UTC), date(2024, 2, 29), Decimal("1.5"), b"\xff",
            [Position(0.1, None)], {"w": 1}, Position(1.0, 2.0)),
-    Report("b", datetime(2024, 1, 1, tzinfo=timezone.utc), date(1, 1, 1), Decimal(0), b"", [], {}),
+    Report("b", datetime(2024, 1, 1, tzinfo=UTC), date(1, 1, 1), Decimal(0), b"", [], {}),
 ]  # fmt: skip
 
 

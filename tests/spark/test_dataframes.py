@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_type
 
 import pytest
-from typing_extensions import assert_type
 
 from tests.spark.comparison import millis
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_dataframe
@@ -140,7 +139,7 @@ def test_windows_share_what_was_folded_where_it_was_read(spark: SparkSession) ->
 
 
 def test_what_cannot_be_a_dataframe(spark: SparkSession, tmp_path: Path) -> None:
-    at = datetime(2024, 1, 1, tzinfo=timezone.utc)
+    at = datetime(2024, 1, 1, tzinfo=UTC)
     stream = from_collection([Reading("roof", at, 1.5)])
     with pytest.raises(InvalidArgumentError, match="needs a checkpoint"):
         SparkRunner(spark).to_dataframe(stream)
@@ -161,7 +160,7 @@ def test_what_cannot_be_a_dataframe(spark: SparkSession, tmp_path: Path) -> None
 
 def test_rows_that_do_not_fit(spark: SparkSession) -> None:
     tag = OutputTag("bad", MalformedRecord)
-    at = datetime(2024, 1, 1, tzinfo=timezone.utc)
+    at = datetime(2024, 1, 1, tzinfo=UTC)
     frame = spark.createDataFrame(
         [("a", at, 1.0), (None, at, 2.0)], "sensor string, at timestamp, celsius double"
     )

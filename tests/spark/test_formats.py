@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 import zlib
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,7 +157,7 @@ def test_timestamps_of_a_dataframe_without_a_zone(spark: SparkSession) -> None:
     sink = CollectSink[datetime]()
     pipeline = Pipeline("aware", from_dataframe(frame, datetime, timezone="Europe/Berlin").sink_to(sink))
     found = SparkRunner(spark).run_batch(pipeline).collected(sink)
-    assert found == [datetime(2026, 7, 1, 10, tzinfo=timezone.utc)]
+    assert found == [datetime(2026, 7, 1, 10, tzinfo=UTC)]
 
 
 def test_a_socket(spark: SparkSession, tmp_path: Path) -> None:

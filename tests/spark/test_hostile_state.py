@@ -15,7 +15,7 @@ from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, make_dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -106,7 +106,7 @@ def load_page(plain: bytes) -> OperatorState:
 
 def pages() -> Iterator[bytes]:
     """Pages of all kinds, as they are written, before they are compressed."""
-    moment = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+    moment = datetime(2026, 1, 1, 12, tzinfo=UTC)
     zone = ZoneInfo("Europe/Berlin")
     held: list[dict[str, Any]] = [
         {

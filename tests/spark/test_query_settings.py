@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -76,7 +76,7 @@ def own_settings(spark: SparkSession) -> Iterator[dict[str, str]]:
 def test_every_way_to_run_leaves_the_session_as_it_was(
     spark: SparkSession, tmp_path: Path, own_settings: dict[str, str]
 ) -> None:
-    at = datetime(2024, 3, 10, 7, 30, tzinfo=timezone.utc)  # an hour that New York's clocks have not
+    at = datetime(2024, 3, 10, 7, 30, tzinfo=UTC)  # an hour that New York's clocks have not
     # Spark's own clock stands still unless a batch without rows follows: the window of 7:30 is due behind 8:30.
     rows = [("a", at), ("a", at + timedelta(minutes=1)), ("b", at + timedelta(hours=1))]
     frame = spark.createDataFrame(rows, "key string, at timestamp")
@@ -105,10 +105,7 @@ def test_every_way_to_run_leaves_the_session_as_it_was(
 
     assert sorted(SparkRunner(spark, partitions=3).run_batch(pipeline).collected(sink)) == everything
     static = SparkRunner(spark, partitions=7).to_dataframe(latest, batch=True)
-    assert (
-        sorted(Reading(row["key"], row["at"].astimezone(timezone.utc)) for row in static.collect())
-        == everything
-    )
+    assert sorted(Reading(row["key"], row["at"].astimezone(UTC)) for row in static.collect()) == everything
     assert dict(spark.conf.getAll) == own_settings
 
     folder = str(tmp_path / "frame")
@@ -116,9 +113,7 @@ def test_every_way_to_run_leaves_the_session_as_it_was(
     assert dict(spark.conf.getAll) == own_settings
     writer = stream.writeStream.format("parquet").option("checkpointLocation", folder)
     writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
-    found = [
-        row["at"].astimezone(timezone.utc) for row in spark.read.parquet(str(tmp_path / "out")).collect()
-    ]
+    found = [row["at"].astimezone(UTC) for row in spark.read.parquet(str(tmp_path / "out")).collect()]
     assert found == [rows[1][1]]
     assert len(list((tmp_path / "frame/state/0").glob("[0-9]*"))) == 7
     # The query was the user's, and Spark's part of its checkpoint is lost.

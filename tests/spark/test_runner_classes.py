@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-BEGIN = datetime(1969, 12, 31, 23, 59, 58, tzinfo=timezone.utc)
+BEGIN = datetime(1969, 12, 31, 23, 59, 58, tzinfo=UTC)
 
 # Any in this module: pipelines over records of several classes.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
@@ -73,7 +73,7 @@ def report(event: Event) -> Report:
     odd = event.value % 2 == 1
     return Report(
         key=event.key,
-        at=datetime(1969, 12, 31, 23, 59, 59, 999_000 + event.value, tzinfo=timezone.utc),
+        at=datetime(1969, 12, 31, 23, 59, 59, 999_000 + event.value, tzinfo=UTC),
         count=event.value,
         mean=event.value / 3 if odd else None,
         position=Position(event.value / 7, None if odd else -1.0),

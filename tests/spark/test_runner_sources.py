@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ from windrow_runtime.spark import SparkRunner
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-BEGIN = datetime(1969, 12, 31, 23, 59, 59, 900_000, tzinfo=timezone.utc)
+BEGIN = datetime(1969, 12, 31, 23, 59, 59, 900_000, tzinfo=UTC)
 HERE = Path(__file__).name
 
 

@@ -7,7 +7,7 @@ import struct
 import uuid
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, Flag, IntEnum
 from fractions import Fraction
@@ -165,7 +165,7 @@ register_classes(KNOWN)
 CODEC = StateCodec(KNOWN)
 
 ZONES = st.none() | st.sampled_from(
-    [timezone.utc, timezone(timedelta(hours=-3)), timezone(timedelta(0), "Zulu"), BERLIN, ZoneInfo("UTC")]
+    [UTC, timezone(timedelta(hours=-3)), timezone(timedelta(0), "Zulu"), BERLIN, ZoneInfo("UTC")]
 )
 # Lone surrogates are among the characters, and ints of any length, and every bit of floats.
 texts = st.text(st.characters(exclude_categories=[]), max_size=9)
@@ -187,7 +187,7 @@ hashable = (
     | st.builds(complex, floats, floats)
     | st.builds(range, st.integers(), st.integers(), st.integers(1, 9))
     | st.sampled_from([*Color, *Level, *Rights, Rights.READ | Rights.WRITE, Rights(0)])
-    | st.sampled_from([BERLIN, timezone.utc, int, Decimal, Point, GlobalWindow()])
+    | st.sampled_from([BERLIN, UTC, int, Decimal, Point, GlobalWindow()])
     | st.builds(Point, st.integers(), floats | st.none())
     | st.builds(Keyed, name=texts, number=st.integers(-(2**70), 2**70))
     | st.builds(Checked, st.integers())

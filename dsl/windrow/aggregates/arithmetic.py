@@ -7,9 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any, ClassVar, Generic, TypeVar
-
-from typing_extensions import final
+from typing import Any, ClassVar, Generic, TypeVar, final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.numbers import (

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
-
-from typing_extensions import final
+from typing import Any, ClassVar, TypeVar, final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.errors import InvalidArgumentError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NoReturn
+from typing import Any, ClassVar, Generic, Never, NoReturn, final
 
-from typing_extensions import Never, TypeVar, final
+from typing_extensions import TypeVar
 
 from windrow.aggregates.arithmetic import count
 from windrow.aggregates.combined import Combined

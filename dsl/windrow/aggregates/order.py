@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, overload
+from typing import Any, ClassVar, Generic, Never, final, overload
 
-from typing_extensions import Never, TypeVar, final
+from typing_extensions import TypeVar
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.selectors import gives_none, selected_type

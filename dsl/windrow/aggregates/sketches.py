@@ -10,13 +10,11 @@ import importlib.util
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Final, Generic, Protocol, TypeVar, overload
+from typing import Any, Final, Generic, Protocol, TypeVar, final, overload
 from uuid import UUID
-
-from typing_extensions import final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.numbers import as_number
@@ -376,7 +374,7 @@ def _library() -> Any:
 
 # What tells values apart, in the same way in every process. As in Python, 1, 1.0 and True are one value.
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**63 - 1
 

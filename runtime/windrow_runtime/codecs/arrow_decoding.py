@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_rows", "schema_faults"]
 
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 _NULL = "null in a required field"
 
@@ -296,7 +296,7 @@ def _in_microseconds(array: pa.Array, wanted: pa.DataType, value: ValueType, pat
 
 def _at_clock(shown: datetime.datetime, zone: datetime.tzinfo) -> datetime.datetime:
     """The moment at which a clock shows a time; the first of two."""
-    return shown.replace(tzinfo=zone).astimezone(datetime.timezone.utc)
+    return shown.replace(tzinfo=zone).astimezone(datetime.UTC)
 
 
 def _plain(array: pa.Array) -> list[object]:

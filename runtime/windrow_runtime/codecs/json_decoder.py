@@ -24,7 +24,7 @@ __all__ = ["JsonDecoder"]
 
 # Whether what msgspec read is what plain Python would have read.
 _Check = Callable[[object], bool]
-_UTC = datetime.timezone.utc
+_UTC = datetime.UTC
 # msgspec rounds what is finer than a microsecond. A digit, a colon or a point may be written as an escape.
 _FINE = re.compile(r":[0-9]{2}\.[0-9]{7}")
 _FINE_BYTES = re.compile(_FINE.pattern.encode())

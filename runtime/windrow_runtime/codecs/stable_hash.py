@@ -24,7 +24,7 @@ from windrow_runtime.codecs.records import has_generated, short_repr
 __all__ = ["stable_hash"]
 
 _EPOCH = datetime.datetime(1970, 1, 1)
-_EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.timezone.utc)
+_EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _MASK = 0xFFFFFFFF
 

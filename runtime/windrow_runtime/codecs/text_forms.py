@@ -50,8 +50,8 @@ def parse_datetime(text: str, zone: datetime.tzinfo | None = None) -> datetime.d
                 "a date and time without an offset such as Z or +01:00, so it names no moment; "
                 "the source may say timezone="
             )
-        return moment.replace(tzinfo=zone).astimezone(datetime.timezone.utc)
-    moment = moment.replace(tzinfo=datetime.timezone.utc)
+        return moment.replace(tzinfo=zone).astimezone(datetime.UTC)
+    moment = moment.replace(tzinfo=datetime.UTC)
     if sign is not None:
         if int(hours) > 23 or int(minutes) > 59:
             raise ValueError("not a time zone's offset")
@@ -63,7 +63,7 @@ def parse_datetime(text: str, zone: datetime.tzinfo | None = None) -> datetime.d
 def _format_datetime(moment: datetime.datetime) -> str:
     if moment.utcoffset() is None:
         raise ValueError("the datetime has no time zone, so it names no moment")
-    return moment.astimezone(datetime.timezone.utc).isoformat().replace("+00:00", "Z")
+    return moment.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
 
 
 def _parse_date(text: str) -> datetime.date:

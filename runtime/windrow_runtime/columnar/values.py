@@ -13,7 +13,7 @@ __all__ = ["element_values", "python_values"]
 
 # Any: pyarrow has no types, and values are of every type.
 
-_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def python_values(column: Any) -> list[Any]:

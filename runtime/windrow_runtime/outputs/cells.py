@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import SupportsFloat
 
@@ -138,7 +138,7 @@ def _decimal(given: object) -> Decimal:
 def _moment(given: object) -> datetime:
     if not isinstance(given, datetime) or given.utcoffset() is None:
         raise ValueError("the datetime has no time zone, so it names no moment")
-    return given.astimezone(timezone.utc)
+    return given.astimezone(UTC)
 
 
 def _moment_text(given: object) -> str:

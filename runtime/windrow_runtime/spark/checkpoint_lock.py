@@ -9,7 +9,7 @@ import socket
 import threading
 import warnings
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -109,7 +109,7 @@ def _lock(file: int) -> bool:
 
 
 def _owner() -> dict[str, str | int]:
-    since = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    since = datetime.now(UTC).isoformat(timespec="seconds")
     return {"process": os.getpid(), "host": socket.gethostname(), "since": since}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timezone
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from windrow.errors import (
@@ -120,7 +120,7 @@ class KafkaReader:
             topic=row["topic"],
             partition=row["partition"],
             offset=row["offset"],
-            timestamp=row["timestamp"].astimezone(timezone.utc),
+            timestamp=row["timestamp"].astimezone(UTC),
             headers=tuple((header["key"], header["value"]) for header in row["headers"] or ()),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from fractions import Fraction
 from itertools import chain, repeat
@@ -34,7 +34,7 @@ __all__ = [
 Pack: TypeAlias = Callable[[Sequence[Any]], Packed]
 """Takes the values of a column apart."""
 
-_UTC_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_UTC_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MICROSECONDS_PER_SECOND: Final = 1_000_000
@@ -106,7 +106,7 @@ def _pack_datetimes(pack: Pack, values: Sequence[datetime]) -> Packed:
     if all(value.tzinfo is zone for value in values) and not any(map(attrgetter("fold"), values)):
         if zone is None:
             return packed("naive", array("q", [(v - _EPOCH) // _MICROSECOND for v in values]).tobytes())
-        if zone is timezone.utc:
+        if zone is UTC:
             return packed("utc", array("q", [(v - _UTC_EPOCH) // _MICROSECOND for v in values]).tobytes())
     naive = pack([value.replace(tzinfo=None, fold=0) for value in values])
     return packed(

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, overload
+from typing import Any, Generic, Self, overload
 
-from typing_extensions import Self, TypeForm, TypeVar
+from typing_extensions import TypeForm, TypeVar
 
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import TimestampedValue

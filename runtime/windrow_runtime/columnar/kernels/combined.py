@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 import pyarrow as pa
-from typing_extensions import final
 
 from windrow.aggregates import Element, Opaque, recognise
 from windrow_runtime.columnar.groups import Groups

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import pyarrow as pa
-from typing_extensions import final
 
 from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.arrays import numbers, valid

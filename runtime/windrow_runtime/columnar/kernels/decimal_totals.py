@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from typing_extensions import final
 
 from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.arrays import numbers, present

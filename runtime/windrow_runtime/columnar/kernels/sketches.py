@@ -6,11 +6,10 @@ Sketches are made group by group in Python, out of arrays; the state is the byte
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
-from typing_extensions import final
 
 from windrow.aggregates.sketches import ApproxCountDistinct, ApproxQuantiles, HllSketch, KllSketch, hashed
 from windrow_runtime.columnar.groups import Groups

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
-from typing_extensions import final
 
 from windrow.aggregates.numbers import checked_span, span_total
 from windrow_runtime.columnar.groups import Groups

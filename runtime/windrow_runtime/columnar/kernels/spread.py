@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from typing_extensions import final
 
 from windrow.aggregates.arithmetic import Moments, Spread
 from windrow_runtime.columnar.groups import Groups
