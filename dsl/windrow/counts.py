@@ -7,7 +7,7 @@ from windrow.errors import InvalidArgumentError
 __all__ = ["check_positive"]
 
 
-def check_positive(number: int, what: str, *, where: str | None = None) -> None:
+def check_positive(number: int, what: str, *, where: object = None) -> None:
     """Refuse what is no int of at least 1; ``True`` is none.
 
     Args:

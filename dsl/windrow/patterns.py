@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -97,7 +97,7 @@ def _matches(folder: str, names: list[str]) -> Iterator[str]:
 
 
 @contextmanager
-def listed(folder: str) -> Iterator[None]:
+def listed(folder: str) -> Generator[None]:
     """Raises a :class:`~windrow.errors.SourceError` in the place of each error of listing the files of a folder.
 
     Args:
