@@ -17,6 +17,7 @@ import msgspec
 
 from windrow_runtime.codecs.records import construct, has_generated, is_plain_named_tuple
 from windrow_runtime.operators.constants import is_frozen
+from windrow_runtime.operators.origins import is_of_windrow
 from windrow_runtime.spark.class_pickling import struct_fields
 from windrow_runtime.spark.columns import record_fields
 from windrow_runtime.spark.standard_values import CLASSES
@@ -51,7 +52,9 @@ def only_sets_fields(kind: type[Any]) -> bool:
 
 def _calls_code_when_set(kind: type[Any], name: str) -> bool:
     held = getattr_static(kind, name, None)
-    return hasattr(type(held), "__set__") and not isinstance(held, MemberDescriptorType)
+    if isinstance(held, MemberDescriptorType) or is_of_windrow(type(held).__module__):
+        return False
+    return hasattr(type(held), "__set__")
 
 
 def _has_plain_metaclass(kind: type[Any]) -> bool:
