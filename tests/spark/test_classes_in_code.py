@@ -8,7 +8,7 @@ import sys
 from dataclasses import MISSING, fields
 from datetime import timedelta
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, NewType, TypeVar, get_args
 
 import msgspec
 import pytest
@@ -32,12 +32,16 @@ if TYPE_CHECKING:
 
 # Any in this module: elements whose type no annotation says.
 
+Metres = NewType("Metres", float)
+
 MAIN = """
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import NamedTuple, NewType, NotRequired, TypedDict
+
+At = NewType("At", int)
 
 class Color(Enum):
     RED = "red"
@@ -65,6 +69,31 @@ class Made:
     def __repr__(self):
         return f"Made({self.at})"
 
+class Slotted:
+    __slots__ = ("at", "color")
+
+    def __init__(self, at, color):
+        self.at, self.color = at, color
+
+    def __eq__(self, other):
+        return type(other) is Slotted and (other.at, other.color) == (self.at, self.color)
+
+    def __hash__(self):
+        return hash(self.at)
+
+    def __repr__(self):
+        return f"Slotted({self.at}, {self.color})"
+
+@dataclass(slots=True, kw_only=True)
+class Named:
+    at: At
+    color: Color
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    at: At
+    color: Color
+
 class Note(TypedDict):
     color: Color
 
@@ -84,6 +113,9 @@ def make(line):
 records = lambda line: R(Color(line.split()[0]), int(line.split()[1]))
 tuples = lambda line: make(line)
 objects = lambda line: Made(int(line.split()[1]))
+slotted = lambda line: Slotted(int(line.split()[1]), Color(line.split()[0]))
+named = lambda line: Named(at=At(int(line.split()[1])), color=Color(line.split()[0]))
+fixed = lambda line: Fixed(At(int(line.split()[1])), Color(line.split()[0]))
 by_color = lambda element: element.color
 by_new_color = lambda element: Color.RED if element.at % 2 else Color.BLUE
 """
@@ -106,6 +138,9 @@ def test_lambdas_make_keys_elements_and_state(spark: SparkSession, main: ModuleT
         ("records", main.records, main.by_color),
         ("tuples", main.tuples, main.by_color),
         ("objects", main.objects, main.by_new_color),
+        ("slotted", main.slotted, main.by_color),
+        ("named", main.named, main.by_color),
+        ("fixed", main.fixed, main.by_color),
     ):
         made: DataStream[Any] = from_collection(LINES).map(make)
         timed = made.assign_timestamps_and_watermarks(
@@ -213,6 +248,53 @@ def test_defaults_of_a_dataclass_that_is_shipped_are_those_that_it_has(
     assert found("a", 1.5).tags == ["new"]
     with pytest.raises(msgspec.ValidationError, match="missing required field `celsius`"):
         msgspec.json.decode(b'{"sensor": "a"}', type=found)
+
+
+class Counting(type):
+    """Counts the classes that it makes."""
+
+    made = 0
+
+    def __init__(cls, *given: Any) -> None:
+        super().__init__(*given)
+        Counting.made += 1
+
+
+def test_a_class_that_is_shipped_has_its_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = TypeVar("held")
+
+    class Base(Generic[held]):
+        __slots__ = ("__own", "first")
+
+        def __init__(self) -> None:
+            self.__own = 7
+
+        def own(self) -> int:
+            return self.__own
+
+    class Derived(Base[int], metaclass=Counting):
+        __slots__ = ["second"]
+
+    before = Counting.made
+    found = by_value(Derived, monkeypatch)
+    assert Counting.made == before + 1
+    assert type(found) is type(Derived)
+    assert [base.__name__ for base in found.__mro__] == ["Derived", "Base", "Generic", "object"]
+    assert get_args(vars(found)["__orig_bases__"][-1]) == (int,)
+    made: Any = found()
+    assert made.own() == 7
+    assert not hasattr(made, "__dict__")
+    with pytest.raises(AttributeError):
+        made.third = 3
+    again = by_value(found, monkeypatch)
+    assert not hasattr(again(), "__dict__")
+
+
+def test_new_types_are_shipped_where_no_module_has_them() -> None:
+    number = NewType("number", int)
+    found = pickle.loads(pickle.dumps(number))
+    assert (found.__qualname__, found.__supertype__, found(3)) == (number.__qualname__, int, 3)
+    assert pickle.loads(pickle.dumps(Metres)) is Metres
 
 
 def test_a_struct_that_is_shipped_has_its_fields(

@@ -1,17 +1,19 @@
 """Lets Spark's pickle carry classes by value, which is how classes of the main program reach the workers.
 
-That pickle makes an empty class and sets its attributes then. It loses two things by itself: objects of the standard
-library that are compared by identity, such as ``dataclasses.MISSING``, arrive as other objects; and a msgspec.Struct
-arrives without fields, which its metaclass takes from the body of the class alone.
+That pickle makes an empty class and sets its attributes then. It loses by itself what Python takes from the body of a
+class alone: the fields of a msgspec.Struct, and the slots of a class. Objects of the standard library that are compared
+by identity, such as ``dataclasses.MISSING``, arrive as other objects; and a ``NewType`` is looked for by its name.
 """
 
 from __future__ import annotations
 
 import copyreg
 import dataclasses
+import sys
 import types
+from collections.abc import Iterable
 from inspect import get_annotations
-from typing import Any, Final, TypedDict
+from typing import Any, Final, NewType, TypedDict
 
 import msgspec
 from typing_extensions import is_typeddict
@@ -23,6 +25,7 @@ __all__ = ["make_picklable", "struct_fields"]
 
 # Any throughout this module: classes of the user's.
 
+_MAIN: Final = "__main__"
 _CONFIGURED: Final = (
     *("frozen", "eq", "order", "array_like", "gc", "repr_omit_defaults", "omit_defaults"),
     *("forbid_unknown_fields", "weakref", "dict", "cache_hash", "tag", "tag_field"),
@@ -46,12 +49,29 @@ for _name in ("MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY"):
     _carry_by_name(_name)
 
 
+def _reduced_new_type(made: Any) -> Any:  # a tuple or a text, as pickle takes them
+    name, module = made.__qualname__, made.__module__
+    if module != _MAIN and getattr(sys.modules.get(module), name, None) is made:
+        return name
+    return _new_type, (name, module, made.__supertype__)
+
+
+def _new_type(name: str, module: str, supertype: Any) -> Any:
+    make: Any = NewType  # mypy knows the types alone that are made in a module
+    made = make(name, supertype)
+    made.__module__ = module
+    return made
+
+
+copyreg.pickle(NewType, _reduced_new_type)
+
+
 def make_picklable(kind: type[Any]) -> None:
     """Lets Spark ship a class of the main program by value.
 
     Msgspec keeps on a class what it has found out about it, and that cannot be pickled. Spark's pickle makes a class
     anew from its ``__orig_bases__``, which a TypedDict lacks before Python 3.12 if it was made by a call or from
-    another one. The fields of a Struct are put there, too.
+    another one. The fields of a Struct and the slots of other classes are put there, too.
 
     Raises:
         UnsupportedOperationError: For a Struct that cannot be made anew.
@@ -61,9 +81,13 @@ def make_picklable(kind: type[Any]) -> None:
         kind.__orig_bases__ = (TypedDict,)  # as Python 3.12 sets it
     for base in kind.__mro__:
         # Pickle names any other Struct by its module.
-        by_value = base.__module__ == "__main__" or "<locals>" in base.__qualname__
-        if isinstance(base, msgspec.StructMeta) and by_value:
+        if base.__module__ != _MAIN and "<locals>" not in base.__qualname__:
+            continue
+        if isinstance(base, msgspec.StructMeta):
             _give_fields_to_bases(base)
+        elif "__slots__" in vars(base) and not issubclass(base, tuple):
+            # A tuple takes empty slots alone, and the base that NamedTuple stands for has a metaclass of its own.
+            _give_slots_to_bases(base)
 
 
 def _give_fields_to_bases(kind: Any) -> None:
@@ -80,6 +104,13 @@ def _give_fields_to_bases(kind: Any) -> None:
     if not same:
         raise _not_by_value(kind, "its fields would change")
     kind.__orig_bases__ = (base,)
+
+
+def _give_slots_to_bases(kind: Any) -> None:
+    bases = vars(kind).get("__orig_bases__", kind.__bases__)
+    if not any(isinstance(base, _Slots) for base in bases):
+        # The others stay: what reads the bases of a generic class finds them there.
+        kind.__orig_bases__ = (_Slots(type(kind), kind.__slots__), *bases)
 
 
 def _facts(kind: Any) -> tuple[object, ...]:
@@ -137,6 +168,34 @@ class _StructBase:
         if self.has_post_init:
             space["__post_init__"] = _post_init
         return (types.new_class(self.name, self.bases, self.config, lambda body: body.update(space)),)
+
+
+class _Slots:
+    """Stands in front of the bases of a class that is shipped, and sees to it that the class is made with its slots.
+
+    Args:
+        metaclass: The metaclass of the class.
+        slots: What its body says.
+    """
+
+    def __init__(self, metaclass: type[Any], slots: str | Iterable[str]) -> None:
+        self.metaclass = metaclass
+        self.slots = slots if isinstance(slots, str) else tuple(slots)
+
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type[Any]]:
+        metaclass, slots = self.metaclass, self.slots
+
+        class Making(metaclass):  # type: ignore[valid-type,misc]  # it is known at run time alone
+            """Takes the place of the metaclass while the class is made."""
+
+            def __new__(
+                cls, name: str, bases: tuple[type[Any], ...], space: dict[str, Any], **given: Any
+            ) -> Any:
+                others = tuple(base for base in bases if base is not helper)
+                return metaclass(name, others, {**space, "__slots__": slots}, **given)
+
+        helper = type.__new__(Making, "_Helper", (), {"__slots__": ()})
+        return (helper,)
 
 
 def struct_fields(kind: Any) -> dict[str, dict[str, Any]]:

@@ -207,7 +207,23 @@ def _collect(kinds: Iterable[object]) -> dict[type[Any], dict[str, Any]]:
                 waiting.append(derived)
         found[kind] = resolved_hints(kind)
         waiting += found[kind].values()
-    return found
+    return _without_replaced(found)
+
+
+def _without_replaced(found: dict[type[Any], dict[str, Any]]) -> dict[type[Any], dict[str, Any]]:
+    """Without classes that ``dataclass(slots=True)`` replaced by one with slots, to which methods still refer."""
+    slotted = {id(_table_of(kind)) for kind in found if "__slots__" in vars(kind)} - {id(None)}
+    return {
+        kind: hints
+        for kind, hints in found.items()
+        if "__slots__" in vars(kind) or id(_table_of(kind)) not in slotted
+    }
+
+
+def _table_of(kind: type[Any]) -> object:
+    """The table of fields of a dataclass or of an attrs class, which it shares with the class that it replaced."""
+    own = vars(kind)
+    return own.get("__dataclass_fields__", own.get("__attrs_attrs__"))
 
 
 def _is_record(kind: type[Any]) -> bool:
