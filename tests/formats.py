@@ -179,13 +179,32 @@ CASES: Final = [
             Row(LONG, 5),
             Row(None, 6),
             Row("", 7),
-            Row('"\n9,k"', 8),
+            Row("k", 9),
         ],
         [
             ("wrong:2", "not UTF-8: 0xff"),
             ("wrong:3", "expected int"),
             ("wrong:6", "a quote is not closed"),
             ("header:1", "not UTF-8: 0xff"),
+            ("quotes:4", "text behind a closing quote, 1 line below"),
+        ],
+    ),
+    Case(
+        "csv quotes",
+        {
+            "merged": b'name,n\n"a,1\nb,2\n"c",3\nd,4\n',
+            "within": b'name,n\ne"e,5\n"f"f,6\n"g" ,7\n "h",8\ni,9\n',
+            "wide": b'name,n\n"j,10\nk,11,"\nl,12\n',
+        },
+        csv_source,
+        [Row("b", 2), Row("c", 3), Row("d", 4), Row("i", 9), Row("l", 12)],
+        [
+            ("merged:2", "text behind a closing quote, 2 lines below; the lines below it are read as rows"),
+            ("within:2", "a quote within a cell that does not begin with one"),
+            ("within:3", "text behind a closing quote"),
+            ("within:4", "text behind a closing quote"),
+            ("within:5", "a quote within a cell"),
+            ("wide:2", "1 cells under a header of 2; the row has 2 lines"),
         ],
     ),
     Case(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -8,7 +9,16 @@ import pytest
 
 from tests.codecs.samples import Colour, Defaults, Options, Place, Reading
 from windrow.errors import MalformedRecordError, SourceError
-from windrow_runtime.codecs import CsvDecoder, MalformedRecord, record_type
+from windrow_runtime.codecs import CsvDecoder, CsvQuotes, CsvRow, MalformedRecord, record_type
+from windrow_runtime.codecs.record_files import CsvRecords
+
+
+def decoder_of(annotation: object, header: list[str]) -> CsvDecoder:
+    return CsvDecoder(record_type(annotation), header, CsvQuotes(","))
+
+
+def row_of(cells: list[str], text: str = "") -> CsvRow:
+    return CsvRow(1, text, cells)
 
 
 @dataclass
@@ -28,15 +38,15 @@ CELLS = ['{"x": 1, "y": 2}', "", "2024-01-01T00:00:00Z", "TRUE", "-1.5e1", "red"
 
 
 def test_cells_become_values() -> None:
-    assert CsvDecoder(record_type(Row), HEADER).decode(CELLS) == Row(
+    assert decoder_of(Row, HEADER).decode(row_of(CELLS)) == Row(
         "", datetime(2024, 1, 1, tzinfo=UTC), True, -15.0, Colour.RED, None, [1, 2], Place(1.0, 2.0)
     )
 
 
 def test_an_empty_cell_takes_the_default() -> None:
-    decoder = CsvDecoder(record_type(Defaults), ["name", "size", "maybe"])
-    assert decoder.decode(["a", "", ""]) == Defaults("a", 3, [], None, 1.5)
-    assert CsvDecoder(record_type(Options), ["size", "name"]).decode(["", "a"]) == {"name": "a"}
+    decoder = decoder_of(Defaults, ["name", "size", "maybe"])
+    assert decoder.decode(row_of(["a", "", ""])) == Defaults("a", 3, [], None, 1.5)
+    assert decoder_of(Options, ["size", "name"]).decode(row_of(["", "a"])) == {"name": "a"}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +63,7 @@ def test_an_empty_cell_takes_the_default() -> None:
 def test_elements_that_are_no_records(
     annotation: object, header: list[str], row: list[str], expected: object
 ) -> None:
-    assert CsvDecoder(record_type(annotation), header).decode(row) == expected
+    assert decoder_of(annotation, header).decode(row_of(row)) == expected
 
 
 @pytest.mark.parametrize(
@@ -70,27 +80,43 @@ def test_elements_that_are_no_records(
 def test_a_malformed_cell(place: int, cell: str, field: str, reason: str) -> None:
     row = ["a,b", "1", "2.5"]
     row[place] = cell
-    decoder = CsvDecoder(record_type(Reading), ["sensor", "at", "celsius"])
+    decoder = decoder_of(Reading, ["sensor", "at", "celsius"])
     with pytest.raises(MalformedRecordError) as caught:
-        decoder.decode(row)
+        decoder.decode(row_of(row))
     assert caught.value.where == field
     assert reason in caught.value.message
-    record = decoder.try_decode(row)
+    record = decoder.try_decode(row_of(row, "as it was; read\r\n"))
     assert isinstance(record, MalformedRecord)
-    assert record.raw.startswith('"a,b",')
+    assert record.raw == "as it was; read"
 
 
 @pytest.mark.parametrize("row", [["a", "1"], ["a", "1", "2.5", "4"], []], ids=len)
 def test_a_row_of_another_width(row: list[str]) -> None:
-    record = CsvDecoder(record_type(Reading), ["sensor", "at", "celsius"]).try_decode(row)
+    record = decoder_of(Reading, ["sensor", "at", "celsius"]).try_decode(row_of(row))
     assert isinstance(record, MalformedRecord)
     assert record.reason == f"{len(row)} cells under a header of 3"
+
+
+@pytest.mark.parametrize(
+    ("text", "raws"),
+    [
+        ('a;"1"\n', ['a;"1"']),
+        ('"a;1\nb;2\n"c;x";3\n', ['"a;1', "b;2", '"c;x";3']),
+        ('"a;1\nb;\n"\r\n"c;4', ['"a;1\nb;\n"', '"c;4']),
+        ("\r\n x ; y \r", [" x ; y "]),
+    ],
+    ids=count(),
+)
+def test_a_malformed_record_is_what_was_read(text: str, raws: list[str]) -> None:
+    records = CsvRecords(record_type(Reading), "utf-8", ";", header=False)
+    found = [record for _, record in records.read("x", io.BytesIO(text.encode()))]
+    assert [record.raw for record in found if isinstance(record, MalformedRecord)] == raws
 
 
 def test_json_in_a_cell_may_be_malformed() -> None:
     row = list(CELLS)
     row[7] = "[1,"
-    record = CsvDecoder(record_type(Row), HEADER).try_decode(row)
+    record = decoder_of(Row, HEADER).try_decode(row_of(row))
     assert isinstance(record, MalformedRecord)
     assert record.field == "Row.tags"
     assert "not JSON" in record.reason
@@ -98,7 +124,7 @@ def test_json_in_a_cell_may_be_malformed() -> None:
 
 def test_faults_of_the_header_are_listed_together() -> None:
     with pytest.raises(SourceError) as caught:
-        CsvDecoder(record_type(Reading), ["sensor", "sensor"])
+        decoder_of(Reading, ["sensor", "sensor"])
     assert "sensor: two columns of this name" in str(caught.value)
     assert "at: no such column" in str(caught.value)
     assert "celsius: no such column" in str(caught.value)

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from windrow_runtime.codecs import MalformedRecord, record_type
-from windrow_runtime.codecs.csv_rows import csv_rows
+from windrow_runtime.codecs.csv_rows import CsvQuotes, csv_rows
 from windrow_runtime.codecs.record_files import CsvRecords, LineRecords
 from windrow_runtime.spark.file_ranges import lines_before, range_of
 
@@ -64,7 +64,7 @@ def test_each_line_of_a_text_is_an_element_or_malformed(data: bytes) -> None:
 @given(st.text(st.sampled_from('",a\n\r\x00'), max_size=60))
 def test_rows_begin_where_they_are_said_to(text: str) -> None:
     lines = io.StringIO(text, newline="").readlines()
-    rows = list(csv_rows(iter(lines), ","))
+    rows = list(csv_rows(iter(lines), CsvQuotes(",")))
     at = 1
     for row in rows:
         assert row.line == at

@@ -28,7 +28,15 @@ from tests.codecs.samples import (
 )
 from tests.codecs.strategies import elements_of
 from windrow.errors import InvalidArgumentError, MalformedRecordError
-from windrow_runtime.codecs import CsvDecoder, JsonDecoder, JsonEncoder, MalformedRecord, record_type
+from windrow_runtime.codecs import (
+    CsvDecoder,
+    CsvQuotes,
+    CsvRow,
+    JsonDecoder,
+    JsonEncoder,
+    MalformedRecord,
+    record_type,
+)
 
 TYPES = [
     Everything,
@@ -294,7 +302,9 @@ def test_a_source_says_where_the_clock_is(text: str, utc: str) -> None:
     kind = record_type(dict[datetime, list[datetime | None]]).in_timezone(ZoneInfo("Europe/Berlin"))
     assert JsonDecoder(kind).decode(f'{{"{text}": ["{text}", null]}}') == {expected: [expected, None]}
     row = record_type(Stamped).in_timezone(ZoneInfo("Europe/Berlin"))
-    assert CsvDecoder(row, ["n", "at"]).decode(["1", text]) == Stamped(expected, 1.0)
+    assert CsvDecoder(row, ["n", "at"], CsvQuotes(",")).decode(CsvRow(1, "", ["1", text])) == Stamped(
+        expected, 1.0
+    )
 
 
 @pytest.mark.parametrize("use_msgspec", [True, False])

@@ -7,6 +7,7 @@ imported here.
 
 from windrow_runtime.codecs.arrow import arrow_schema, check_arrow_schema, decode_batch, encode_batch
 from windrow_runtime.codecs.csv_decoder import CsvDecoder
+from windrow_runtime.codecs.csv_rows import CsvQuotes, CsvRow
 from windrow_runtime.codecs.json_decoder import JsonDecoder
 from windrow_runtime.codecs.json_encoder import JsonEncoder
 from windrow_runtime.codecs.malformed import MalformedRecord
@@ -15,6 +16,8 @@ from windrow_runtime.codecs.stable_hash import stable_hash
 
 __all__ = [
     "CsvDecoder",
+    "CsvQuotes",
+    "CsvRow",
     "Field",
     "JsonDecoder",
     "JsonEncoder",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
@@ -12,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 
 from windrow.errors import SourceError
+from windrow_runtime.codecs.csv_rows import CsvQuotes, CsvRow
 from windrow_runtime.codecs.json_values import Parser, construct, default_of, parser
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
 from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
@@ -45,13 +44,15 @@ class CsvDecoder:
     Args:
         record_type: The type of the elements.
         header: The names of the columns, in their order. Columns without a field are ignored.
+        quotes: The rules of quotes, by which ``""`` is no empty cell.
 
     Raises:
         SourceError: The header lacks columns that the type requires, or has one of them twice.
     """
 
-    def __init__(self, record_type: RecordType, header: Sequence[str]) -> None:
+    def __init__(self, record_type: RecordType, header: Sequence[str], quotes: CsvQuotes) -> None:
         self._type = record_type
+        self._quotes = quotes
         self._width = len(header)
         counts = Counter(header)
         faults = [
@@ -74,7 +75,7 @@ class CsvDecoder:
             for field in record_type.columns
         ]
 
-    def decode(self, row: Sequence[str]) -> object:
+    def decode(self, row: CsvRow) -> object:
         """The element of one row.
 
         Raises:
@@ -86,17 +87,14 @@ class CsvDecoder:
             raise value.error()
         return value
 
-    def try_decode(self, row: Sequence[str], quoted: Collection[int] = ()) -> object | MalformedRecord:
-        """The element of one row, or what is wrong with the row; for sources that drop or route bad rows.
-
-        Args:
-            row: The cells.
-            quoted: The places of empty cells that were written as two quotes: they are empty texts.
-        """
+    def try_decode(self, row: CsvRow) -> object | MalformedRecord:
+        """The element of one row, or what is wrong with the row; for sources that drop or route bad rows."""
         try:
-            return self._decode(row, quoted)
+            return self._decode(row.cells, self._quotes.empties(row))
         except UnfitError as error:
-            return MalformedRecord(_line(row), error.reason, error.path)
+            # A row of several lines that does not fit may be one whose quote was lost, and the rows behind it.
+            spans = f"; the row has {row.lines} lines" if row.lines > 1 else ""
+            return MalformedRecord(row.raw, f"{error.reason}{spans}", error.path)
 
     def _decode(self, row: Sequence[str], quoted: Collection[int]) -> object:
         name = self._type.name
@@ -121,12 +119,6 @@ class CsvDecoder:
 def _empty_is_text(field: Field, quoted: bool) -> bool:
     value = field.type.arguments[0] if field.type.kind is Kind.ENUM else field.type
     return (quoted or field.required) and value.kind in (Kind.STR, Kind.BYTES)
-
-
-def _line(row: Sequence[str]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(row)
-    return text.getvalue()
 
 
 def _cell_parser(value: ValueType, path: str) -> _CellParser:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Final
 
 from windrow.sources import CsvFileSource, FileSource, JsonFileSource, TextFileSource
 from windrow_runtime.codecs.csv_decoder import CsvDecoder
-from windrow_runtime.codecs.csv_rows import CsvRow, csv_rows, quoted_empties
+from windrow_runtime.codecs.csv_rows import CsvQuotes, CsvRow, csv_rows
 from windrow_runtime.codecs.json_decoder import JsonDecoder
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import RecordType, record_type
@@ -110,7 +110,8 @@ class CsvRecords(TextRecords):
 
     def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
         with open_lines(name, file, self.encoding, newline="", begins=begins) as lines:
-            rows = csv_rows(lines, self.delimiter)
+            quotes = CsvQuotes(self.delimiter)
+            rows = csv_rows(lines, quotes)
             if self.header:
                 first = next(rows, None)
                 if first is None:
@@ -123,20 +124,20 @@ class CsvRecords(TextRecords):
                 names = first.cells
             else:
                 names = [column.column for column in self.kind.columns]
-            decoder = CsvDecoder(self.kind, names)
+            decoder = CsvDecoder(self.kind, names, quotes)
             for row in rows:
                 wrong = self._wrong(row)
                 if wrong is not None:
                     yield row.line, wrong
                 elif row.cells:
-                    yield row.line, decoder.try_decode(row.cells, quoted_empties(row, self.delimiter))
+                    yield row.line, decoder.try_decode(row)
 
     def _wrong(self, row: CsvRow) -> MalformedRecord | None:
         found = bad_bytes(row.text)
         if found is not None:
             return self._wrong_bytes(row.text, found)
         if row.fault is not None:
-            return MalformedRecord(row.text.rstrip("\r\n"), row.fault, None)
+            return MalformedRecord(row.raw, row.fault, None)
         return None
 
 
