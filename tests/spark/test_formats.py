@@ -9,7 +9,7 @@ import time
 import zlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import pytest
 
@@ -89,40 +89,54 @@ def test_a_damaged_file_is_told(spark: SparkSession, tmp_path: Path, name: str, 
     assert str(caught.value) == str(expected.value)
 
 
+class Below(TypedDict, total=False):
+    m: int
+
+
+class Lacking(TypedDict):
+    n: int
+    below: Below
+    name: NotRequired[str]
+
+
 def test_files_of_one_engine_are_read_by_the_other(spark: SparkSession, tmp_path: Path) -> None:
     runners: dict[str, LocalRunner | SparkRunner] = {
         "interpreter": LocalRunner(),
         "spark": SparkRunner(spark),
     }
     spans = [timedelta(days=-1, microseconds=1), timedelta(seconds=2)]
+    lacking: list[Lacking] = [{"n": 1, "below": {}}, {"n": 2, "below": {"m": 3}, "name": "a"}]
     for name, runner in runners.items():
         ends: list[DataStreamSink] = [
             from_collection(WIDE).sink_to(CsvFileSink(tmp_path / name / "csv")),
             from_collection(["", "\u00e4 "], str).sink_to(TextFileSink(tmp_path / name / "text")),
             from_collection(spans, timedelta).sink_to(ParquetFileSink(tmp_path / name / "parquet")),
             from_collection(spans, timedelta).sink_to(JsonFileSink(tmp_path / name / "json")),
+            from_collection(lacking, Lacking).sink_to(JsonFileSink(tmp_path / name / "lacking")),
         ]
         runner.run(Pipeline("write", *ends))
     found: dict[str, Any] = {}
     for name in runners:
         for reader, runner in runners.items():
-            sinks = [CollectSink[Any](part) for part in ("csv", "text", "parquet", "json")]
+            sinks = [CollectSink[Any](part) for part in ("csv", "text", "parquet", "json", "lacking")]
             sources: list[Any] = [
                 CsvFileSource(tmp_path / name / "csv" / "*" / "*.csv", Wide),
                 TextFileSource(tmp_path / name / "text" / "*" / "*.txt"),
                 ParquetFileSource(tmp_path / name / "parquet" / "*" / "*.parquet", timedelta),
-                JsonFileSource(tmp_path / name / "json" / "*" / "part*", timedelta),
+                JsonFileSource(tmp_path / name / "json" / "*" / "*.json", timedelta),
+                JsonFileSource(tmp_path / name / "lacking" / "*" / "*.json", Lacking),
             ]
             read = [from_source(source).sink_to(sink) for source, sink in zip(sources, sinks, strict=True)]
             result = runner.run(Pipeline("read", *read))
             found[f"{reader} reads {name}"] = [sorted(map(repr, result.collected(sink))) for sink in sinks]
     for texts in found.values():
-        assert texts == [sorted(map(repr, part)) for part in (WIDE, ["", "\u00e4 "], spans, spans)]
-    csv = [
-        b"".join(file.read_bytes() for file in sorted((tmp_path / name).glob("csv/*/*.csv")))
-        for name in runners
-    ]
-    assert csv[0] == csv[1]
+        assert texts == [sorted(map(repr, part)) for part in (WIDE, ["", "\u00e4 "], spans, spans, lacking)]
+    for pattern in ("csv/*/*.csv", "json/*/*", "lacking/*/*"):
+        one, other = (
+            b"".join(file.read_bytes() for file in sorted((tmp_path / name).glob(pattern)))
+            for name in runners
+        )
+        assert one == other
     with pytest.raises(InvalidArgumentError, match="no line of text"):
         runners["spark"].run(
             Pipeline("line", from_collection(["a\nb"], str).sink_to(TextFileSink(tmp_path / "refused")))

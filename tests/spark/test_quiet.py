@@ -20,9 +20,14 @@ from windrow_runtime.spark.quiet import _log4j_named
 
 PROGRAM = """
 import logging, sys
+from typing import NamedTuple
 from windrow import Pipeline, from_collection
-from windrow.sinks import CollectSink, ConsoleSink
+from windrow.errors import WindrowError
+from windrow.sinks import CollectSink, ConsoleSink, JsonFileSink
 from windrow_runtime.spark import SparkRunner
+
+class Row(NamedTuple):
+    number: int
 
 def shown(number):
     print("in a worker", number, getattr(sys, "site_of_mine", None))
@@ -39,6 +44,12 @@ highest = numbers.key_by(lambda total: total[0]).max(lambda total: total[1])
 runner = SparkRunner()
 result = runner.run(Pipeline("three", highest.sink_to(totals), numbers.sink_to(ConsoleSink("console "))))
 print("collected", len(result.collected(totals)))
+print("it is refused now", file=sys.stderr, flush=True)
+try:
+    wrong = from_collection([1]).map(lambda number: Row(str(number))).returns(Row)
+    runner.run(Pipeline("refused", wrong.sink_to(JsonFileSink("refused"))))
+except WindrowError as error:
+    print(error.message)
 print("it fails now", file=sys.stderr, flush=True)
 failing = from_collection([1, 0]).map(lambda number: inverse(number)).returns(int)
 runner.run(Pipeline("failing", failing.key_by(lambda number: number).sum(int).sink_to(CollectSink())))
@@ -55,17 +66,20 @@ def test_a_program_has_stderr_to_itself(tmp_path: Path) -> None:
     paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
     run = subprocess.run(
         [sys.executable, tmp_path / "main.py"],
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
         check=False,
     )
     # Two keyed steps, one behind the other, in two queries each: the stream, and its end.
-    running, _, failing = run.stderr.partition("it fails now\n")
+    running, _, behind = run.stderr.partition("it is refused now\n")
+    refused, _, failing = behind.partition("it fails now\n")
+    assert not refused
     assert set(running.splitlines()) >= USERS, run.stderr
     assert len(running.splitlines()) - len(USERS) <= 2, running
     assert run.stdout.count("console ") == 3
-    assert run.stdout.endswith("collected 3\n")
+    assert run.stdout.endswith("collected 3\na value does not fit its type: '1' is a str\n")
     assert len(failing.splitlines()) <= 23, failing
     assert "in inverse\n    return 2 // number" in failing
     assert "windrow.errors.UserFunctionError: a function of the step raised ZeroDivisionError" in failing

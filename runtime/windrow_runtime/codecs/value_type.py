@@ -137,6 +137,14 @@ class ValueType:
             part.contains(*kinds) for part in (*self.arguments, *(field.type for field in self.fields))
         )
 
+    @property
+    def may_lack_keys(self) -> bool:
+        """Whether a key of a TypedDict may be absent, at any depth."""
+        fields = self.fields
+        return any(field.absent_allowed for field in fields) or any(
+            part.may_lack_keys for part in (*self.arguments, *(field.type for field in fields))
+        )
+
     def in_timezone(self, zone: datetime.tzinfo | None) -> ValueType:
         """The same type with a time zone for datetimes without an offset, at any depth."""
         return dataclasses.replace(

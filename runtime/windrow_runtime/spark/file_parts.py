@@ -18,7 +18,7 @@ from typing import Any, Final
 from windrow.errors import SinkError, WindrowError
 from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
-from windrow.sinks import CsvFileSink, FileSink, ParquetFileSink, TextFileSink
+from windrow.sinks import FileSink, JsonFileSink, ParquetFileSink
 from windrow_runtime.codecs.arrow import arrow_schema, encode_batch
 from windrow_runtime.codecs.line_encoder import LineEncoder, line_encoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
@@ -35,6 +35,7 @@ __all__ = [
     "PartSink",
     "PartStage",
     "PartWriter",
+    "is_json_of_spark",
     "lines_of",
     "part_sink",
     "part_sinks",
@@ -150,15 +151,24 @@ def part_sink(step: Step) -> PartSink | None:
     """A sink whose files workers write themselves; None: Spark writes them, or it has none."""
     assert isinstance(step.node, SinkNode)
     sink = step.node.sink
-    written = (CsvFileSink, ParquetFileSink, TextFileSink)
-    path = local_path(sink.path) if isinstance(sink, written) else None
+    path = local_path(sink.path) if isinstance(sink, FileSink) else None
     if path is None:
         return None
     kind = record_type(step.node.element_type)
+    if isinstance(sink, JsonFileSink) and is_json_of_spark(kind):
+        return None
     if isinstance(sink, ParquetFileSink) and kind.root.contains(*_SPARKS_OWN):
         return None
     # A worker may run in another folder than the driver.
     return PartSink(detached(step), os.path.abspath(path), kind)
+
+
+def is_json_of_spark(kind: RecordType) -> bool:
+    """Whether JSON of a type is what Spark's writer makes of its columns.
+
+    That would be null for a key that is absent, and an object for a tuple or a number.
+    """
+    return kind.root.kind is Kind.RECORD and not kind.root.may_lack_keys
 
 
 def _sink_of(step: Step) -> FileSink[Any]:

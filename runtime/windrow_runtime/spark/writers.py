@@ -25,7 +25,7 @@ from windrow.sinks import (
     WriterSink,
 )
 from windrow_runtime.codecs.line_encoder import line_encoder
-from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
+from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
 from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable
 from windrow_runtime.outputs import Output, open_outputs
@@ -39,7 +39,15 @@ from windrow_runtime.spark.columns_sink import ColumnsSink
 from windrow_runtime.spark.engine_errors import engine_failure, secrets_hidden, spark_said, unwritable
 from windrow_runtime.spark.facts import Count
 from windrow_runtime.spark.failures import failures_marked
-from windrow_runtime.spark.file_parts import PART_SCHEMA, PartSink, PartStage, lines_of, part_sinks, rows_of
+from windrow_runtime.spark.file_parts import (
+    PART_SCHEMA,
+    PartSink,
+    PartStage,
+    is_json_of_spark,
+    lines_of,
+    part_sinks,
+    rows_of,
+)
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
 from windrow_runtime.spark.payload import unpack_elements
@@ -124,7 +132,7 @@ def takes_columns(step: Step) -> bool:
     """Whether the rows of a sink are unpacked by :func:`unpacked`, which takes columns as well as values."""
     sink = _sink(step)
     if isinstance(sink, JsonFileSink):
-        return record_type(step.node.element_type).root.kind is Kind.RECORD
+        return is_json_of_spark(record_type(step.node.element_type))
     if isinstance(sink, (CsvFileSink, TextFileSink)):
         return False
     return isinstance(sink, (FileSink, WriterSink, ColumnsSink))
@@ -348,7 +356,6 @@ class BatchWriter:
         path = as_spark_path(place)
         kind = record_type(step.node.element_type)
         if not takes_columns(step):
-            # Spark's own writer makes an object of everything; a tuple is an array, and a number is a number.
             rows = frame.where(f"sink = {number}").select("payload")
             lines = rows.mapInArrow(_Lines(sink, kind, step.where, self._classes), "value string")
             lines.write.mode("overwrite").text(path)
