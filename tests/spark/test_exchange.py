@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.spark.classes import UserClass, class_name, find_class, register_classes
 from windrow_runtime.spark.columns import pack_timestamps, pack_values, unpack_timestamps, unpack_values
@@ -233,3 +233,16 @@ def test_a_key_without_a_hash_is_told() -> None:
         InvalidArgumentError, match=r"a key cannot be hashed\n  given:    \[2\]: TypeError: unhashable"
     ):
         packer.add(ToStep(0, ["a", [2]]), ["a", [2]], [None, None])
+
+
+def test_an_element_that_cannot_be_pickled_is_named_with_its_step() -> None:
+    generator = (number for number in range(3))
+    for target in (ToStep(0, ["a", "a"], "p.2.key_by, main.py:7"), ToSink(FIRST_SINK, "p.3.sink, main.py:8")):
+        packer = Packer(KeyGroups.balanced(1, 1), lambda key: 0, Phase.AFTER_WATERMARK)
+        packer.start(0, -1)
+        packer.add(target, [1, generator], [None, None])
+        with pytest.raises(UnsupportedOperationError, match="cannot be sent to another process") as caught:
+            list(packer.flush())
+        assert "<generator object" in str(caught.value.given)
+        assert caught.value.where == target.where
+        assert "flat_map" in str(caught.value.hint)

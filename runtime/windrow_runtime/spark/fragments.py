@@ -133,7 +133,9 @@ class PortFragment:
     def to_sink(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
         """Takes elements for a sink from the fragment."""
         self._records[step] += len(values)
-        self._routed.append((ToSink(self._routes.sinks[step]), values, timestamps))
+        self._routed.append(
+            (ToSink(self._routes.sinks[step], self._topology.step(step).where), values, timestamps)
+        )
 
     @property
     def watermark(self) -> int:

@@ -10,6 +10,7 @@ from windrow.errors import InvalidArgumentError
 from windrow_runtime.operators.step_errors import check_hashable
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.payload import pack_elements, pack_keyed, sequence_number
+from windrow_runtime.spark.picklable import check_sendable
 from windrow_runtime.spark.rows import TO_STEPS, PackedRow
 
 __all__ = ["Packer", "ToSink", "ToStep"]
@@ -43,9 +44,11 @@ class ToSink:
 
     Attributes:
         sink: The number of the sink, from :data:`~windrow_runtime.spark.rows.FIRST_SINK` up.
+        where: The sink and its line in the user's program, in errors.
     """
 
     sink: int
+    where: str | None = None
 
 
 _Bucket: TypeAlias = tuple[list[Any], list[Any], "list[int | None]"]
@@ -91,6 +94,7 @@ class Packer:
         self._limit = _FIRST_LIMIT
         self._routes: dict[int, _Routes] = {}
         self._sinks: dict[int, tuple[list[Any], list[int | None]]] = {}
+        self._wheres: dict[tuple[type[ToStep | ToSink], int], str | None] = {}
 
     def start(self, origin: int, service_label: int) -> None:
         """Begins with the elements of another origin; those of the one before must have been flushed.
@@ -110,13 +114,17 @@ class Packer:
             InvalidArgumentError: If a key cannot be hashed.
         """
         if isinstance(target, ToSink):
-            sink_values, sink_timestamps = self._sinks.setdefault(target.sink, ([], []))
+            if target.sink not in self._sinks:
+                self._sinks[target.sink] = ([], [])
+                self._wheres[ToSink, target.sink] = target.where
+            sink_values, sink_timestamps = self._sinks[target.sink]
             sink_values.extend(values)
             sink_timestamps.extend(timestamps)
             return
         routes = self._routes.get(target.step)
         if routes is None:
             routes = self._routes[target.step] = _Routes(self._groups, self._hash_key)
+            self._wheres[ToStep, target.step] = target.where
         try:
             for key, value, timestamp in zip(target.keys, values, timestamps, strict=True):
                 add_key, add_value, add_timestamp, first_equal = routes[key]
@@ -157,7 +165,12 @@ class Packer:
             for bucket in (routes.buckets[number],)
             if bucket[0]
         ]
-        payload = pack_keyed(filled)
+        try:
+            payload = pack_keyed(filled)
+        except Exception:  # pickle, and the methods of the user's classes that it calls, may raise anything
+            for step, keys, values, _ in filled:
+                check_sendable((*keys, *values), self._wheres[ToStep, step])
+            raise
         self._adapt(len(payload), sum(len(keys) for _, keys, _, _ in filled))
         for _, keys, values, timestamps in filled:
             keys.clear()
@@ -171,7 +184,11 @@ class Packer:
         while start < len(values):
             end = start + self._limit
             piece = values[start:end]
-            payload = pack_elements(piece, timestamps[start:end])
+            try:
+                payload = pack_elements(piece, timestamps[start:end])
+            except Exception:
+                check_sendable(piece, self._wheres[ToSink, sink])
+                raise
             self._adapt(len(payload), len(piece))
             yield self._next_row(self._service_label, sink, payload)
             start = end

@@ -1,11 +1,12 @@
-"""Finds what cannot be sent to workers in the functions of a plan, before anything runs."""
+"""Finds what cannot be sent to other processes: in the functions of a plan before anything runs, and in elements."""
 
 from __future__ import annotations
 
 import functools
+import pickle
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from types import FunctionType, MethodType
+from types import FunctionType, GeneratorType, MethodType
 from typing import Any, Final
 
 from pyspark import cloudpickle
@@ -16,9 +17,9 @@ from windrow.plan.closures import closure_of
 from windrow_runtime.operators.attributes import attributes_of
 from windrow_runtime.operators.named_classes import codes_of
 from windrow_runtime.operators.origins import is_foreign, is_of_windrow
-from windrow_runtime.operators.step_errors import first_line
+from windrow_runtime.operators.step_errors import first_line, shortened
 
-__all__ = ["check_picklable"]
+__all__ = ["check_picklable", "check_sendable"]
 
 # Any in this module: functions of the user's may hold objects of any type.
 
@@ -52,6 +53,31 @@ def check_picklable(step: Step, parts: Iterable[object]) -> None:
             else "make it in open() of a function class, such as MapFunction, which each worker calls: "
             "self.it = ...; open files, connections and locks belong there",
         ) from None
+
+
+def check_sendable(values: Iterable[object], where: str | None) -> None:
+    """Refuse elements that cannot be sent to another process; called where something failed that pickled them.
+
+    Args:
+        values: The elements, or their keys.
+        where: The step that takes them.
+
+    Raises:
+        UnsupportedOperationError: With the first one that cannot be pickled.
+    """
+    for value in values:
+        try:
+            pickle.dumps(value, 5)
+        except Exception as error:
+            raise UnsupportedOperationError(
+                "an element cannot be sent to another process",
+                given=f"{shortened(value)}: {first_line(error)}",
+                expected="elements that can be pickled",
+                where=where,
+                hint="emit what a generator yields with flat_map"
+                if isinstance(value, GeneratorType)
+                else "emit what open files, connections and locks give, and not the objects",
+            ) from error
 
 
 def _failure(value: object) -> Exception | None:
