@@ -75,6 +75,13 @@ def test_round_trip(annotation: object, data: st.DataObject) -> None:
         assert JsonDecoder(kind, use_msgspec=use_msgspec).decode(line.encode()) == value
 
 
+@pytest.mark.parametrize("use_msgspec", [True, False])
+def test_the_last_of_equal_names_counts_and_case_matters(use_msgspec: bool) -> None:
+    line = '{"name": 1, "name": "a", "Size": 9, "size": 4, "size": 5, "SIZE": 6}'
+    decoder = JsonDecoder(record_type(Defaults), use_msgspec=use_msgspec)
+    assert decoder.decode(line) == Defaults("a", 5)
+
+
 def test_an_encoded_record_reads_as_expected() -> None:
     trip = Trip(
         id=1,

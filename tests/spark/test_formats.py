@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import re
 import socket
 import threading
 import time
 import zlib
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
@@ -16,7 +18,7 @@ import pytest
 from tests.formats import BAD, CASES, Row, json_of, parquet, zstd
 from tests.local.test_formats import WIDE, Wide
 from windrow import DataStreamSink, Pipeline, from_collection, from_dataframe, from_source
-from windrow.errors import InvalidArgumentError, SourceError, UnsupportedOperationError
+from windrow.errors import InvalidArgumentError, SourceError, UnsupportedOperationError, WindrowWarning
 from windrow.sinks import CollectSink, CsvFileSink, JsonFileSink, ParquetFileSink, TextFileSink
 from windrow.sources import (
     CsvFileSource,
@@ -141,6 +143,35 @@ def test_files_of_one_engine_are_read_by_the_other(spark: SparkSession, tmp_path
         runners["spark"].run(
             Pipeline("line", from_collection(["a\nb"], str).sink_to(TextFileSink(tmp_path / "refused")))
         )
+
+
+@dataclass(frozen=True)
+class Weather:
+    sensor: str
+    celsius: float = 0.5
+
+
+def test_a_header_with_a_misspelt_column_is_warned_of(spark: SparkSession, tmp_path: Path) -> None:
+    for name, header in (
+        ("a", "sensor,Celsius"),
+        ("b", "sensor,Celsius"),
+        ("c", "sensor"),
+        ("d", "x,sensor,celsius"),
+    ):
+        (tmp_path / name).write_text(f"{header}\n")
+    (tmp_path / "e.gz").write_bytes(gzip.compress(b"sensor,temp,celcius\n"))
+    for runner in (LocalRunner(), SparkRunner(spark)):
+        pipeline = Pipeline(
+            "read",
+            from_source(CsvFileSource(tmp_path, Weather, on_malformed="drop")).sink_to(CollectSink[Any]()),
+        )
+        with pytest.warns(WindrowWarning, match="a column may be misspelt") as caught:
+            runner.run(pipeline)
+        first, other = sorted(str(warning.message) for warning in caught)
+        assert "the header has 'Celsius', which no field takes, and lacks 'celsius'\n" in first
+        assert re.search(rf"where:    read\.1\.source, {__file__}:\d+, {tmp_path}/[ab]\n", first)
+        assert "the header has 'temp', 'celcius', which no field takes, and lacks 'celsius'\n" in other
+        assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_large_files_are_read_in_parts_in_order(

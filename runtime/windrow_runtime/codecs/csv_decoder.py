@@ -12,7 +12,7 @@ from decimal import Decimal
 from windrow.errors import SourceError
 from windrow_runtime.codecs.csv_rows import CsvQuotes, CsvRow
 from windrow_runtime.codecs.json_values import Parser, construct, default_of, parser
-from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
+from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, UnmatchedHeader
 from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
 from windrow_runtime.codecs.records import short_repr
 
@@ -48,6 +48,9 @@ class CsvDecoder:
 
     Raises:
         SourceError: The header lacks columns that the type requires, or has one of them twice.
+
+    Attributes:
+        unmatched: Which fields no column has, where columns have names that no field has: one may be misspelt.
     """
 
     def __init__(self, record_type: RecordType, header: Sequence[str], quotes: CsvQuotes) -> None:
@@ -68,6 +71,7 @@ class CsvDecoder:
                 expected=", ".join(field.column for field in record_type.columns),
                 hint="correct the header, or give the fields defaults",
             )
+        self.unmatched = _unmatched([field.column for field in record_type.columns], header)
         prefix = "" if record_type.single else f"{record_type.name}."
         places = {name: place for place, name in enumerate(header)}
         self._cells: list[tuple[Field, int | None, _CellParser]] = [
@@ -119,6 +123,16 @@ class CsvDecoder:
 def _empty_is_text(field: Field, quoted: bool) -> bool:
     value = field.type.arguments[0] if field.type.kind is Kind.ENUM else field.type
     return (quoted or field.required) and value.kind in (Kind.STR, Kind.BYTES)
+
+
+def _unmatched(fields: Sequence[str], header: Sequence[str]) -> UnmatchedHeader | None:
+    unknown, lacking = (
+        [name for name in some if name not in others] for some, others in ((header, fields), (fields, header))
+    )
+    if not unknown or not lacking:
+        return None
+    has, lacks = (", ".join(map(short_repr, names)) for names in (unknown, lacking))
+    return UnmatchedHeader(f"the header has {has}, which no field takes, and lacks {lacks}")
 
 
 def _cell_parser(value: ValueType, path: str) -> _CellParser:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from windrow import sources
 from windrow.errors import MalformedRecordError
 
-__all__ = ["MalformedRecord", "UnfitError", "as_malformed", "malformed_error", "shorten"]
+__all__ = ["MalformedRecord", "UnfitError", "UnmatchedHeader", "as_malformed", "malformed_error", "shorten"]
 
 _SHOWN = 200
 _HINT = 'correct the data, or give the source on_malformed="drop" or an OutputTag'
@@ -59,6 +59,17 @@ class MalformedRecord:
             where=self.field,
             hint=_HINT,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class UnmatchedHeader:
+    """A header of a CSV file that lacks fields with defaults and has columns that no field takes.
+
+    Attributes:
+        reason: The names of both, in one line.
+    """
+
+    reason: str
 
 
 def as_malformed(found: MalformedRecord, origin: str) -> sources.MalformedRecord:

@@ -47,7 +47,8 @@ class TextRecords:
             begins: Whether they are those from the beginning, where a byte order mark may be.
 
         Returns:
-            Elements, and a :class:`~windrow_runtime.codecs.malformed.MalformedRecord` for what is none.
+            Elements, a :class:`~windrow_runtime.codecs.malformed.MalformedRecord` for what is none, and an
+            :class:`~windrow_runtime.codecs.malformed.UnmatchedHeader` where the user is to be warned of one.
 
         Raises:
             SourceError: If the file is damaged, or its header does not fit.
@@ -125,6 +126,8 @@ class CsvRecords(TextRecords):
             else:
                 names = [column.column for column in self.kind.columns]
             decoder = CsvDecoder(self.kind, names, quotes)
+            if decoder.unmatched is not None:
+                yield 1, decoder.unmatched
             for row in rows:
                 wrong = self._wrong(row)
                 if wrong is not None:

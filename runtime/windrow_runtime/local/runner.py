@@ -17,7 +17,7 @@ from windrow_runtime.local.sinks import check_sink, write_batch
 from windrow_runtime.local.sources import SourceBatch, malformed_tag, read_batches
 from windrow_runtime.operators.lowering import form_text
 from windrow_runtime.operators.result import PipelineResult
-from windrow_runtime.operators.source_patterns import check_patterns
+from windrow_runtime.operators.source_files import check_source_files
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.outputs import Output, open_outputs
@@ -66,7 +66,7 @@ class LocalRunner:
             UnsupportedOperationError: For a source or a sink that only Spark has.
         """
         topology = Topology(pipeline.steps)
-        check_patterns(topology)
+        check_source_files(topology)
         for sink in topology.sinks:
             check_sink(sink)
         # Nothing of a run is kept, so each one is a query of its own.

@@ -29,6 +29,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import opened_file
 from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.copies import own_all
+from windrow_runtime.operators.source_files import warn_of_header
 
 __all__ = ["SourceBatch", "read_batches"]
 
@@ -37,10 +38,11 @@ __all__ = ["SourceBatch", "read_batches"]
 
 @dataclass(slots=True)
 class SourceBatch:
-    """What a source gives in one batch: elements, and records that do not fit."""
+    """What a source gives in one batch: elements, records that do not fit, and headers with the first file of each."""
 
     values: list[Any] = field(default_factory=list)
     malformed: list[MalformedRecord] = field(default_factory=list)
+    unmatched: dict[str, str] = field(default_factory=dict)
 
 
 def read_batches(step: Step) -> Iterator[SourceBatch]:
@@ -84,6 +86,7 @@ def read_batches(step: Step) -> Iterator[SourceBatch]:
 def _read_files(step: Step, source: FileSource[Any]) -> Iterator[SourceBatch]:
     files = _list_files(step, source.path)
     size = source.files_per_batch or max(len(files), 1)
+    warned: set[str] = set()
     for start in range(0, len(files), size):
         batch = SourceBatch()
         for file in map(os.path.abspath, files[start : start + size]):
@@ -94,6 +97,10 @@ def _read_files(step: Step, source: FileSource[Any]) -> Iterator[SourceBatch]:
             if batch.malformed and source.on_malformed == "fail":
                 record = batch.malformed[0]
                 raise codec_malformed.malformed_error(record).at(f"{step.where}, {record.origin}")
+        for unmatched, file in batch.unmatched.items():
+            if unmatched not in warned:
+                warn_of_header(unmatched, f"{step.where}, {file}", step.node.location)
+        warned.update(batch.unmatched)
         yield batch
 
 
@@ -157,7 +164,9 @@ def _read_file(source: FileSource[Any], file: str, batch: SourceBatch) -> None:
     if records is not None:
         with opened_file(file) as opened:
             for line, value in records.read(file, opened):
-                if isinstance(value, codec_malformed.MalformedRecord):
+                if isinstance(value, codec_malformed.UnmatchedHeader):
+                    batch.unmatched.setdefault(value.reason, file)
+                elif isinstance(value, codec_malformed.MalformedRecord):
                     origin = f"{file}:{line}"
                     batch.malformed.append(codec_malformed.as_malformed(value, origin))
                 else:

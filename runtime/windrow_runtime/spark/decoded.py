@@ -17,3 +17,4 @@ class Decoded:
 
     values: Sequence[Any]  # elements of every type
     malformed: list[MalformedRecord] = field(default_factory=list)
+    unmatched: dict[str, str] = field(default_factory=dict)  # headers to warn of, with the file of each

@@ -406,7 +406,7 @@ class _Lowering:
         aside = None
         if isinstance(rule, OutputTag):
             aside = self._create(Port(step.id, rule.name))
-        return MalformedRule(step.id, step.where, rule == "fail", aside)
+        return MalformedRule(step.id, step.where, rule == "fail", aside, step.node.location)
 
     # Levels
 

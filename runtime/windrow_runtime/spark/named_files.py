@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from windrow.errors import WindrowError
 from windrow.paths import PathGuard, is_hidden, is_read
 from windrow.patterns import split_pattern
-from windrow_runtime.codecs.malformed import MalformedRecord, as_malformed
+from windrow_runtime.codecs.malformed import MalformedRecord, UnmatchedHeader, as_malformed
 from windrow_runtime.codecs.parquet import ParquetRows, read_parquet
 from windrow_runtime.codecs.record_files import TextRecords
 from windrow_runtime.codecs.text_files import opened_file
@@ -166,7 +166,9 @@ class TextFiles(NamedFiles):
                 chunk = Decoded([], [])
                 values: list[Any] = []
                 for line, value in some:
-                    if isinstance(value, MalformedRecord):
+                    if isinstance(value, UnmatchedHeader):
+                        chunk.unmatched[value.reason] = file
+                    elif isinstance(value, MalformedRecord):
                         before = lines_before(file, given) if before is None else before
                         chunk.malformed.append(as_malformed(value, f"{file}:{before + line}"))
                     else:

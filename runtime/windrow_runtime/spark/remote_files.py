@@ -86,12 +86,15 @@ class RemoteFiles:
 def _parted(found: Iterable[tuple[object, str]]) -> Decoded:
     values: list[Any] = []
     malformed: list[MalformedRecord] = []
+    unmatched: dict[str, str] = {}
     for value, origin in found:
-        if isinstance(value, codec_malformed.MalformedRecord):
+        if isinstance(value, codec_malformed.UnmatchedHeader):
+            unmatched[value.reason] = origin
+        elif isinstance(value, codec_malformed.MalformedRecord):
             malformed.append(codec_malformed.as_malformed(value, origin))
         else:
             values.append(value)
-    return Decoded(values, malformed)
+    return Decoded(values, malformed, unmatched)
 
 
 def _name(url: str) -> str:

@@ -16,6 +16,7 @@ __all__ = [
     "FIRST_SINK",
     "REPORTS",
     "TO_STEPS",
+    "WARNINGS",
     "PackedRow",
     "exchange_batch",
     "exchange_schema",
@@ -34,6 +35,9 @@ REPORTS: Final = -3
 
 END: Final = -4
 """The ``sink`` of a row that says that the stream is at its end; otherwise as :data:`CLOCK`."""
+
+WARNINGS: Final = -5
+"""The ``sink`` of rows for the driver that tell of headers of CSV files: (names, where, line of the user's program)."""
 
 COUNTERS: Final = 0
 """The ``sink`` of rows that count: elements (step id, counter, increment)."""

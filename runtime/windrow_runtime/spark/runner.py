@@ -29,7 +29,7 @@ from windrow.sources import FileSource
 from windrow_runtime.columnar.forms import Form
 from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
-from windrow_runtime.operators.source_patterns import check_patterns
+from windrow_runtime.operators.source_files import check_source_files
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.outputs import has_output, open_outputs
@@ -173,7 +173,7 @@ class SparkRunner:
                     where=step.where,
                     hint="run(pipeline, drain=False), or start(pipeline)",
                 )
-        check_patterns(Topology(pipeline.steps))
+        check_source_files(Topology(pipeline.steps))
         with self._folder() as folder:
             lock = CheckpointLock(folder.path)
             try:
@@ -217,7 +217,7 @@ class SparkRunner:
                 expected="a runner without a checkpoint",
                 hint="SparkRunner(spark).run_batch(pipeline)",
             )
-        check_patterns(Topology(pipeline.steps))
+        check_source_files(Topology(pipeline.steps))
         self._check_sinks(Topology(pipeline.steps))
         job = self._batch(pipeline, session_with(self._spark, JOB_SETTINGS))
         return run_job(pipeline, job, self._on_progress)
@@ -256,7 +256,7 @@ class SparkRunner:
                 expected="SparkRunner(checkpoint=...)",
                 hint="it goes on from there when it is started again",
             )
-        check_patterns(Topology(pipeline.steps), waits=True)
+        check_source_files(Topology(pipeline.steps), waits=True)
         checkpoint = Checkpoint.at(self._checkpoint)
         lock = CheckpointLock(checkpoint.path)
         try:
@@ -295,7 +295,7 @@ class SparkRunner:
             CheckpointError: If the checkpoint is damaged or not whole, or cannot be read or written.
         """
         pipeline = pipeline_of(stream, name)
-        check_patterns(Topology(pipeline.steps), waits=not batch)
+        check_source_files(Topology(pipeline.steps), waits=not batch)
         if batch:
             lowered = self._batch(pipeline, self._spark)
         else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from windrow.errors import Location
 from windrow.sources import MalformedRecord
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.malformed import malformed_error
@@ -22,7 +23,7 @@ from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import Fragment, SourceFragment
 from windrow_runtime.spark.packer import Packer
 from windrow_runtime.spark.payload import Phase, pack_elements, sequence_number
-from windrow_runtime.spark.rows import CLOCK, COUNTERS, REPORTS, PackedRow, packed_batch
+from windrow_runtime.spark.rows import CLOCK, COUNTERS, REPORTS, WARNINGS, PackedRow, packed_batch
 
 if TYPE_CHECKING:
     from windrow_runtime.spark.clock_keeper import Report
@@ -35,6 +36,7 @@ __all__ = ["CLOCK_PAYLOAD", "ColumnWay", "Decoded", "MalformedRule", "SourceStag
 CLOCK_PAYLOAD = pack_elements(list(NO_TIME), [None, None])  # what it says is known to the first level itself
 _LAST_ROW = (1 << 30) - 1
 _REPORT_ROW = _LAST_ROW - 1
+_WARNINGS_ROW = _LAST_ROW - 2
 
 
 class Decoded(Protocol):
@@ -50,6 +52,11 @@ class Decoded(Protocol):
         """The records that do not fit their type."""
         ...
 
+    @property
+    def unmatched(self) -> Mapping[str, str]:
+        """The headers to warn of, with the file of each."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class MalformedRule:
@@ -60,12 +67,14 @@ class MalformedRule:
         where: The source and its line in the user's program.
         fail: Whether such a record fails the query; else it is counted.
         fragment: Where it goes besides, if anywhere.
+        location: That line, for warnings.
     """
 
     step_id: str
     where: str
     fail: bool
     fragment: Callable[[], Fragment] | None = None
+    location: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +163,7 @@ class SourceStage:
         place: tuple[int, int],
     ) -> Iterator[Any]:
         counted = 0
+        unmatched: dict[str, str] = {}
         records = total = 0
         scan = self._scan(place[0], fragment)
         for batch in batches:
@@ -162,6 +172,7 @@ class SourceStage:
                 records += columns.num_rows
             if columns is None or not fragment.is_idle:
                 decoded = self.decode(batch)
+                unmatched.update(decoded.unmatched)
                 if columns is None:
                     records += len(decoded.values) + len(decoded.malformed)
                 if decoded.malformed:
@@ -182,6 +193,7 @@ class SourceStage:
         watermark = encode_watermark(fragment.watermark)
         counts = self._counts(fragment, aside, scan, total + records, counted)
         needed = not rows and (records > 0 or watermark is not None)
+        rows += self._warnings(unmatched, place)
         rows += self._service_rows(fragment.take_reports(), counts, place, needed=needed)
         if rows:
             yield packed_batch(rows, watermark, records)
@@ -206,6 +218,15 @@ class SourceStage:
         if fragment.watermark != MIN_TIMESTAMP:
             counts.append((step, WATERMARK, fragment.watermark))
         return counts
+
+    def _warnings(self, unmatched: Mapping[str, str], place: tuple[int, int]) -> list[PackedRow]:
+        """The row that has the driver warn of headers, if there are any."""
+        if not unmatched:
+            return []
+        rule = self.malformed
+        found = [(header, f"{rule.where}, {file}", rule.location) for header, file in unmatched.items()]
+        number = sequence_number(Phase.AFTER_WATERMARK, place[0], _WARNINGS_ROW)
+        return [PackedRow(place[1], WARNINGS, number, pack_elements(found, [None] * len(found)))]
 
     def _service_rows(
         self,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windrow.errors import WindrowError
+from windrow.errors import Location, WindrowError
 from windrow.kafka import KafkaSink
 from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
@@ -27,6 +27,7 @@ from windrow.sinks import (
 from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
+from windrow_runtime.operators.source_files import warn_of_header
 from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable
 from windrow_runtime.outputs import Output, open_outputs
 from windrow_runtime.outputs.batch_folder import BatchFolder
@@ -53,7 +54,7 @@ from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_
 from windrow_runtime.spark.payload import unpack_elements
 from windrow_runtime.spark.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.results import Results
-from windrow_runtime.spark.rows import COUNTERS, END, FIRST_SINK, REPORTS
+from windrow_runtime.spark.rows import COUNTERS, END, FIRST_SINK, REPORTS, WARNINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -178,6 +179,7 @@ class BatchWriter:
         self._sinks = dict(sinks)
         self._progress = progress
         self._facts: list[Count] = []
+        self._warned: set[tuple[str, Location | None]] = set()
         self._ended = False
         self._classes = classes
         self._results = results
@@ -265,6 +267,8 @@ class BatchWriter:
                 present.setdefault(sink, []).append(bytes(row["payload"] or b""))
             elif sink == COUNTERS:
                 self._count(row["payload"], counted)
+            elif sink == WARNINGS:
+                self._warn(row["payload"])
             elif sink == REPORTS:
                 reports += (Report(*report) for report in unpack_elements(row["payload"]).values)
             elif sink == END:
@@ -293,6 +297,13 @@ class BatchWriter:
                 counted[step, name] += count
             if isinstance(name, int) or name == "records_malformed":
                 self._facts.append((step, name, count))
+
+    def _warn(self, payload: bytes) -> None:
+        """Warn once of each header that a task found."""
+        for unmatched, where, location in unpack_elements(payload).values:
+            if (unmatched, location) not in self._warned:
+                self._warned.add((unmatched, location))
+                warn_of_header(unmatched, where, location)
 
     def _write_values(self, step: Step, batch: int, values: list[Any]) -> None:
         sink = _sink(step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from windrow.errors import SourceError, WindrowError, warn
+from windrow.errors import Location, SourceError, WindrowError, warn
 from windrow.paths import local_path
 from windrow.patterns import matches, split_pattern
 from windrow.plan import SourceNode
@@ -12,10 +12,27 @@ from windrow.redaction import redact_address
 from windrow.sources import FileSource
 from windrow_runtime.operators.topology import Topology
 
-__all__ = ["check_patterns"]
+__all__ = ["check_source_files", "warn_of_header"]
 
 
-def check_patterns(topology: Topology, *, waits: bool = False) -> None:
+def warn_of_header(unmatched: str, where: str, location: Location | None) -> None:
+    """Warn of a CSV file whose header lacks fields that have defaults, and has columns that no field takes.
+
+    Args:
+        unmatched: The names of both.
+        where: The source and the file.
+        location: The line of the user's program that made the source.
+    """
+    warn(
+        "fields of a CSV file have their defaults in each row, and a column may be misspelt",
+        given=unmatched,
+        where=where,
+        hint="correct the header or the names of the fields, which are matched exactly",
+        location=location,
+    )
+
+
+def check_source_files(topology: Topology, *, waits: bool = False) -> None:
     """Look for the folders of patterns, on mounted file systems, and warn of patterns that match nothing.
 
     Args:
