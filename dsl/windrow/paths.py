@@ -141,14 +141,16 @@ def check_visible(path: str) -> None:
         )
 
 
-def is_read(path: str, file: str) -> bool:
+def is_read(path: str, pattern: str, file: str) -> bool:
     """Whether a source reads a file that Spark has found below its path.
 
     Args:
         path: The path of the source in the mounted file system, absolute.
+        pattern: The end of the path that is a pattern, as :func:`~windrow.patterns.split_pattern` gave it when the run
+            began.
         file: The file, absolute.
     """
-    literal, pattern = split_pattern(path)
+    literal = path.removesuffix(pattern)
     if not pattern:
         return file == path or _is_shown(file.removeprefix(f"{path.rstrip('/')}/").split("/"))
     names = file.removeprefix(literal).split("/")
@@ -174,14 +176,17 @@ class PathGuard:
 
     Args:
         path: The path of the source: a file, a folder or a pattern.
+        pattern: The end of the path that is a pattern, where that was found out already.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, pattern: str | None = None) -> None:
         self.path = path
         local = local_path(path)
         self._root: str | None = None
         if local is not None:
-            root, pattern = split_pattern(local)
+            root, pattern = (
+                split_pattern(local) if pattern is None else (local.removesuffix(pattern), pattern)
+            )
             found = WILDCARD.search(pattern)
             named = "" if found is None else pattern[: found.start()].rpartition("/")[0]
             self._root = os.path.realpath(os.path.join(root, named) or ".")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import pyarrow as pa
 import pytest
 
 from tests.spark.comparison import millis
@@ -16,8 +17,11 @@ from windrow.plan import Step
 from windrow.sinks import CollectSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.codecs.record_files import LineRecords
+from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.named_files import TextFiles
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, source_path
 
 if TYPE_CHECKING:
@@ -71,6 +75,40 @@ def test_the_path_of_a_source(tmp_path: Path) -> None:
         taken("w[1]/none")
     with pytest.raises(InvalidArgumentError, match="not closed"):
         taken("w[1]/x{")
+
+
+def test_a_name_that_is_not_utf_8_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in (b"a\xff", b"b\xfe.json", b"_hidden\xff"):
+        folder = os.fsencode(tmp_path) + b"/in/" + name
+        os.mkdir(folder)
+        with open(folder + b"/x.json", "w") as file:
+            file.write('{"batch": 1}')
+    runners = (LocalRunner(), SparkRunner(spark), SparkRunner(spark, checkpoint=tmp_path / "checkpoint"))
+    for path, shown in (("in/*b*.json", r"b\xfe.json"), ("in/a*", r"a\xff")):
+        stream = from_source(JsonFileSource(tmp_path / path, Row))
+        pipeline = Pipeline("names", stream.sink_to(CollectSink[Row]()))
+        for runner in runners:
+            with pytest.raises(SourceError, match="the name of a file is not UTF-8") as caught:
+                runner.run(pipeline)
+            assert caught.value.given == f"{tmp_path}/in/{shown}"
+            assert str(caught.value.where).startswith("names.1.source, ")
+    with pytest.raises(SourceError, match="is not UTF-8"):
+        runners[1].run_batch(
+            Pipeline("names", from_source(JsonFileSource(tmp_path / "in", Row)).sink_to(CollectSink[Row]()))
+        )
+
+
+def test_a_file_with_the_name_of_the_pattern_that_comes_later(tmp_path: Path) -> None:
+    pattern = str(tmp_path / "logs*.json")
+    files = TextFiles(pattern, "logs*.json", "p.1.source", LineRecords(record_type(str), "utf-8", json=False))
+    names = [
+        f"file://{tmp_path}/{name}" for name in ("logs1.json", "logs*.json", "other.json", "logs/_x.json")
+    ]
+    (tmp_path / "logs1.json").write_text("1")
+    (tmp_path / "logs*.json").write_text("2")
+    given = pa.table({"__file": names, "__part": [0] * 4, "__parts": [1] * 4})
+    assert [value for chunk in files(iter([given])) for value in chunk.values] == ["1", "2"]
 
 
 def write(folder: Path, number: int, *below: str) -> None:

@@ -1,13 +1,14 @@
-"""Checks the patterns of file sources before a run: one in a folder that does not exist can never match a file."""
+"""Checks file sources before a run: patterns that can never match a file, and names of files that Spark cannot open."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 
 from windrow.errors import Location, SourceError, WindrowError, warn
-from windrow.paths import local_path
+from windrow.paths import is_hidden, local_path
 from windrow.patterns import matches, split_pattern
-from windrow.plan import SourceNode
+from windrow.plan import SourceNode, Step
 from windrow.redaction import redact_address
 from windrow.sources import FileSource
 from windrow_runtime.operators.topology import Topology
@@ -32,23 +33,59 @@ def warn_of_header(unmatched: str, where: str, location: Location | None) -> Non
     )
 
 
+def _check_names(step: Step, paths: Iterable[str]) -> None:
+    """Refuse names that are not UTF-8, which Java cannot open: Spark would pass over such files without a word.
+
+    Args:
+        step: The source.
+        paths: Files, and folders with the folders below.
+
+    Raises:
+        SourceError: With the first such name.
+    """
+    for path in _names_below(paths):
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            raise SourceError(
+                "the name of a file is not UTF-8",
+                given=os.fsencode(path).decode("utf-8", "backslashreplace"),
+                expected="names in UTF-8, which both engines can open",
+                where=step.where,
+                hint="rename it",
+            ) from None
+
+
+def _names_below(paths: Iterable[str]) -> Iterator[str]:
+    for path in paths:
+        yield path
+        for folder, folders, files in os.walk(path):
+            folders[:] = [name for name in folders if not is_hidden(name)]
+            yield from (os.path.join(folder, name) for name in (*folders, *files) if not is_hidden(name))
+
+
 def check_source_files(topology: Topology, *, waits: bool = False) -> None:
-    """Look for the folders of patterns, on mounted file systems, and warn of patterns that match nothing.
+    """Check the paths of file sources on mounted file systems: the folders of patterns, and the names of files.
+
+    It warns of patterns that match nothing.
 
     Args:
         topology: The pipeline.
         waits: Whether the run waits for files that are yet to come.
 
     Raises:
-        SourceError: If the folder of a pattern does not exist.
+        SourceError: If the folder of a pattern does not exist, or the name of a file that is there is not UTF-8.
         InvalidArgumentError: If a pattern cannot be read.
     """
     for step in topology.sources:
         assert isinstance(step.node, SourceNode)
         source = step.node.source
         path = local_path(source.path) if isinstance(source, FileSource) else None
-        literal, pattern = ("", "") if path is None else split_pattern(path)
+        if path is None:
+            continue
+        literal, pattern = split_pattern(path)
         if not pattern:
+            _check_names(step, [literal])
             continue
         shown, folder = redact_address(f"{literal}{pattern}"), literal or "."
         if not os.path.isdir(folder):
@@ -60,10 +97,11 @@ def check_source_files(topology: Topology, *, waits: bool = False) -> None:
                 hint="make the folder first if files are yet to come",
             )
         try:
-            found = next(matches(literal, pattern), None)
+            found = list(matches(literal, pattern))
         except WindrowError as error:
             raise error.at(step.where) from None
-        if not waits and found is None:
+        _check_names(step, found)
+        if not waits and not found:
             warn(
                 "no file matches the pattern of a source, so it gives nothing",
                 given=shown,

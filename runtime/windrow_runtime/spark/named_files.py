@@ -92,20 +92,22 @@ class NamedFiles:
 
     Attributes:
         path: The path of the source.
+        pattern: The end of the path that is a pattern. A file of that very name that comes later does not change it.
         where: The source and its line, in errors.
     """
 
     path: str
+    pattern: str
     where: str
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Reads the files of Arrow batches of names; the reader of the source decodes what it yields."""
-        guard = PathGuard(self.path)
+        guard = PathGuard(self.path, self.pattern)
         for batch in batches:
             for url, part, parts in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True):
                 file = path_of_url(url)
                 # Whether the interpreter would read it, too.
-                if not is_read(self.path, file):
+                if not is_read(self.path, self.pattern, file):
                     continue
                 try:
                     # Spark lists the files, and follows links to anywhere.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.kafka import TopicSource
 from windrow.paths import check_visible, local_path
+from windrow.patterns import split_pattern
 from windrow.plan import SourceNode, Step
 from windrow.redaction import redact_address
 from windrow.sources import (
@@ -292,10 +293,11 @@ def _scan_files(spark: SparkSession, step: Step, source: FileSource[Any], *, onc
         except WindrowError as error:
             raise error.at(step.where) from None
         names = file_names(spark, stream, given, path)
+        pattern = split_pattern(given)[1]
         if records is not None:
-            return Scan(names, AsRead(), TextFiles(given, step.where, records))
+            return Scan(names, AsRead(), TextFiles(given, pattern, step.where, records))
         kind = _record_type(source)
-        return Scan(names, _ParquetReader(kind), ParquetFiles(given, step.where, kind))
+        return Scan(names, _ParquetReader(kind), ParquetFiles(given, pattern, step.where, kind))
     if records is None:
         kind = _record_type(source)
         if kind is not record_type(source.record_type):
