@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,3 +43,20 @@ def test_a_checkpoint_that_a_live_run_uses_is_refused(spark: SparkSession, tmp_p
     lost.write_bytes(content)
     (lost.parent / ".metadata.crc").unlink(missing_ok=True)
     assert [reading.at for reading in runner.run(pipeline).collected(sink)] == [23]
+
+
+def test_two_pipelines_of_one_name_run_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    write(source, 1, Reading("a", 1, ""))
+    write(source, 2, Reading("a", 12, ""))
+    pipelines = [firsts(source), firsts(source)]
+    running = [
+        SparkRunner(spark, checkpoint=tmp_path / str(number)).start(pipeline)
+        for number, (pipeline, _) in enumerate(pipelines)
+    ]
+    first, second = (one.streaming_query.name for one in running)
+    assert first == "damage"
+    assert second is not None
+    assert re.fullmatch("damage [0-9a-f]{32}", second)
+    for one, (_, sink) in zip(running, pipelines, strict=True):
+        assert [reading.at for reading in one.drain().collected(sink)] == [1, 12]

@@ -130,7 +130,7 @@ class Query:
         self._gate = BatchGate()
         settings = {**QUERY, SHUFFLE_PARTITIONS: str(self._lowered.groups.partitions)}
         with settings_during(self._spark, settings, QUERY_SETTINGS):
-            writer = self._writer().queryName(self.pipeline.name)
+            writer = self._writer().queryName(self._free_name())
             writer = writer.option("checkpointLocation", self._checkpoint.spark_folder)
             try:
                 query: StreamingQuery = trigger(writer).start()
@@ -143,6 +143,15 @@ class Query:
                 failure = engine_failure(error, self._place, self._secrets)
                 raise failure from failure.__cause__
         return query
+
+    def _free_name(self) -> str:
+        """The name of the pipeline; with the identity of the query where another query of the session has that name.
+
+        Spark starts no query under the name of another that runs. Called while other threads start none.
+        """
+        taken = {query.name for query in self._spark.streams.active}
+        name = self.pipeline.name
+        return f"{name} {self._checkpoint.query_id()}" if name in taken else name
 
     # Any: as above, and a user's WriterSink may give any configured DataStreamWriter.
     def _writer(self) -> Any:
