@@ -21,7 +21,7 @@ from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimer
 from windrow.sinks import CollectSink, ParquetFileSink, WriterSink
 from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
-from windrow_runtime.spark import PipelineProgress, SparkRunner, StepProgress
+from windrow_runtime.spark import PipelineProgress, SparkRunner
 from windrow_runtime.spark.facts import OPEN_WINDOWS, WATERMARK
 from windrow_runtime.spark.progress_keeper import ProgressKeeper, WatchedStep
 
@@ -238,9 +238,3 @@ def test_what_is_not_known_is_not_told(content: str | None, tmp_path: Path) -> N
     keeper = ProgressKeeper([COUNTED], tmp_path / "sums")
     assert held(keeper, 3, 5) == (None, None)
     assert keeper.end_batch(4, [], ended=False, seconds=0).steps["p.2.window"].state_bytes is None
-
-
-def test_a_report_is_the_same_when_it_was_written_and_read() -> None:
-    steps = {"a": StepProgress(records_in=1, watermark=-5, lag_ms=7), "b": StepProgress(open_windows=3)}
-    report = PipelineProgress(3, 120, 1_000, False, steps)
-    assert PipelineProgress.from_json(json.loads(json.dumps(report.as_json()))) == report

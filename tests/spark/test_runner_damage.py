@@ -90,15 +90,41 @@ def lose_folder(name: str) -> Callable[[Path], None]:
     return lambda checkpoint: shutil.rmtree(checkpoint / name)
 
 
+def both(*damages: Callable[[Path], None]) -> Callable[[Path], None]:
+    def damage(checkpoint: Path) -> None:
+        for one in damages:
+            one(checkpoint)
+
+    return damage
+
+
+def cut(name: str) -> Callable[[Path], None]:
+    """Leave nothing but Spark's first line in a file, which has no checksum then."""
+
+    def damage(checkpoint: Path) -> None:
+        file = checkpoint / name
+        file.write_text("v1")
+        file.with_name(f".{file.name}.crc").unlink()
+
+    return damage
+
+
 @pytest.mark.parametrize(
     ("damage", "given", "where"),
     [
         (spoil("windrow.json"), "Expecting value", "windrow.json"),
+        (both(lose("windrow.json"), lose_folder("spark")), "batches have run", "windrow.json"),
         (lose("windrow.json"), "it is gone, and batches have run", "windrow.json"),
         (lose("spark/offsets/*"), "batch 2 is done, and its plan is gone", "offsets"),
         (spoil("spark/metadata"), "garbage", "checkpoint"),
         (spoil("spark/offsets/*"), "spark/offsets/2", "checkpoint"),
         (lose_folder("spark"), "it is gone, and batches have run", "spark/offsets/2"),
+        (
+            both(lose_folder("spark"), lose("newest-batch")),
+            "it is gone, and batches have run",
+            "spark/offsets/2",
+        ),
+        (cut("spark/sources/0/1"), "the files of entry 1 are gone from it", "spark/sources/0/1"),
         (lose("spark/*/2"), "batch 2 has run, and Spark's newest plan is that of batch 1", "spark/offsets/2"),
         (lose("spark/sources/0/*"), "batch 2 has read the source beyond", "spark/sources/0/0"),
         (lose("spark/sources/0/1"), "batch 2 has read the source beyond", "spark/sources/0/1"),

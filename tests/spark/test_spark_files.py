@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,12 +14,28 @@ from windrow_runtime.spark.spark_files import check_source_logs, check_spark_fil
 
 
 def lay(folder: Path, *files: str, offset: str = '{"logOffset":1}') -> Path:
-    """Makes files; those of ``offsets`` say how far the only source was read."""
+    """Makes files; those of ``offsets`` say how far the only source was read, those of ``sources`` which files."""
     for name in files:
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"v1\n{{}}\n{offset}\n" if name.startswith("offsets/") else "")
+        content = ""
+        if name.startswith("offsets/"):
+            content = f"v1\n{{}}\n{offset}\n"
+        elif name.startswith("sources/"):
+            content = entries(file.name)
+        file.write_text(content)
     return folder
+
+
+def entries(name: str) -> str:
+    """An entry of the log of a source of files, or a compact one, as Spark writes it."""
+    last = int(name.removesuffix(".compact"))
+    first = 0 if name.endswith(".compact") else last
+    files = [
+        {"path": f"file:///in/{number}", "timestamp": 1, "batchId": number}
+        for number in range(first, last + 1)
+    ]
+    return "\n".join(["v1", *map(json.dumps, files)])
 
 
 WHOLE = ("metadata", "offsets/3", "offsets/4", "commits/3", "state/0/0/4.changelog")
@@ -82,6 +101,80 @@ def test_what_a_source_has_read_is_noted(
     with pytest.raises(CheckpointError, match="batch 7 has read the source beyond") as caught:
         check_source_logs(tmp_path, 1)
     assert caught.value.where == str(tmp_path / "sources" / "0" / missing)
+
+
+def changed(line: int, **fields: object) -> Callable[[str], str]:
+    """Gives a file one of whose lines has other fields."""
+
+    def change(content: str) -> str:
+        lines = content.splitlines()
+        lines[line] = json.dumps({**json.loads(lines[line]), **fields})
+        return "\n".join(lines)
+
+    return change
+
+
+CHANGES: dict[str, Callable[[str], str]] = {
+    "empty": lambda content: "",
+    "head": lambda content: "v1",
+    "line": lambda content: "v1\n",
+    "version": lambda content: content.replace("v1", "v2"),
+    "cut off": lambda content: content[:-1],
+    "last file": lambda content: content.rpartition("\n")[0],
+    "deep": lambda content: content + "\n" + "[" * 100_000,
+    "another entry": changed(1, batchId=11),
+    "text": changed(1, batchId="9"),
+    "infinite": changed(1, batchId=math.inf),
+    "no path": changed(1, path=None),
+}
+
+
+@pytest.mark.parametrize("name", ["9.compact", "10"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_an_entry_without_the_files_that_were_read_is_refused(
+    tmp_path: Path, name: str, change: Callable[[str], str]
+) -> None:
+    # Spark takes the files for new ones and reads them again, without a word.
+    lay(tmp_path, "offsets/7", "sources/0/9.compact", "sources/0/10", offset='{"logOffset":10}')
+    check_source_logs(tmp_path, 1)
+    file = tmp_path / "sources/0" / name
+    file.write_text(change(file.read_text()))
+    with pytest.raises(CheckpointError, match="the checkpoint is damaged") as caught:
+        check_source_logs(tmp_path, 1)
+    assert caught.value.where == str(file)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "null",
+        "1e999",
+        '"x"',
+        "true",
+        "1.5",
+        pytest.param("1" * 5_000, id="long"),
+        pytest.param("[" * 100_000, id="deep"),
+    ],
+)
+def test_an_offset_that_is_no_number_is_refused(tmp_path: Path, last: str) -> None:
+    lay(tmp_path, "offsets/7", "sources/0/0", offset=f'{{"logOffset":{last}}}')
+    with pytest.raises(CheckpointError, match="the checkpoint is damaged") as caught:
+        check_source_logs(tmp_path, 1)
+    assert caught.value.where == str(tmp_path / "offsets/7")
+
+
+def test_a_topic_may_have_the_name_of_spark_s_field(tmp_path: Path) -> None:
+    lay(tmp_path, "offsets/7", "sources/0/0", offset='{"logOffset":{"0":5}}')
+    check_source_logs(tmp_path, 1)
+
+
+def test_files_that_only_look_like_numbers_are_none_of_spark_s(tmp_path: Path) -> None:
+    lay(tmp_path, *WHOLE, "sources/0/0", "sources/0/1")
+    for name in ("offsets/²", "commits/٣", f"offsets/{'9' * 200}", "sources/0/1x.compact", "sources/0/2 "):
+        (tmp_path / name).touch()
+    check_spark_files(tmp_path, 4, stateful=True)
+    check_source_logs(tmp_path, 1)
+    clear_leftovers(tmp_path)
 
 
 def test_sources_that_cannot_be_told_apart_are_left_to_spark(tmp_path: Path) -> None:

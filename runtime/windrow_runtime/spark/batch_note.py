@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from windrow_runtime.spark.checkpoint_files import files_told, read_number, write_whole
+from windrow_runtime.spark.checkpoint_files import checkpoint_errors, read_number, write_whole
 
 __all__ = ["BatchNote"]
 
@@ -40,5 +40,5 @@ class BatchNote:
             CheckpointError: If the file cannot be read or written.
         """
         if batch > self.newest():
-            with files_told(self.file.parent):
+            with checkpoint_errors(self.file.parent):
                 write_whole(self.file, f"{batch}\n")

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from windrow.errors import IncompatibleStateError, InvalidArgumentError
+import msgspec
+
+from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgumentError
 from windrow.paths import local_path
 from windrow.plan import SourceNode, Step
 from windrow.redaction import redact_address
 from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.batch_note import BatchNote
-from windrow_runtime.spark.checkpoint_files import damaged_file, files_told, read_description, write_whole
+from windrow_runtime.spark.checkpoint_files import checkpoint_errors, damaged_file, write_whole
+from windrow_runtime.spark.clock_files import ClockFiles
 from windrow_runtime.spark.end_of_stream import END_LINE, EndMark
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.spark_files import (
@@ -25,14 +27,65 @@ from windrow_runtime.spark.spark_files import (
     clear_leftovers,
     last_number,
 )
+from windrow_runtime.spark.stored_json import read_json, read_partly, write_json
 
-__all__ = ["Checkpoint"]
+__all__ = ["Checkpoint", "Description", "StoredSource"]
 
-# Any in this module: what JSON holds.
+_VERSION = 4  # those below were never released
 
 _DESCRIPTION = "windrow.json"
 _END = "end-of-stream"
 _DRAINED = "drained"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSource:
+    """A source as the first run noted it, in the order in which Spark notes how far each was read.
+
+    Attributes:
+        kind: The name of its class.
+        folder: The name of its folder in the checkpoint.
+    """
+
+    kind: str
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What the first run noted of its plan.
+
+    Attributes:
+        windrow: The version of windrow.
+        id: The identity of the query: no other checkpoint has it.
+        partitions: Spark's shuffle partitions.
+        groups: Key groups in each of them.
+        fingerprint: Stands in all stored state, in hexadecimal digits.
+        time: By which time the query runs.
+        sources: The sources.
+        steps: What the state of each keyed step depends on, by the name under which it is stored.
+        version: The version of the format.
+    """
+
+    windrow: str
+    id: str
+    partitions: Annotated[int, msgspec.Meta(ge=1)]
+    groups: Annotated[int, msgspec.Meta(ge=1)]
+    fingerprint: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2})+$")]
+    time: str
+    sources: Sequence[StoredSource]
+    steps: Mapping[str, dict[str, Any]]  # Any: a shape, as JSON holds it; see plan_shape
+    version: int = _VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Reported:
+    batch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +124,7 @@ class Checkpoint:
             )
         folder = Path(local)
         as_read_path(folder)  # refuses what Spark cannot read
-        with files_told(folder):
+        with checkpoint_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         return Checkpoint(folder, inside=inside)
 
@@ -180,23 +233,56 @@ class Checkpoint:
         self._write(self.path / _DRAINED, "end\n")
 
     def query_id(self) -> str:
-        """The identity of the query: no other checkpoint has it. The first run gives it."""
-        stored = self.description()
-        assert stored is not None, "the first run describes its plan before it asks"
-        return str(stored["id"])
-
-    def description(self) -> dict[str, Any] | None:
-        """What the first run said of its plan; None before it.
+        """The identity of the query: no other checkpoint has it. The first run gives it.
 
         Raises:
             CheckpointError: If the folder is damaged.
         """
+        stored = self.description()
+        if stored is None:
+            raise damaged_file(self.path / _DESCRIPTION, "it is gone, and a run uses it")
+        return stored.id
+
+    def description(self) -> Description | None:
+        """What the first run said of its plan; None before it.
+
+        Raises:
+            IncompatibleStateError: If another version of windrow wrote it.
+            CheckpointError: If the folder is damaged.
+        """
         file = self.path / _DESCRIPTION
-        if file.exists():
-            return read_description(file)
-        if self.note.newest() >= 0 or (not self.inside and self.last_planned() >= 0):
-            raise damaged_file(file, "it is gone, and batches have run")
-        return None
+        found = read_partly(file, _Version)
+        if found is None:
+            if self._newest_told() >= 0 or (not self.inside and self.last_planned() >= 0):
+                raise damaged_file(file, "it is gone, and batches have run")
+            return None
+        if found.version != _VERSION:
+            raise IncompatibleStateError(
+                "the checkpoint was written by another version",
+                given=found.version,
+                expected=f"version {_VERSION}",
+                where=str(self.path),
+                hint="run it with the version of windrow that wrote it, or a newer one",
+            )
+        return read_json(file, Description)
+
+    def _newest_told(self) -> int:
+        """The number of the newest batch that has run, by all that windrow keeps beside Spark's files; -1: none has."""
+        end = self.end_mark.batch()
+        # The time of a batch is told at the end of the one before.
+        return max(
+            self.note.newest(),
+            -1 if end is None else end,
+            ClockFiles(self.clock_folder).newest() - 1,
+            self._newest_reported(),
+        )
+
+    def _newest_reported(self) -> int:
+        try:
+            found = read_json(self.progress_file, _Reported)
+        except CheckpointError:
+            return -1  # no run fails because it cannot report
+        return -1 if found is None else found.batch
 
     def check_whole(self, topology: Topology) -> None:
         """Refuse a folder of which a part is gone, and where Spark would go on as if that had never been.
@@ -208,7 +294,7 @@ class Checkpoint:
             CheckpointError: If so, with the file that is missing.
         """
         # First of all: a query that runs plans a batch before it notes it.
-        newest = self.note.newest()
+        newest = self._newest_told()
         stateful = bool(topology.keyed)
         check_spark_files(self._spark, newest, stateful=stateful)
         # Spark reads a stream once that two DataFrames have in common, and has one log for both.
@@ -224,12 +310,12 @@ class Checkpoint:
         """
         clear_leftovers(self._spark)
 
-    def describe(self, description: Mapping[str, Any]) -> None:
+    def describe(self, description: Description) -> None:
         """Write down what there is to say of the plan."""
-        self._write(self.path / _DESCRIPTION, json.dumps(description, indent=1))
+        write_json(self.path / _DESCRIPTION, asdict(description))
 
     def _write(self, file: Path, text: str) -> None:
-        with files_told(self.path):
+        with checkpoint_errors(self.path):
             write_whole(file, text)
 
 

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from windrow.errors import CheckpointError
 
 __all__ = [
-    "DESCRIPTION_VERSION",
+    "checkpoint_errors",
     "damaged_file",
-    "files_told",
-    "read_description",
+    "file_numbers",
     "read_number",
     "write_whole",
 ]
 
-DESCRIPTION_VERSION = 4
-"""The version of what windrow notes of a plan. Those below were never released."""
 _RESTORE = "restore the checkpoint folder as a whole from a copy, or begin a new one"
 _SHOWN = 20
-_FIELDS = frozenset(
-    {"version", "windrow", "id", "partitions", "groups", "fingerprint", "time", "sources", "steps"}
-)
+_NUMBER = re.compile(rb"\s*([0-9]{1,18})\s*")
 
 
 @contextmanager
-def files_told(folder: Path) -> Iterator[None]:
-    """Tells what cannot be read or written in a checkpoint folder.
+def checkpoint_errors(folder: Path) -> Iterator[None]:
+    """Turns what cannot be read or written in a checkpoint folder into an error that says so.
 
     Raises:
         CheckpointError: For every ``OSError``.
@@ -48,26 +42,11 @@ def files_told(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def read_description(file: Path) -> dict[str, Any]:  # Any: as JSON has it
-    """What windrow noted of the first run.
-
-    Raises:
-        CheckpointError: If the file cannot be read, or does not hold that.
-    """
-    with files_told(file.parent):
-        data = file.read_bytes()
-    try:
-        description = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise damaged_file(file, f"{error}") from error
-    # Another version may have other fields; whoever reads them looks at the version first.
-    missing = {"version"} if not isinstance(description, dict) else {"version"} - description.keys()
-    if not missing and description["version"] == DESCRIPTION_VERSION:
-        missing = _FIELDS - description.keys()
-    if missing:
-        raise damaged_file(file, f"no {', '.join(sorted(missing))}")
-    checked: dict[str, Any] = description
-    return checked
+def file_numbers(folder: Path, prefix: str = "", suffix: str = "") -> set[int]:
+    """The numbers by which files of a folder are named, between a prefix and a suffix. Other names are left out."""
+    name = re.compile(rf"{re.escape(prefix)}([0-9]{{1,18}}){re.escape(suffix)}")
+    found = (name.fullmatch(file.name) for file in folder.glob("*"))
+    return {int(match[1]) for match in found if match is not None}
 
 
 def read_number(file: Path) -> int | None:
@@ -76,21 +55,22 @@ def read_number(file: Path) -> int | None:
     Raises:
         CheckpointError: If the file cannot be read, or does not hold a number.
     """
-    with files_told(file.parent):
+    with checkpoint_errors(file.parent):
         try:
             data = file.read_bytes()
         except FileNotFoundError:
             return None
-    if not data.strip().isdigit():
+    number = _NUMBER.fullmatch(data)
+    if number is None:
         raise damaged_file(file, f"{data[:_SHOWN]!r} is not the number of a batch")
-    return int(data)
+    return int(number[1])
 
 
-def write_whole(file: Path, text: str) -> None:
+def write_whole(file: Path, content: str | bytes) -> None:
     """Write a file such that nobody sees half of it."""
     # Several tasks may write the same: each has a name of its own aside. Spark does not list names with an underscore.
     aside = file.with_name(f"_{file.name}.{os.getpid()}")
-    aside.write_text(text, encoding="utf-8")
+    aside.write_bytes(content if isinstance(content, bytes) else content.encode())
     aside.replace(file)
 
 

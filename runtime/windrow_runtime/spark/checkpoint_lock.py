@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from windrow.errors import CheckpointError, WindrowWarning
-from windrow_runtime.spark.checkpoint_files import files_told
+from windrow_runtime.spark.checkpoint_files import checkpoint_errors
 
 __all__ = ["CheckpointLock"]
 
@@ -72,13 +72,13 @@ def _always() -> bool:
 
 def _open(folder: Path) -> int:
     path = folder / _FILE
-    with files_told(folder):
+    with checkpoint_errors(folder):
         # Python opens files such that programs which it starts do not have them.
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         if not _lock(file):
             raise _in_use(file, folder)
-        with files_told(folder):
+        with checkpoint_errors(folder):
             os.ftruncate(file, 0)
             os.pwrite(file, json.dumps(_owner()).encode(), 0)
     except BaseException:

@@ -7,18 +7,21 @@ and the workers read it when the next one begins. A batch that is run again find
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeAlias, TypeVar
 
-import msgspec
+from windrow_runtime.spark.checkpoint_files import checkpoint_errors, damaged_file, file_numbers
+from windrow_runtime.spark.stored_json import StoredTime, read_json, write_json
 
-from windrow_runtime.spark.checkpoint_files import damaged_file, files_told
+__all__ = ["BatchClock", "ClockFiles", "TrackerNote", "batch_tag", "current_batch"]
 
-__all__ = ["BatchClock", "ClockFiles", "batch_tag", "current_batch"]
+V = TypeVar("V")
+
+TrackerNote: TypeAlias = tuple[StoredTime, bool, StoredTime | None, str]
+"""What a tracker knows: its watermark, whether it is idle, when it was active last, and its generator's attributes."""
 
 _BATCH_PROPERTY: Final = "streaming.sql.batchId"
 _TAGS_PROPERTY: Final = "spark.job.tags"
@@ -38,11 +41,11 @@ class BatchClock:
         trackers: What each timestamp-assigning step has seen, by step id.
     """
 
-    watermarks: Mapping[str, int] = field(default_factory=dict)
-    previous: Mapping[str, int] = field(default_factory=dict)
-    now: int | None = None
+    watermarks: Mapping[str, StoredTime] = field(default_factory=dict)
+    previous: Mapping[str, StoredTime] = field(default_factory=dict)
+    now: StoredTime | None = None
     ended: bool = False
-    trackers: Mapping[str, Any] = field(default_factory=dict)  # Any: as the trackers write it
+    trackers: Mapping[str, TrackerNote] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:
@@ -62,12 +65,17 @@ class ClockFiles:
     folder: Path
     stored_ids: Mapping[str, str] = field(default_factory=dict)
 
-    def _file(self, batch: int) -> Path:
+    def file(self, batch: int) -> Path:
+        """The file of a batch."""
         return self.folder / f"{batch}.json"
+
+    def newest(self) -> int:
+        """The newest batch whose time is known; -1: there is none."""
+        return max(file_numbers(self.folder, suffix=".json"), default=-1)
 
     def exists(self, batch: int) -> bool:
         """Whether the time of a batch is known."""
-        return self._file(batch).exists()
+        return self.file(batch).exists()
 
     def read(self, batch: int) -> BatchClock:
         """What is known when a batch begins. The first batch may begin without a file.
@@ -79,7 +87,7 @@ class ClockFiles:
         if found is None:
             if batch == 0:
                 return BatchClock()
-            raise damaged_file(self._file(batch), "it is missing")
+            raise damaged_file(self.file(batch), "it is missing")
         return found
 
     def find(self, batch: int) -> BatchClock | None:
@@ -88,26 +96,22 @@ class ClockFiles:
         Raises:
             CheckpointError: If the file cannot be read.
         """
-        file = self._file(batch)
-        with files_told(self.folder):
-            try:
-                data = file.read_bytes()
-            except FileNotFoundError:
-                return None
-        try:
-            # By its types, so that what is no time is refused here.
-            clock = msgspec.json.decode(data, type=BatchClock)
-            return _renamed(clock, {name: step for step, name in self.stored_ids.items()})
-        except (ValueError, RecursionError) as error:
-            raise damaged_file(file, f"{error}") from error
+        clock = read_json(self.file(batch), BatchClock)
+        return (
+            None if clock is None else _renamed(clock, {name: step for step, name in self.stored_ids.items()})
+        )
 
     def write(self, batch: int, clock: BatchClock) -> None:
-        """Tell the time of a batch, and forget those of long ago."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        aside = self.folder / f"_{batch}.json"
-        aside.write_text(json.dumps(asdict(_renamed(clock, self.stored_ids))), encoding="utf-8")
-        aside.rename(self._file(batch))
-        self._file(batch - _KEPT).unlink(missing_ok=True)
+        """Tell the time of a batch, and forget those of long ago.
+
+        Raises:
+            CheckpointError: If the file cannot be written.
+        """
+        with checkpoint_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self.file(batch), asdict(_renamed(clock, self.stored_ids)))
+        with checkpoint_errors(self.folder):
+            self.file(batch - _KEPT).unlink(missing_ok=True)
 
 
 def batch_tag(batch: int) -> str:
@@ -116,7 +120,7 @@ def batch_tag(batch: int) -> str:
 
 
 def _renamed(clock: BatchClock, names: Mapping[str, str]) -> BatchClock:
-    def named(values: Mapping[str, Any]) -> dict[str, Any]:
+    def named(values: Mapping[str, V]) -> dict[str, V]:
         return {names.get(step, step): value for step, value in values.items()}
 
     return replace(

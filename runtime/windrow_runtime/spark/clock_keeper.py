@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import msgspec
-
-from windrow.errors import WindrowError
+from windrow.errors import CheckpointError, WindrowError
 from windrow.plan import TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
@@ -18,7 +16,7 @@ from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import WatermarkTracker, watermarks_of
-from windrow_runtime.spark.clock_files import BatchClock, ClockFiles
+from windrow_runtime.spark.clock_files import BatchClock, ClockFiles, TrackerNote
 from windrow_runtime.spark.state_codec import StateCodec
 
 __all__ = ["ClockKeeper", "Report", "ReportingTracker", "needs_keeper"]
@@ -172,21 +170,23 @@ class ClockKeeper:
         for step, node in self._steps:
             tracker = trackers[step.id] = WatermarkTracker(step, node)
             if step.id in told.trackers:
-                tracker.restore(self._decoded(told.trackers[step.id]))
+                try:
+                    tracker.restore(self._decoded(told.trackers[step.id]))
+                except CheckpointError as error:
+                    raise error.at(str(self.files.file(batch))) from error.__cause__
         return trackers
 
-    def _encoded(self, tracker: WatermarkTracker) -> list[Any]:
-        *known, attributes = tracker.snapshot()
+    def _encoded(self, tracker: WatermarkTracker) -> TrackerNote:
+        current, idle, last_active, attributes = tracker.snapshot()
         try:
             memory = self._codec.dumps(self._codec.pack([attributes]))
         except WindrowError as error:
             raise error.at(tracker.step.where) from error.__cause__
-        return [*known, base64.b64encode(memory).decode()]
+        return current, idle, last_active, base64.b64encode(memory).decode()
 
-    def _decoded(self, written: Any) -> tuple[int, bool, int | None, dict[str, Any]]:
+    def _decoded(self, note: TrackerNote) -> tuple[int, bool, int | None, dict[str, Any]]:
+        current, idle, last_active, memory = note
         try:
-            # By its types: a time of another type would fail much later.
-            current, idle, last_active, memory = msgspec.convert(written, tuple[int, bool, int | None, str])
             (attributes,) = self._codec.unpack(self._codec.loads(base64.b64decode(memory)))
             return current, idle, last_active, dict(attributes)
         except WindrowError:

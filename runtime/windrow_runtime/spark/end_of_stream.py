@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from windrow_runtime.spark.checkpoint_files import read_number, write_whole
+from windrow_runtime.spark.checkpoint_files import checkpoint_errors, read_number, write_whole
 from windrow_runtime.spark.clock_files import current_batch
 
 __all__ = ["END_LINE", "EndMark"]
@@ -46,7 +46,8 @@ class EndMark:
         for batch in batches:
             number = current_batch()
             if number is not None and END_LINE in batch.column(0).to_pylist():
-                write_whole(self.file, f"{number}\n")
+                with checkpoint_errors(self.file.parent):
+                    write_whole(self.file, f"{number}\n")
             yield batch
 
     def before_end(self, batches: Iterator[Any]) -> Iterator[Any]:

@@ -37,7 +37,7 @@ from windrow_runtime.operators.topology import Port, Topology, in_processing_tim
 from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
 from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.checkpoint import Checkpoint
-from windrow_runtime.spark.checkpoint_files import files_told
+from windrow_runtime.spark.checkpoint_files import checkpoint_errors
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.clock_files import ClockFiles
 from windrow_runtime.spark.clock_keeper import needs_keeper
@@ -344,7 +344,7 @@ class _Lowering:
 
         assert self._checkpoint is not None, "a streaming query has one"
         folder = self._checkpoint.control_folder
-        with files_told(folder):
+        with checkpoint_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         lines = self._spark.readStream.text(as_read_path(folder))
         is_end = f.col("value") == END_LINE

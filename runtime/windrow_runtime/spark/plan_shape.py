@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError
 from windrow.functions import AggregateFunction
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
-from windrow.plan import AggregateSpec, KeyByNode, KeyedProcessNode, ReduceSpec, SourceNode, Step, WindowNode
+from windrow.plan import AggregateSpec, KeyByNode, KeyedProcessNode, ReduceSpec, Step, WindowNode
 from windrow.plan.types import base_argument
 from windrow.rolling import RollingReduce, RollingValue
 from windrow_runtime.codecs.record_type import record_type, type_name
@@ -27,7 +28,7 @@ from windrow_runtime.operators.topology import Topology, key_step
 from windrow_runtime.spark.stored_classes import Way, way_of
 from windrow_runtime.spark.stored_records import default_makers
 
-__all__ = ["Shape", "source_shapes", "state_ids", "step_shape", "type_shape"]
+__all__ = ["Shape", "state_ids", "step_shape", "type_shape"]
 
 # Any in this module: what JSON holds, and functions of every type.
 Shape = dict[str, Any]
@@ -61,15 +62,6 @@ def _numbered(prefix: str, more: str, first: int) -> Iterator[str]:
     while True:
         yield f"{more or prefix}{number}"
         number += 1
-
-
-def source_shapes(topology: Topology) -> list[Shape]:
-    """The sources, in the order in which Spark notes how far each was read."""
-    found: list[Shape] = []
-    for step in topology.sources:
-        assert isinstance(step.node, SourceNode)
-        found.append({"kind": type(step.node.source).__name__, "folder": str(step.index)})
-    return found
 
 
 def step_shape(topology: Topology, step: Step) -> Shape:
@@ -186,6 +178,8 @@ def _constructor_parameters(kind: type) -> Iterable[str]:
 
 
 def _value(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)  # JSON has no number for it, and NaN is not equal to itself
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, enum.Enum):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 __all__ = ["PipelineProgress", "StepProgress"]
 
@@ -62,14 +61,3 @@ class PipelineProgress:
     ended_at: int
     ended: bool
     steps: Mapping[str, StepProgress]
-
-    # Any: what JSON holds.
-    def as_json(self) -> dict[str, Any]:
-        """As JSON has it. Undone by :meth:`from_json`."""
-        return asdict(self)
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> PipelineProgress:
-        """What :meth:`as_json` gave."""
-        steps = {step: StepProgress(**progress) for step, progress in data["steps"].items()}
-        return PipelineProgress(**{**data, "steps": steps})

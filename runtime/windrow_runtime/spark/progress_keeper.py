@@ -6,17 +6,18 @@ keeper adds up the changes, and notes the sums in the checkpoint, from where the
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
+import msgspec
+
+from windrow.errors import CheckpointError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.spark.checkpoint_files import write_whole
 from windrow_runtime.spark.clock_files import ClockFiles
 from windrow_runtime.spark.facts import (
     LATE,
@@ -29,11 +30,13 @@ from windrow_runtime.spark.facts import (
     Count,
 )
 from windrow_runtime.spark.progress import PipelineProgress, StepProgress
+from windrow_runtime.spark.stored_json import StoredTime, read_json, write_json
 
 __all__ = ["ProgressKeeper", "WatchedStep", "log_line"]
 
 _LOG: Final = logging.getLogger("windrow")
 _SUMS: Final = (OPEN_WINDOWS, TIMERS, STATE_BYTES)
+_Numbers: TypeAlias = Annotated[list[int], msgspec.Meta(min_length=len(_SUMS), max_length=len(_SUMS))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +71,10 @@ class _Sums:
     """
 
     batch: int = -1
-    before: dict[str, list[int]] = field(default_factory=dict)
-    newest: dict[str, list[int]] = field(default_factory=dict)
-    watermark_before: int = MIN_TIMESTAMP
-    watermark: int = MIN_TIMESTAMP
+    before: dict[str, _Numbers] = field(default_factory=dict)
+    newest: dict[str, _Numbers] = field(default_factory=dict)
+    watermark_before: StoredTime = MIN_TIMESTAMP
+    watermark: StoredTime = MIN_TIMESTAMP
 
     def put(self, batch: int, changes: Mapping[str, list[int]], watermark: int) -> None:
         """Add what a batch changed and the watermark that it saw, or put it in the place of what it came to before."""
@@ -80,29 +83,6 @@ class _Sums:
             self.watermark_before = self.watermark
         self.batch, self.newest = batch, dict(changes)
         self.watermark = max(self.watermark_before, watermark)
-
-    def dumps(self) -> str:
-        """As JSON. Undone by :meth:`loads`."""
-        return json.dumps(asdict(self))
-
-    @staticmethod
-    def loads(text: str) -> _Sums:
-        """What :meth:`dumps` gave.
-
-        Raises:
-            ValueError: Or another error, if it did not.
-        """
-        data = json.loads(text)
-        tables: list[dict[str, list[int]]] = []
-        for name in ("before", "newest"):
-            table = {str(step): [int(number) for number in numbers] for step, numbers in data[name].items()}
-            if any(len(numbers) != len(_SUMS) for numbers in table.values()):
-                raise ValueError(f"not {len(_SUMS)} numbers for each step")
-            tables.append(table)
-        before, newest = tables
-        return _Sums(
-            int(data["batch"]), before, newest, int(data["watermark_before"]), int(data["watermark"])
-        )
 
     def of(self, step: str) -> list[int]:
         """The windows, timers and bytes of a step."""
@@ -213,21 +193,21 @@ class ProgressKeeper:
     @staticmethod
     def _read(file: Path) -> _Sums:
         try:
-            return _Sums.loads(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return _Sums()
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            return read_json(file, _Sums) or _Sums()
+        except CheckpointError as error:
             # Nothing that is computed depends on it.
-            _LOG.warning("reports on batches begin without what the state holds already: %s: %s", file, error)
+            _LOG.warning(
+                "reports on batches begin without what the state holds already: %s: %s", file, error.given
+            )
             return _Sums(-2)
 
     def _keep(self, sums: _Sums) -> None:
         if self._file is None or not self._is_known:
             return
         try:
-            write_whole(self._file, sums.dumps())
-        except OSError as error:
-            _LOG.warning("what the state holds could not be noted for reports of later runs: %s", error)
+            write_json(self._file, asdict(sums))
+        except CheckpointError as error:
+            _LOG.warning("what the state holds could not be noted for reports of later runs: %s", error.given)
 
 
 def _wall_clock() -> int:

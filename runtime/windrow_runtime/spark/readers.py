@@ -33,7 +33,7 @@ from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
 from windrow_runtime.columnar.cleaning import clean_columns
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.spark.checkpoint import Checkpoint
-from windrow_runtime.spark.checkpoint_files import files_told
+from windrow_runtime.spark.checkpoint_files import checkpoint_errors
 from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.engine_errors import engine_failure
 from windrow_runtime.spark.kafka import kafka_frame, kafka_reader
@@ -206,7 +206,7 @@ def _scan_collection(
 
     folder = checkpoint.folder_of(step)
     size = source.batch_size or max(len(source.elements), 1)
-    with files_told(folder):
+    with checkpoint_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for number, start in enumerate(range(0, len(source.elements), size)):
             file = folder / f"chunk-{number:06d}.parquet"

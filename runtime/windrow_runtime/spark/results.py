@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import re
 import secrets
 import shutil
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from operator import index
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
 from windrow.errors import CheckpointError
-from windrow_runtime.spark.checkpoint_files import damaged_file, files_told
+from windrow_runtime.spark.checkpoint_files import checkpoint_errors, damaged_file, file_numbers, write_whole
 from windrow_runtime.spark.payload import unpack_elements
 from windrow_runtime.spark.progress import PipelineProgress
 from windrow_runtime.spark.state_codec import StateCodec
+from windrow_runtime.spark.stored_json import read_json, write_json
 
 __all__ = ["MemoryResults", "Results", "SpooledResults"]
 
@@ -96,27 +94,28 @@ class _Counts:
                 totals[step][name] = totals[step].get(name, 0) + count
         return dict(totals)
 
-    def dumps(self) -> bytes:
-        """As JSON. Undone by :meth:`loads`."""
+    def stored(self) -> _StoredCounts:
+        """As JSON has it. Undone by :meth:`_StoredCounts.counts`."""
         before, newest = (
             [(step, name, count) for (step, name), count in counted.items()]
             for counted in (self.before, self.newest)
         )
-        # A user's function may have counted with numpy's ints.
-        return json.dumps([before, self.batch, newest], default=index).encode()
+        return _StoredCounts(before, self.batch, newest)
 
-    @staticmethod
-    def loads(data: bytes, file: Path) -> _Counts:
-        """What :meth:`dumps` wrote.
 
-        Raises:
-            CheckpointError: If the bytes of the file are not that.
-        """
-        try:
-            before, batch, newest = json.loads(data)
-            return _Counts(_counter(before), index(batch), _counter(newest))
-        except (ValueError, TypeError) as error:
-            raise damaged_file(file, f"{type(error).__name__}: {error}") from error
+@dataclass(frozen=True, slots=True)
+class _StoredCounts:
+    before: list[tuple[str, str, int]]
+    batch: int
+    newest: list[tuple[str, str, int]]
+
+    def counts(self) -> _Counts:
+        """What :meth:`_Counts.stored` was called on."""
+        before, newest = (
+            Counter({(step, name): count for step, name, count in stored})
+            for stored in (self.before, self.newest)
+        )
+        return _Counts(before, self.batch, newest)
 
 
 class MemoryResults:
@@ -182,7 +181,7 @@ class SpooledResults:
             CheckpointError: If the folder cannot be made.
         """
         shutil.rmtree(self._parent, ignore_errors=True)
-        with files_told(self._folder):
+        with checkpoint_errors(self._folder):
             self._folder.mkdir(parents=True)
 
     def put(self, batch: int, collected: Mapping[int, Sequence[bytes]], counted: Counted) -> None:
@@ -200,7 +199,7 @@ class SpooledResults:
         # Read each time: the process of the server that wrote it may have been another.
         counts = self._counts()
         if counts.put(batch, counted):
-            self._write(_COUNTS, counts.dumps())
+            write_json(self._folder / _COUNTS, asdict(counts.stored()))
 
     def report(self, progress: PipelineProgress) -> None:
         """Keep the report on a batch, and forget those of long ago.
@@ -208,7 +207,7 @@ class SpooledResults:
         Raises:
             CheckpointError: If it cannot be written.
         """
-        self._write(f"{_REPORT}{progress.batch}", json.dumps(progress.as_json(), default=index).encode())
+        write_json(self._folder / f"{_REPORT}{progress.batch}", asdict(progress))
         self._remove(f"{_REPORT}{progress.batch - _REPORTS_KEPT}")
 
     def latest_report(self) -> PipelineProgress | None:
@@ -231,16 +230,8 @@ class SpooledResults:
         return self._numbers(_REPORT)
 
     def _reports(self, batches: Iterable[int]) -> list[PipelineProgress]:
-        found: list[PipelineProgress] = []
-        for batch in batches:
-            name = f"{_REPORT}{batch}"
-            data = self._read(name)
-            if data is not None:
-                try:
-                    found.append(PipelineProgress.from_json(json.loads(data)))
-                except (ValueError, TypeError, LookupError, AttributeError) as error:
-                    raise damaged_file(self._folder / name, f"{type(error).__name__}: {error}") from error
-        return found
+        found = (read_json(self._folder / f"{_REPORT}{batch}", PipelineProgress) for batch in batches)
+        return [report for report in found if report is not None]
 
     def collected(self, number: int) -> list[Any]:
         """What the sink of a number has taken.
@@ -264,8 +255,11 @@ class SpooledResults:
         return self._counts().totals()
 
     def _counts(self) -> _Counts:
-        data = self._read(_COUNTS)
-        return _Counts() if data is None else _Counts.loads(data, self._folder / _COUNTS)
+        stored = read_json(self._folder / _COUNTS, _StoredCounts)
+        if stored is None:
+            self._check_folder()
+            return _Counts()
+        return stored.counts()
 
     def _framed(self, collected: Mapping[int, Sequence[bytes]]) -> Iterator[bytes]:
         for number, payloads in collected.items():
@@ -299,31 +293,25 @@ class SpooledResults:
 
     def _numbers(self, prefix: str) -> list[int]:
         """The numbers of the files that are named by a prefix and the number of a batch, in order."""
-        with files_told(self._folder):
-            names = [file.name for file in self._folder.iterdir()]
-        found = (re.fullmatch(rf"{prefix}(\d+)", name) for name in names)
-        return sorted({int(match[1]) for match in found if match is not None})
+        self._check_folder()
+        return sorted(file_numbers(self._folder, prefix))
+
+    def _check_folder(self) -> None:
+        with checkpoint_errors(self._folder):
+            self._folder.stat()
 
     def _remove(self, name: str) -> None:
-        with files_told(self._folder):
+        with checkpoint_errors(self._folder):
             (self._folder / name).unlink(missing_ok=True)
 
     def _write(self, name: str, content: bytes) -> None:
-        # Written aside first, so that a reader never sees half a file.
-        aside = self._folder / f"_{name}"
-        with files_told(self._folder):
-            aside.write_bytes(content)
-            aside.replace(self._folder / name)
+        with checkpoint_errors(self._folder):
+            write_whole(self._folder / name, content)
 
     def _read(self, name: str) -> bytes | None:
-        with files_told(self._folder):
+        with checkpoint_errors(self._folder):
             try:
                 return (self._folder / name).read_bytes()
             except FileNotFoundError:
-                if self._folder.is_dir():
-                    return None
-                raise
-
-
-def _counter(counted: Iterable[tuple[str, str, int]]) -> Counted:
-    return Counter({(str(step), str(name)): index(count) for step, name, count in counted})
+                self._folder.stat()
+                return None

@@ -10,9 +10,11 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
-from windrow_runtime.spark.checkpoint_files import damaged_file, files_told
+import msgspec
+
+from windrow_runtime.spark.checkpoint_files import checkpoint_errors, damaged_file, file_numbers
 
 __all__ = ["check_source_logs", "check_spark_files", "clear_leftovers", "last_number"]
 
@@ -27,7 +29,7 @@ _STATE_FILE: Final = re.compile(r"\d+(_[^.]*)?\.(zip|changelog|delta|snapshot)")
 
 def last_number(folder: Path) -> int:
     """The highest number that a file of a log has; -1: there is none."""
-    return max(_numbers(folder), default=-1)
+    return max(file_numbers(folder), default=-1)
 
 
 def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
@@ -41,9 +43,9 @@ def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
     Raises:
         CheckpointError: If so, with the file that is missing.
     """
-    with files_told(spark):
+    with checkpoint_errors(spark):
         # In this order, since the query of a DataFrame may be running: Spark plans a batch when the one before is done.
-        planned = _numbers(spark / "offsets")
+        planned = file_numbers(spark / "offsets")
         done = last_number(spark / "commits")
         last = max(planned, default=-1)
         has_metadata = (spark / "metadata").exists()
@@ -68,7 +70,8 @@ def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
 def check_source_logs(spark: Path, sources: int) -> None:
     """Refuse a folder where what a source has read is not noted up to the newest batch.
 
-    Spark would give the numbers that are missing to new files, and take those files for read.
+    Spark would give the numbers that are missing to new files, and take those files for read; and it would read files
+    again that are missing in the entry of a number.
 
     Args:
         spark: The folder.
@@ -80,42 +83,100 @@ def check_source_logs(spark: Path, sources: int) -> None:
     batch = last_number(spark / "offsets")
     if batch < 0:
         return
-    with files_told(spark):
+    with checkpoint_errors(spark):
         lines = (spark / "offsets" / str(batch)).read_text(encoding="utf-8", errors="replace").splitlines()
     # What is not as Spark writes it is for Spark to refuse. A DataFrame may bring several sources, or one twice.
     if lines[:1] != [_FORMAT] or len(lines) != _HEAD + sources:
         return
     for number, line in enumerate(lines[_HEAD:]):
         log = spark / "sources" / str(number)
-        with files_told(log):
-            missing = _missing_entry(log, line)
+        with checkpoint_errors(log):
+            told = _offset(spark / "offsets" / str(batch), line)
+            if isinstance(told, _LogOffset):
+                missing = _check_file_log(log, told.last)
+            else:
+                missing = 0 if told is not None and not (log / "0").exists() else None
         if missing is not None:
             raise damaged_file(log / str(missing), f"{_GONE}, and batch {batch} has read the source beyond")
 
 
-def _missing_entry(log: Path, offset: str) -> int | None:
-    """The first entry that a source's log lacks, or None."""
+class _LogOffset(msgspec.Struct, forbid_unknown_fields=True):
+    """How far a source of files was read: the number of the last entry of its log."""
+
+    last: Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)] = msgspec.field(name="logOffset")
+
+
+class _FileEntry(msgspec.Struct):
+    """A file that was read, as Spark notes it."""
+
+    path: str
+    entry: int = msgspec.field(name="batchId")
+
+
+_KafkaOffset: TypeAlias = dict[str, dict[Annotated[str, msgspec.Meta(pattern="^[0-9]+$")], int]]
+
+
+def _offset(file: Path, line: str) -> _LogOffset | _KafkaOffset | int | None:
+    """How far a source was read, if it is one of those that note in their log where they began; else None."""
     try:
-        told: Any = json.loads(offset)  # Any: as each kind of source has it
-    except ValueError:
+        told: Any = json.loads(line)  # Any: as each kind of source has it
+        # A topic of Kafka may have that name, too.
+        if (
+            isinstance(told, dict)
+            and told.keys() == {"logOffset"}
+            and not isinstance(told["logOffset"], dict)
+        ):
+            return msgspec.convert(told, _LogOffset)
+    except json.JSONDecodeError:
         return None  # "-": nothing was read
-    names = {file.name for file in log.glob("[0-9]*")}
-    if isinstance(told, dict) and set(told) == {"logOffset"}:
-        last = int(told["logOffset"])
-        # A compact entry holds all before it, which Spark deletes.
-        compact = [int(name.removesuffix(_COMPACT)) for name in names if name.endswith(_COMPACT)]
-        first = max((number for number in compact if number <= last), default=-1) + 1
-        return next((number for number in range(first, last + 1) if str(number) not in names), None)
-    # Kafka and the rate source note where they began.
-    notes_start = isinstance(told, int) or (isinstance(told, dict) and _is_kafka(told))
-    return 0 if notes_start and "0" not in names else None
+    except (ValueError, RecursionError) as error:
+        raise damaged_file(file, f"{error}") from error
+    try:
+        # The rate source and Kafka.
+        return None if told == {} else msgspec.convert(told, int | _KafkaOffset)
+    except msgspec.ValidationError:
+        return None
 
 
-def _is_kafka(offset: dict[str, Any]) -> bool:
-    return bool(offset) and all(
-        isinstance(partitions, dict) and all(name.isdigit() for name in partitions)
-        for partitions in offset.values()
-    )
+def _check_file_log(log: Path, last: int) -> int | None:
+    """Check that the log of a source of files is as Spark wrote it.
+
+    Returns:
+        The first entry that it lacks, or None.
+
+    Raises:
+        CheckpointError: If an entry does not hold the files that were read.
+    """
+    names = file_numbers(log)
+    # A compact entry holds all before it, which Spark deletes.
+    compact = max((number for number in file_numbers(log, suffix=_COMPACT) if number <= last), default=-1)
+    missing = next((number for number in range(compact + 1, last + 1) if number not in names), None)
+    if missing is not None:
+        return missing
+    if compact >= 0:
+        _check_entries(log / f"{compact}{_COMPACT}", range(compact + 1))
+    for number in sorted(number for number in names if number > compact):
+        _check_entries(log / str(number), range(number, number + 1))
+    return None
+
+
+def _check_entries(file: Path, entries: range) -> None:
+    """Refuse a file of a log that does not hold all of certain entries, of which each has a file that was read.
+
+    Spark would take those files for new ones, and read them again.
+    """
+    decode = msgspec.json.Decoder(_FileEntry).decode
+    head, *lines = file.read_bytes().splitlines() or [b""]
+    try:
+        if head != _FORMAT.encode():
+            raise ValueError(f"{_FORMAT} was written in the first line")
+        found = {decode(line).entry for line in lines}
+    except (ValueError, RecursionError) as error:
+        raise damaged_file(file, f"{error}") from error
+    if found != set(entries):
+        lost = sorted(set(entries) - found)
+        reason = f"the files of entry {lost[0]} are gone from it" if lost else "it has files of other entries"
+        raise damaged_file(file, reason)
 
 
 def clear_leftovers(spark: Path) -> None:
@@ -128,18 +189,18 @@ def clear_leftovers(spark: Path) -> None:
     Raises:
         CheckpointError: If there is state though no batch was planned, or if files cannot be removed.
     """
-    with files_told(spark):
+    with checkpoint_errors(spark):
         for log in (spark / name for name in _LOGS):
-            checksums = {f".{number}.crc" for number in _numbers(log)}
+            checksums = {f".{number}.crc" for number in file_numbers(log)}
             for file in log.glob(".*"):
                 if file.name not in checksums:
                     file.unlink(missing_ok=True)
-        if any(_numbers(spark / name) for name in _LOGS):
+        if any(file_numbers(spark / name) for name in _LOGS):
             return
         state = next((file for file in spark.glob("state/**/*") if _STATE_FILE.fullmatch(file.name)), None)
     if state is not None:
         raise damaged_file(spark / "offsets", f"{_GONE}, and there is state in {state.relative_to(spark)}")
-    with files_told(spark):
+    with checkpoint_errors(spark):
         if (spark / "state").exists():
             shutil.rmtree(spark / "state")
         if not _is_json(spark / "metadata"):
@@ -150,10 +211,6 @@ def clear_leftovers(spark: Path) -> None:
 def _is_json(file: Path) -> bool:
     try:
         json.loads(file.read_bytes())
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return False
     return True
-
-
-def _numbers(folder: Path) -> set[int]:
-    return {int(file.name) for file in folder.glob("*") if file.name.isdigit()}

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 import windrow
 from windrow.errors import IncompatibleStateError
 from windrow.plan import SourceNode, Step
 from windrow_runtime.columnar.forms import ColumnarForm, Form, NotColumnar
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.checkpoint import Checkpoint
-from windrow_runtime.spark.checkpoint_files import DESCRIPTION_VERSION
+from windrow_runtime.spark.checkpoint import Checkpoint, Description, StoredSource
 from windrow_runtime.spark.compatibility import merged, step_changes
 from windrow_runtime.spark.group_state import FINGERPRINT_BYTES
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.plan_shape import Shape, source_shapes, state_ids, step_shape
+from windrow_runtime.spark.plan_shape import Shape, state_ids, step_shape
 
 __all__ = ["Parallelism", "StoredPlan", "resume", "unstored"]
-
-# Any in this module: what JSON holds.
 
 _DEFAULT_GROUPS: Final = 2
 _HINT: Final = (
@@ -92,19 +89,12 @@ def resume(
     Raises:
         IncompatibleStateError: If the checkpoint belongs to another plan or to an unknown version, or was begun with
             another parallelism than the one that was asked for.
+        CheckpointError: If the folder is damaged.
     """
     stored = checkpoint.description()
     forms = {} if forms is None else forms
     if stored is None:
         return _begin(checkpoint, topology, time, wanted.groups(), forms)
-    if stored.get("version") != DESCRIPTION_VERSION:
-        raise IncompatibleStateError(
-            "the checkpoint was written by another version",
-            given=stored.get("version"),
-            expected=f"version {DESCRIPTION_VERSION}",
-            where=str(checkpoint.path),
-            hint="run it with the version of windrow that wrote it, or a newer one",
-        )
     groups = _stored_groups(stored, wanted, checkpoint)
     names = state_ids(topology)
     changes = [*_plan_changes(stored, topology, time, names), *_form_changes(stored, topology, names, forms)]
@@ -112,18 +102,16 @@ def resume(
         raise _another_plan(changes, checkpoint)
     steps: dict[str, Shape] = {}
     for step in topology.keyed:
-        before = stored["steps"][names[step.id]]
+        before = stored.steps[names[step.id]]
         steps[names[step.id]] = merged(before, step_shape(topology, step))
         if "form" in before:
             steps[names[step.id]]["form"] = before["form"]
-    if steps != stored["steps"]:
+    if steps != stored.steps:
         # The next run has to read what this one stores.
-        checkpoint.describe({**stored, "steps": steps})
-    folders = {
-        step.id: source["folder"] for step, source in zip(topology.sources, stored["sources"], strict=True)
-    }
+        checkpoint.describe(replace(stored, steps=steps))
+    folders = {step.id: source.folder for step, source in zip(topology.sources, stored.sources, strict=True)}
     columnar = frozenset(step.id for step in topology.keyed if "form" in steps[names[step.id]])
-    return StoredPlan(groups, bytes.fromhex(stored["fingerprint"]), names, folders, columnar)
+    return StoredPlan(groups, bytes.fromhex(stored.fingerprint), names, folders, columnar)
 
 
 def unstored(topology: Topology, groups: KeyGroups, forms: Mapping[str, Form]) -> StoredPlan:
@@ -143,22 +131,25 @@ def _begin(
     for step, form in forms.items():
         if isinstance(form, ColumnarForm):
             steps[names[step]]["form"] = form.state_text
-    sources = source_shapes(topology)
+    sources = [
+        StoredSource(type(step.node.source).__name__, str(step.index))
+        for step in topology.sources
+        if isinstance(step.node, SourceNode)
+    ]
     fingerprint = _hash(steps)
     checkpoint.describe(
-        {
-            "version": DESCRIPTION_VERSION,
-            "windrow": windrow.__version__,
-            "id": uuid.uuid4().hex,
-            "partitions": groups.partitions,
-            "groups": groups.count // groups.partitions,
-            "fingerprint": fingerprint.hex(),
-            "time": time,
-            "sources": sources,
-            "steps": steps,
-        }
+        Description(
+            windrow=windrow.__version__,
+            id=uuid.uuid4().hex,
+            partitions=groups.partitions,
+            groups=groups.count // groups.partitions,
+            fingerprint=fingerprint.hex(),
+            time=time,
+            sources=sources,
+            steps=steps,
+        )
     )
-    folders = {step.id: source["folder"] for step, source in zip(topology.sources, sources, strict=True)}
+    folders = {step.id: source.folder for step, source in zip(topology.sources, sources, strict=True)}
     return StoredPlan(groups, fingerprint, names, folders, _columnar(forms))
 
 
@@ -166,10 +157,10 @@ def _hash(shape: object) -> bytes:
     return blake2b(json.dumps(shape, sort_keys=True).encode(), digest_size=FINGERPRINT_BYTES).digest()
 
 
-def _stored_groups(stored: Mapping[str, Any], wanted: Parallelism, checkpoint: Checkpoint) -> KeyGroups:
+def _stored_groups(stored: Description, wanted: Parallelism, checkpoint: Checkpoint) -> KeyGroups:
     for name, before, given in (
-        ("partitions", stored["partitions"], wanted.partitions),
-        ("key_groups_per_partition", stored["groups"], wanted.key_groups_per_partition),
+        ("partitions", stored.partitions, wanted.partitions),
+        ("key_groups_per_partition", stored.groups, wanted.key_groups_per_partition),
     ):
         if given is not None and given != before:
             raise IncompatibleStateError(
@@ -179,7 +170,7 @@ def _stored_groups(stored: Mapping[str, Any], wanted: Parallelism, checkpoint: C
                 where=str(checkpoint.path),
                 hint=f"leave {name} out to go on with what is stored, or begin a new checkpoint",
             )
-    return KeyGroups.balanced(stored["partitions"], stored["groups"])
+    return KeyGroups.balanced(stored.partitions, stored.groups)
 
 
 def _another_plan(changes: list[str], checkpoint: Checkpoint) -> IncompatibleStateError:
@@ -193,9 +184,9 @@ def _another_plan(changes: list[str], checkpoint: Checkpoint) -> IncompatibleSta
 
 
 def _plan_changes(
-    stored: Mapping[str, Any], topology: Topology, time: str, names: Mapping[str, str]
+    stored: Description, topology: Topology, time: str, names: Mapping[str, str]
 ) -> Iterator[str]:
-    before: Mapping[str, Shape] = stored["steps"]
+    before: Mapping[str, Shape] = stored.steps
     now = {names[step.id]: step for step in topology.keyed}
     for name, step in now.items():
         if name not in before:
@@ -205,16 +196,16 @@ def _plan_changes(
             f"{step.where}: {change}" for change in step_changes(before[name], step_shape(topology, step))
         )
     yield from (f"{_label(name, shape)} is gone" for name, shape in before.items() if name not in now)
-    if stored["time"] != time:
-        yield f"the query ran by {stored['time']} and would run by {time}"
-    yield from _source_changes(stored["sources"], topology.sources)
+    if stored.time != time:
+        yield f"the query ran by {stored.time} and would run by {time}"
+    yield from _source_changes(stored.sources, topology.sources)
 
 
 def _form_changes(
-    stored: Mapping[str, Any], topology: Topology, names: Mapping[str, str], forms: Mapping[str, Form]
+    stored: Description, topology: Topology, names: Mapping[str, str], forms: Mapping[str, Form]
 ) -> Iterator[str]:
     for step in topology.keyed:
-        before = stored["steps"].get(names[step.id], {}).get("form")
+        before = stored.steps.get(names[step.id], {}).get("form")
         form = forms.get(step.id, NotColumnar("columns are turned off"))
         if before is None:
             continue
@@ -229,9 +220,9 @@ def _label(name: str, shape: Shape) -> str:
     return f"{name.lstrip('#')} ({what})"
 
 
-def _source_changes(before: list[Shape], sources: tuple[Step, ...]) -> Iterator[str]:
+def _source_changes(before: Sequence[StoredSource], sources: tuple[Step, ...]) -> Iterator[str]:
     # Spark knows sources by their order alone.
-    kinds = [shape["kind"] for shape in before]
+    kinds = [source.kind for source in before]
     now = [type(step.node.source).__name__ for step in sources if isinstance(step.node, SourceNode)]
     if kinds != now:
         yield f"the sources were {', '.join(kinds)} and are {', '.join(now)}"
