@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
-from windrow.errors import CheckpointError, UnsupportedOperationError
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow.errors import CheckpointError, InvalidArgumentError, UnsupportedOperationError
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.clock_files import BatchClock, ClockFiles
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
@@ -114,6 +115,30 @@ def test_a_generator_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedOperationError, match="is to be stored") as caught:
         keeper(tmp_path, topology(HoldsALock)).end_batch(0, seen(1), ended=False)
     assert "test_clock_keeper.py:" in str(caught.value.where)
+
+
+@pytest.mark.parametrize("time", [1.5, 2**63, "now", True, None])
+def test_a_clock_that_gives_no_time_is_told(tmp_path: Path, time: Any) -> None:
+    files = ClockFiles(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="a timestamp") as caught:
+        ClockKeeper(files, PLAN, lambda: time, StateCodec()).begin()
+    assert caught.value.where == "the clock that the runner was given"
+    assert not files.exists(0)
+    numbers = Pipeline("numbers", from_collection([1]).sink_to(CollectSink[int]()))
+    with pytest.raises(InvalidArgumentError, match="the clock that the runner was given"):
+        LocalRunner(clock=lambda: time).run(numbers)
+
+
+class Halves(EverySecond):
+    def on_event(self, element: int, timestamp: int, output: WatermarkOutput) -> None:
+        output.emit_watermark(timestamp / 2)  # type: ignore[arg-type]  # as a user may do
+
+
+def test_a_watermark_that_is_no_time_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="a timestamp has the wrong type") as caught:
+        keeper(tmp_path, topology(Halves)).end_batch(0, seen(1), ended=False)
+    assert "test_clock_keeper.py:" in str(caught.value.where)
+    assert not ClockFiles(tmp_path).exists(1)
 
 
 @pytest.mark.parametrize("memory", ["x", [1], [1, False, None, "&&&"], [1, False, None, "gAVLAS4="]])

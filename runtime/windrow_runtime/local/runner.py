@@ -20,6 +20,7 @@ from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.source_files import check_source_files
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
 from windrow_runtime.operators.tracebacks import short_tracebacks
+from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs import Output, open_outputs
 from windrow_runtime.outputs.sink_folders import check_folders, check_owner, claim_folders
 
@@ -165,7 +166,7 @@ class _Run:
             inputs[Port(step.id, tag.name)] = Chunk(list(batch.malformed), stamps)
 
     def _round(self, inputs: dict[Port, Chunk], watermark: Mapping[str, int]) -> dict[str, int]:
-        now = self._clock()
+        now = clock_millis(self._clock)
         self.execution.round(inputs, watermark=watermark, processing_time=now)
         check_owner(self._topology.sinks, self._query)
         for step in self._topology.sinks:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from windrow.errors import WindrowError
+from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.plan import Step, TimestampsNode
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
 from windrow_runtime.operators.attributes import attributes_of, set_attributes
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.step_errors import calls_of_life, function_failed, shortened
 from windrow_runtime.operators.topology import Topology
 
-__all__ = ["TimestampObserver", "TrackerMemory", "WatermarkTracker", "combined_watermark", "watermarks_of"]
+__all__ = [
+    "TimestampObserver",
+    "TrackerMemory",
+    "WatermarkTracker",
+    "clock_millis",
+    "combined_watermark",
+    "watermarks_of",
+]
 
 
 class TimestampObserver(Protocol):
@@ -89,7 +96,13 @@ class WatermarkTracker:
             raise function_failed(self.step, error, f"element {shortened(value)}") from error
 
     def emit_watermark(self, watermark: int) -> None:
-        """Take a watermark from the generator; it never falls."""
+        """Take a watermark from the generator; it never falls.
+
+        Raises:
+            InvalidArgumentError: If it is no time.
+        """
+        if type(watermark) is not int:
+            watermark = timestamp_millis(watermark)
         if watermark > self.current:
             self.current = min(watermark, MAX_TIMESTAMP)
 
@@ -126,6 +139,18 @@ class WatermarkTracker:
         """Go on from what :meth:`snapshot` gave."""
         self.current, self.idle, self._last_active, attributes = snapshot
         set_attributes(self._generator, attributes)
+
+
+def clock_millis(clock: Callable[[], int]) -> int:
+    """The time of a runner's clock, in milliseconds.
+
+    Raises:
+        InvalidArgumentError: If what it gives is no time.
+    """
+    try:
+        return timestamp_millis(clock())
+    except InvalidArgumentError as error:
+        raise error.at("the clock that the runner was given") from None
 
 
 def watermarks_of(topology: Topology, trackers: Mapping[str, WatermarkTracker]) -> dict[str, int]:

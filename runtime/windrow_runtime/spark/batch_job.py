@@ -14,6 +14,7 @@ from windrow.sinks import CollectSink, WriterSink
 from windrow_runtime.operators.result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs import open_outputs
 from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
 from windrow_runtime.spark.engine_errors import engine_failure
@@ -66,7 +67,7 @@ def batch_job(
             hint="run(pipeline)",
         )
     forms = forms_of(topology) if columnar else {}
-    return lower_batch(spark, pipeline, groups, clock() if clock is not None else _wall_clock(), forms)
+    return lower_batch(spark, pipeline, groups, clock_millis(clock or _wall_clock), forms)
 
 
 def run_job(pipeline: Pipeline, lowered: Lowered, on_progress: OnProgress | None = None) -> PipelineResult:

@@ -15,7 +15,7 @@ from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.operators.watermarks import WatermarkTracker, watermarks_of
+from windrow_runtime.operators.watermarks import WatermarkTracker, clock_millis, watermarks_of
 from windrow_runtime.spark.clock_files import BatchClock, ClockFiles, TrackerNote
 from windrow_runtime.spark.state_codec import StateCodec
 
@@ -122,7 +122,7 @@ class ClockKeeper:
     def begin(self) -> None:
         """Tell the time of the first batch, where Spark's clock does not."""
         if self._clock is not None and not self.files.exists(0):
-            self.files.write(0, BatchClock(now=self._clock()))
+            self.files.write(0, BatchClock(now=clock_millis(self._clock)))
 
     def end_batch(self, batch: int, reports: Iterable[Report], *, ended: bool) -> None:
         """Tell the time of the batch behind ``batch``.
@@ -156,7 +156,7 @@ class ClockKeeper:
                 watermarks=watermarks,
                 # A step that is new at a restart was not told of.
                 previous={step: told.watermarks.get(step, MIN_TIMESTAMP) for step in watermarks},
-                now=None if self._clock is None else self._clock(),
+                now=None if self._clock is None else clock_millis(self._clock),
                 ended=ended,
                 trackers={step: self._encoded(tracker) for step, tracker in trackers.items()},
             ),
