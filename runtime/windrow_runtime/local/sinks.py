@@ -20,7 +20,7 @@ from windrow.sinks import (
 )
 from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable, with_field
+from windrow_runtime.operators.step_errors import sink_errors, sink_failed, with_field
 from windrow_runtime.outputs import has_output
 from windrow_runtime.outputs.batch_folder import BatchFolder
 
@@ -94,11 +94,10 @@ def write_batch(step: Step, batch: int, values: list[Any]) -> None:
             raise sink_failed(step, error, batch, values) from error
     elif isinstance(sink, FileSink):
         try:
-            _write_files(step, sink, batch, values)
+            with sink_errors(step, sink.path):
+                _write_files(step, sink, batch, values)
         except InvalidArgumentError as error:
             raise with_field(step.where, error) from error.__cause__
-        except OSError as error:
-            raise sink_unwritable(step, sink.path, f"{error}") from error
 
 
 def _write_files(step: Step, sink: FileSink[Any], batch: int, values: list[Any]) -> None:

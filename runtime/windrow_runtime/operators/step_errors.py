@@ -18,6 +18,7 @@ __all__ = [
     "first_line",
     "function_failed",
     "shortened",
+    "sink_errors",
     "sink_failed",
     "sink_unwritable",
     "with_field",
@@ -115,6 +116,15 @@ def sink_unwritable(step: Step, path: str, reason: str) -> SinkError:
         where=step.where,
         hint="mend that and run again: with a checkpoint the batch is written then",
     )
+
+
+@contextmanager
+def sink_errors(step: Step, path: str) -> Iterator[None]:
+    """Turns what the operating system says of files of a sink into the error for files that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise sink_unwritable(step, path, f"{error}") from error
 
 
 @contextmanager

@@ -9,8 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,8 +17,9 @@ from windrow.errors import SinkError
 from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
 from windrow.sinks import FileSink
-from windrow_runtime.operators.step_errors import sink_unwritable
+from windrow_runtime.operators.step_errors import sink_errors
 from windrow_runtime.outputs.batch_folder import is_batch_folder, is_unfinished
+from windrow_runtime.outputs.whole_files import write_whole
 
 __all__ = ["check_folders", "check_owner", "claim_folders", "other_run"]
 
@@ -40,7 +40,7 @@ def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:
         SinkError: If a folder holds batches of another run that may not be overwritten, or cannot be written.
     """
     for step, sink, folder in filter(None, map(_folder, sinks)):
-        with _errors_of(step, sink):
+        with sink_errors(step, sink.path):
             batches = [name for name in _batches(folder) if not is_unfinished(name)]
             if batches and _owner(folder) != run and not (sink.overwrite and begins):
                 raise other_run(step, f"{sink.shown_path} with {_shown(batches)}", begins=begins)
@@ -60,14 +60,12 @@ def claim_folders(sinks: Sequence[Step], run: str, *, begins: bool) -> None:
     """
     check_folders(sinks, run, begins=begins)
     for step, sink, folder in filter(None, map(_folder, sinks)):
-        with _errors_of(step, sink):
+        with sink_errors(step, sink.path):
             folder.mkdir(parents=True, exist_ok=True)
             if _owner(folder) != run:
                 for name in _batches(folder):
                     _remove(folder / name)
-                aside = folder / f"{_OWNER}.{os.getpid()}"
-                aside.write_text(f"{run}\n", encoding="utf-8")
-                aside.replace(folder / _OWNER)
+                write_whole(folder / _OWNER, f"{run}\n")
 
 
 def check_owner(sinks: Iterable[Step], run: str) -> None:
@@ -77,7 +75,7 @@ def check_owner(sinks: Iterable[Step], run: str) -> None:
         SinkError: If the folder of a file sink is that of another run, which began while this one ran.
     """
     for step, sink, folder in filter(None, map(_folder, sinks)):
-        with _errors_of(step, sink):
+        with sink_errors(step, sink.path):
             if _owner(folder) not in (run, None):
                 raise SinkError(
                     "another run has taken the folder of a file sink while this one ran",
@@ -138,11 +136,3 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
-
-
-@contextmanager
-def _errors_of(step: Step, sink: FileSink[Any]) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise sink_unwritable(step, sink.path, f"{error}") from error

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from windrow_runtime.spark.checkpoint_files import checkpoint_errors, read_number, write_whole
+from windrow_runtime.outputs.whole_files import write_whole
+from windrow_runtime.spark.checkpoint_files import checkpoint_errors, read_number
 
 __all__ = ["BatchNote"]
 

@@ -16,8 +16,9 @@ from windrow.plan import SourceNode, Step
 from windrow.redaction import redact_address
 from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.batch_note import BatchNote
-from windrow_runtime.spark.checkpoint_files import checkpoint_errors, damaged_file, write_whole
+from windrow_runtime.spark.checkpoint_files import checkpoint_errors, damaged_file
 from windrow_runtime.spark.clock_files import ClockFiles
 from windrow_runtime.spark.end_of_stream import END_LINE, EndMark
 from windrow_runtime.spark.paths import as_read_path, as_spark_path

@@ -1,8 +1,7 @@
-"""Reads and writes the small files of a checkpoint folder, and tells what is wrong with them."""
+"""Reads what is noted in names and in small files of a checkpoint folder, and tells what is wrong with the folder."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,6 @@ __all__ = [
     "damaged_file",
     "file_numbers",
     "read_number",
-    "write_whole",
 ]
 
 _RESTORE = "restore the checkpoint folder as a whole from a copy, or begin a new one"
@@ -64,14 +62,6 @@ def read_number(file: Path) -> int | None:
     if number is None:
         raise damaged_file(file, f"{data[:_SHOWN]!r} is not the number of a batch")
     return int(number[1])
-
-
-def write_whole(file: Path, content: str | bytes) -> None:
-    """Write a file such that nobody sees half of it."""
-    # Several tasks may write the same: each has a name of its own aside. Spark does not list names with an underscore.
-    aside = file.with_name(f"_{file.name}.{os.getpid()}")
-    aside.write_bytes(content if isinstance(content, bytes) else content.encode())
-    aside.replace(file)
 
 
 def damaged_file(file: Path, reason: str) -> CheckpointError:

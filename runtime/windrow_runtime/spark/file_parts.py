@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from windrow_runtime.codecs.arrow import arrow_schema, encode_batch
 from windrow_runtime.codecs.line_encoder import LineEncoder, line_encoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.columnar.chunks import load_rows
-from windrow_runtime.operators.step_errors import sink_unwritable, with_field
+from windrow_runtime.operators.step_errors import sink_errors, with_field
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.spark.classes import UserClass, register_classes
 from windrow_runtime.spark.failures import failures_marked
@@ -106,7 +106,7 @@ class PartSink:
         Raises:
             SinkError: If that fails.
         """
-        with self._as_sink_errors():
+        with sink_errors(self.step, self.path):
             self.folder(batch).begin()
 
     def publish(self, batch: int, names: Sequence[bytes]) -> None:
@@ -116,7 +116,7 @@ class PartSink:
             SinkError: If that fails, or if not all of them are there.
         """
         folder = self.folder(batch)
-        with self._as_sink_errors():
+        with sink_errors(self.step, self.path):
             if not names:
                 folder.withdraw()
                 return
@@ -138,13 +138,6 @@ class PartSink:
             )
         for name in found - names:
             (aside / name).unlink()
-
-    @contextmanager
-    def _as_sink_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise sink_unwritable(self.step, self.path, str(error)) from error
 
 
 def part_sink(step: Step) -> PartSink | None:
@@ -292,7 +285,7 @@ class _Part:
         ending = ".parquet" if encoder is None else encoder.ending
         self.name = f"part-{uuid.uuid4().hex}{ending}"
         self._sink = sink
-        with self._as_sink_errors():
+        with sink_errors(self._sink.step, self._sink.path):
             folder = sink.folder(batch).aside
             folder.mkdir(parents=True, exist_ok=True)
             self._file: _ParquetPart | _LinePart
@@ -302,19 +295,12 @@ class _Part:
                 self._file = _LinePart(folder / self.name, encoder)
 
     def write(self, rows: Any) -> None:
-        with self._as_sink_errors():
+        with sink_errors(self._sink.step, self._sink.path):
             self._file.write(rows)
 
     def close(self) -> None:
-        with self._as_sink_errors():
+        with sink_errors(self._sink.step, self._sink.path):
             self._file.close()
-
-    @contextmanager
-    def _as_sink_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise sink_unwritable(self._sink.step, self._sink.path, str(error)) from error
 
 
 class _ParquetPart:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
 from windrow_runtime.columnar.cleaning import clean_columns
 from windrow_runtime.operators.copies import own_all
+from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.checkpoint_files import checkpoint_errors
 from windrow_runtime.spark.decoded import Decoded
@@ -212,9 +214,9 @@ def _scan_collection(
             file = folder / f"chunk-{number:06d}.parquet"
             if not file.exists():
                 payload = _chunk(step, source.elements[start : start + size], codec)
-                aside = folder / f"_{file.name}"
-                pq.write_table(pa.table({"payload": pa.array([payload], pa.binary())}), aside)
-                aside.rename(file)
+                table = io.BytesIO()
+                pq.write_table(pa.table({"payload": pa.array([payload], pa.binary())}), table)
+                write_whole(file, table.getvalue())
                 _order(file, number)
     frame = (
         spark.readStream.schema("payload binary")

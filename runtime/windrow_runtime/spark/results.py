@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
 from windrow.errors import CheckpointError
-from windrow_runtime.spark.checkpoint_files import checkpoint_errors, damaged_file, file_numbers, write_whole
+from windrow_runtime.outputs.whole_files import write_whole
+from windrow_runtime.spark.checkpoint_files import checkpoint_errors, damaged_file, file_numbers
 from windrow_runtime.spark.payload import unpack_elements
 from windrow_runtime.spark.progress import PipelineProgress
 from windrow_runtime.spark.state_codec import StateCodec
