@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.spark.test_runner_damage import Reading, firsts, write
-from windrow.errors import CheckpointError
-from windrow_runtime.spark import SparkRunner
+from windrow import Pipeline, from_collection
+from windrow.errors import CheckpointError, EngineError
+from windrow.sinks import WriterSink
+from windrow_runtime.spark import RunningPipeline, SparkRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,18 +48,29 @@ def test_a_checkpoint_that_a_live_run_uses_is_refused(spark: SparkSession, tmp_p
     assert [reading.at for reading in runner.run(pipeline).collected(sink)] == [23]
 
 
-def test_two_pipelines_of_one_name_run_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
-    source = tmp_path / "in"
+def test_pipelines_of_one_name_start_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
+    source, before = tmp_path / "in", dict(spark.conf.getAll)
     write(source, 1, Reading("a", 1, ""))
     write(source, 2, Reading("a", 12, ""))
-    pipelines = [firsts(source), firsts(source)]
-    running = [
-        SparkRunner(spark, checkpoint=tmp_path / str(number)).start(pipeline)
-        for number, (pipeline, _) in enumerate(pipelines)
-    ]
-    first, second = (one.streaming_query.name for one in running)
-    assert first == "damage"
-    assert second is not None
-    assert re.fullmatch("damage [0-9a-f]{32}", second)
-    for one, (_, sink) in zip(running, pipelines, strict=True):
-        assert [reading.at for reading in one.drain().collected(sink)] == [1, 12]
+    unknown = WriterSink[int](lambda frame: frame.writeStream.format("unknown to Spark"))
+    numbers = from_collection([1]).map(lambda n: n).returns(int).sink_to(unknown)
+    (one, first), (other, second) = firsts(source), firsts(source)
+
+    def start(number: int, pipeline: Pipeline) -> RunningPipeline:
+        # Of different partitions, which the session has while a query starts.
+        return SparkRunner(spark, checkpoint=tmp_path / str(number), partitions=number).start(pipeline)
+
+    with ThreadPoolExecutor(3) as threads:
+        starts = [
+            threads.submit(start, number, pipeline)
+            for number, pipeline in enumerate((one, other, Pipeline("damage", numbers)), start=3)
+        ]
+    with pytest.raises(EngineError, match="unknown to Spark"):
+        starts[2].result()
+    running = [started.result() for started in starts[:2]]
+    assert dict(spark.conf.getAll) == before
+    plain, longer = sorted(str(started.streaming_query.name) for started in running)
+    assert plain == "damage"
+    assert re.fullmatch("damage [0-9a-f]{32}", longer)
+    for started, sink in zip(running, (first, second), strict=True):
+        assert [reading.at for reading in started.drain().collected(sink)] == [1, 12]
