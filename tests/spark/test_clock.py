@@ -58,6 +58,7 @@ class Undeclared(BothTimers):
     uses_processing_time = False
 
 
+@pytest.mark.filterwarnings("ignore:windows in processing time")  # of the interpreter, which may end sooner
 def test_both_domains_in_one_plan(spark: SparkSession) -> None:
     by_event, by_clock, timers, timed_out = (
         CollectSink[Numbered]("event"),
