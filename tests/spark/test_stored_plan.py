@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -23,7 +24,7 @@ from windrow.functions import AggregateFunction, KeyedProcessContext, KeyedProce
 from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from windrow.triggers import CountTrigger, EventTimeTrigger, PurgingTrigger
+from windrow.triggers import CountTrigger, DeltaTrigger, EventTimeTrigger, PurgingTrigger
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows, WindowAssigner
 from windrow_runtime.columnar.forms import Form, columnar_form
 from windrow_runtime.operators.topology import Topology
@@ -422,6 +423,12 @@ def test_an_unknown_version_and_a_damaged_file_are_refused(tmp_path: Path) -> No
         file.write_text(damaged)
         with pytest.raises(CheckpointError, match=r"damaged(.|\n)*windrow\.json"):
             resume(Checkpoint(tmp_path), pipeline(plain), "event time", SESSION)
+
+
+@pytest.mark.parametrize("threshold", [math.inf, 2**100])
+def test_a_number_that_json_does_not_have_is_noted(tmp_path: Path, threshold: float) -> None:
+    never = windows(lambda w: w.trigger(DeltaTrigger.of(threshold, lambda a, b: 1.0)))
+    again(tmp_path, pipeline(never), pipeline(never))
 
 
 class Entry(NamedTuple):
