@@ -98,12 +98,12 @@ def both(*damages: Callable[[Path], None]) -> Callable[[Path], None]:
     return damage
 
 
-def cut(name: str) -> Callable[[Path], None]:
-    """Leave nothing but Spark's first line in a file, which has no checksum then."""
+def rewrite(name: str, content: str) -> Callable[[Path], None]:
+    """Put something else into a file of Spark's, which has no checksum then."""
 
     def damage(checkpoint: Path) -> None:
         file = checkpoint / name
-        file.write_text("v1")
+        file.write_text(content)
         file.with_name(f".{file.name}.crc").unlink()
 
     return damage
@@ -116,15 +116,18 @@ def cut(name: str) -> Callable[[Path], None]:
         (both(lose("windrow.json"), lose_folder("spark")), "batches have run", "windrow.json"),
         (lose("windrow.json"), "it is gone, and batches have run", "windrow.json"),
         (lose("spark/offsets/*"), "batch 2 is done, and its plan is gone", "offsets"),
-        (spoil("spark/metadata"), "garbage", "checkpoint"),
+        (spoil("spark/metadata"), "JSON is malformed", "spark/metadata"),
         (spoil("spark/offsets/*"), "spark/offsets/2", "checkpoint"),
+        (rewrite("spark/offsets/2", "v1\n{}"), "There are [0] sources", "checkpoint"),
+        (rewrite("spark/offsets/2", "v1\n[["), "expected close marker for Array", "checkpoint"),
+        (rewrite("spark/commits/2", "v1\n{"), "expected close marker for Object", "checkpoint"),
         (lose_folder("spark"), "it is gone, and batches have run", "spark/offsets/2"),
         (
             both(lose_folder("spark"), lose("newest-batch")),
             "it is gone, and batches have run",
             "spark/offsets/2",
         ),
-        (cut("spark/sources/0/1"), "the files of entry 1 are gone from it", "spark/sources/0/1"),
+        (rewrite("spark/sources/0/1", "v1"), "the files of entry 1 are gone from it", "spark/sources/0/1"),
         (lose("spark/*/2"), "batch 2 has run, and Spark's newest plan is that of batch 1", "spark/offsets/2"),
         (lose("spark/sources/0/*"), "batch 2 has read the source beyond", "spark/sources/0/0"),
         (lose("spark/sources/0/1"), "batch 2 has read the source beyond", "spark/sources/0/1"),

@@ -19,7 +19,9 @@ def lay(folder: Path, *files: str, offset: str = '{"logOffset":1}') -> Path:
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         content = ""
-        if name.startswith("offsets/"):
+        if name == "metadata":
+            content = '{"id":"6ff2a2b6-4e5a-44cf-8f0a-0d9b5f6d9d5b"}'
+        elif name.startswith("offsets/"):
             content = f"v1\n{{}}\n{offset}\n"
         elif name.startswith("sources/"):
             content = entries(file.name)
@@ -64,6 +66,17 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path, missing: str, where: str) 
         check_spark_files(tmp_path, 4, stateful=True)
     assert caught.value.where == str(tmp_path / where)
     assert "as a whole from a copy" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", '{"id":"1"}', '{"id":1}', pytest.param("[" * 100_000, id="deep")]
+)
+def test_an_identity_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
+    lay(tmp_path, *WHOLE)
+    (tmp_path / "metadata").write_text(content)
+    with pytest.raises(CheckpointError, match="the checkpoint is damaged") as caught:
+        check_spark_files(tmp_path, 4, stateful=True)
+    assert caught.value.where == str(tmp_path / "metadata")
 
 
 def test_a_folder_that_is_gone_is_refused_only_if_a_batch_has_run(tmp_path: Path) -> None:
@@ -186,7 +199,8 @@ LEFT = ("offsets/.0.5bb3.tmp", "offsets/..0.5bb3.tmp.crc", "offsets/.0.crc", "co
 
 
 def test_what_was_prepared_for_a_first_batch_is_cleared(tmp_path: Path) -> None:
-    lay(tmp_path, *LEFT, "metadata", ".metadata.crc", "state/0/_metadata/metadata", "sources/0/0")
+    lay(tmp_path, *LEFT, ".metadata.crc", "state/0/_metadata/metadata", "sources/0/0")
+    (tmp_path / "metadata").touch()
     clear_leftovers(tmp_path)
     clear_leftovers(tmp_path)
     files = [str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()]
@@ -194,8 +208,7 @@ def test_what_was_prepared_for_a_first_batch_is_cleared(tmp_path: Path) -> None:
 
 
 def test_the_identity_of_a_query_is_kept(tmp_path: Path) -> None:
-    lay(tmp_path, ".metadata.crc")
-    (tmp_path / "metadata").write_text('{"id":"5bb3"}')
+    lay(tmp_path, "metadata", ".metadata.crc")
     clear_leftovers(tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == [".metadata.crc", "metadata"]
 

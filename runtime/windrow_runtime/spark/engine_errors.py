@@ -92,7 +92,8 @@ _KINDS = (
         re.compile(
             r"MALFORMED_LOG_FILE|Failed to read log file|STREAMING_CHECKPOINT_|STDS_FAILED|_STATE_STORE"
             r"|STREAMING_STATEFUL_OPERATOR_MISSING|RocksDBException|CheckpointFileChecksum"
-            r"|\tat \S+\.StreamMetadata\$\.read"
+            r"|sources in the checkpoint offsets|\tat \S+\.StreamMetadata\$\.read"
+            r"|\tat \S+\.(OffsetSeqLog|CommitLog|CompactibleFileStreamLog)\.deserialize"
             r"|assertion failed\n\tat scala\.\S+\n\tat \S+\.FileStreamSource"
         ),
         CheckpointError,

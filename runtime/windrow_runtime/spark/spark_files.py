@@ -11,6 +11,7 @@ import re
 import shutil
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
+from uuid import UUID
 
 import msgspec
 
@@ -48,7 +49,7 @@ def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
         planned = file_numbers(spark / "offsets")
         done = last_number(spark / "commits")
         last = max(planned, default=-1)
-        has_metadata = (spark / "metadata").exists()
+        metadata = (spark / "metadata").read_bytes() if (spark / "metadata").exists() else None
         has_state = any((spark / "state").glob("*"))
     if last < done:
         raise damaged_file(spark / "offsets", f"batch {done} is done, and its plan is gone")
@@ -57,8 +58,12 @@ def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
         raise damaged_file(spark / "offsets" / str(newest), reason if planned else f"{_GONE}, and {_RAN}")
     if not planned:
         return
-    if not has_metadata:
+    if metadata is None:
         raise damaged_file(spark / "metadata", f"{_GONE}, and {_RAN}")
+    try:
+        msgspec.json.decode(metadata, type=_Metadata)
+    except (ValueError, RecursionError) as error:
+        raise damaged_file(spark / "metadata", f"{error}") from error
     if last > 0 and last - 1 not in planned:
         raise damaged_file(spark / "offsets" / str(last - 1), f"{_GONE}, and batch {last} goes on from there")
     if done < last - 1:
@@ -98,6 +103,12 @@ def check_source_logs(spark: Path, sources: int) -> None:
                 missing = 0 if told is not None and not (log / "0").exists() else None
         if missing is not None:
             raise damaged_file(log / str(missing), f"{_GONE}, and batch {batch} has read the source beyond")
+
+
+class _Metadata(msgspec.Struct):
+    """The identity that Spark gave the query."""
+
+    id: UUID
 
 
 class _LogOffset(msgspec.Struct, forbid_unknown_fields=True):
@@ -203,14 +214,14 @@ def clear_leftovers(spark: Path) -> None:
     with checkpoint_errors(spark):
         if (spark / "state").exists():
             shutil.rmtree(spark / "state")
-        if not _is_json(spark / "metadata"):
+        if not _is_identity(spark / "metadata"):
             for file in [*spark.glob("metadata"), *spark.glob(".metadata.*")]:
                 file.unlink()
 
 
-def _is_json(file: Path) -> bool:
+def _is_identity(file: Path) -> bool:
     try:
-        json.loads(file.read_bytes())
+        msgspec.json.decode(file.read_bytes(), type=_Metadata)
     except (FileNotFoundError, ValueError, RecursionError):
         return False
     return True
