@@ -146,7 +146,10 @@ def warn(message: str, *, given: object = None, where: object, hint: str, locati
 
 
 class InvalidArgumentError(WindrowError, ValueError):
-    """An argument has a value that cannot be meant: a size of zero, an offset beyond the size."""
+    """An argument has a value that cannot be meant: a size of zero, an offset beyond the size.
+
+    Also a value that a function of the user's gave: a key without a hash, an element that does not fit its sink.
+    """
 
 
 def require_callable(given: object, what: str, expected: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -317,6 +318,49 @@ class Opened(RichFunction):
 
     def __call__(self, event: Event) -> float:
         return invert(event)
+
+
+def exit_always(*given: object) -> list[float]:
+    sys.exit(3)
+
+
+def test_a_function_that_exits_has_failed() -> None:
+    source = PushSource(Event)
+    for stream in (
+        from_source(source).flat_map(exit_always),
+        from_source(source)
+        .key_by(key_of)
+        .window(GlobalWindows.create())
+        .trigger(CountTrigger.of(1))
+        .apply(exit_always),
+    ):
+        with (
+            StreamHarness(stream, source) as harness,
+            pytest.raises(UserFunctionError, match="a function of the step raised SystemExit: 3") as caught,
+        ):
+            harness.process_element(BAD, timestamp=1)
+        assert isinstance(caught.value.__cause__, SystemExit)
+
+
+@pytest.mark.parametrize(
+    ("function", "hint"),
+    [
+        (
+            lambda event: event.value,
+            "a function that gives several results returns a list of them, or yields them",
+        ),
+        (lambda event: list(event.value), "the original error is the cause, with its traceback"),
+    ],
+    ids=["one result", "an error of the function"],
+)
+def test_one_result_instead_of_several_has_a_hint(function: Callable[[Event], list[int]], hint: str) -> None:
+    source = PushSource(Event)
+    with (
+        StreamHarness(from_source(source).flat_map(function), source) as harness,
+        pytest.raises(UserFunctionError, match="'int' object is not iterable") as caught,
+    ):
+        harness.process_element(BAD)
+    assert caught.value.hint == hint
 
 
 def test_a_function_is_closed_also_when_it_failed() -> None:

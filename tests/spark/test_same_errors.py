@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,7 @@ STREAMS: dict[str, Make] = {
     "a selector that raises": lambda numbers: numbers.key_by(lambda n: 1 // (n - 2)).reduce(first),
     "a map that raises": lambda numbers: numbers.map(lambda n: 1 // (n - 2)),
     "a flat map that gives no sequence": lambda numbers: numbers.flat_map(lambda n: n),  # type: ignore[arg-type, return-value]
+    "a map that exits": lambda numbers: numbers.map(sys.exit),
     "open": lambda numbers: numbers.map(BadOpen()),
     "a reduce that raises": lambda numbers: numbers.key_by(lambda n: 0).reduce(lambda a, b: a // 0),
     "a process function": lambda numbers: numbers.key_by(lambda n: 0).process(BadProcess()),

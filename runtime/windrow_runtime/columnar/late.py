@@ -33,7 +33,7 @@ from windrow_runtime.columnar.pane_rows import panes_in
 from windrow_runtime.columnar.panes import PaneOperator
 from windrow_runtime.columnar.records import fired_description, made_of
 from windrow_runtime.columnar.values import element_values, python_values
-from windrow_runtime.operators.step_errors import function_failed
+from windrow_runtime.operators.step_errors import USER_ERRORS, function_failed
 
 __all__ = ["LateResult", "OnRows", "fire_late"]
 
@@ -97,7 +97,7 @@ class OnRows:
             made = made_of(form, self.function.get_result(accumulator), key, start, end)
         except WindrowError:
             raise
-        except Exception as error:
+        except USER_ERRORS as error:
             raise function_failed(form.step, error, fired_description(form, key, start, end)) from error
         return LateResult(key, start, end, made)
 

@@ -29,7 +29,7 @@ from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.fast_loops import fast_form, why_general
 from windrow_runtime.operators.partials import Partials
 from windrow_runtime.operators.state import NOTHING
-from windrow_runtime.operators.step_errors import call_description, function_failed
+from windrow_runtime.operators.step_errors import USER_ERRORS, call_description, function_failed
 
 if TYPE_CHECKING:
     from windrow_runtime.columnar.arrivals import RowChunk
@@ -119,7 +119,7 @@ class PaneFold:
                 made.append(accumulator)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
-        except Exception as error:
+        except USER_ERRORS as error:
             place = len(made)
             given = call_description(owners[place], window=self._last_window(starts[place]), element=value)
             raise function_failed(self.step, error, given) from error

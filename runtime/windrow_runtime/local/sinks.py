@@ -20,7 +20,7 @@ from windrow.sinks import (
 )
 from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.operators.step_errors import sink_errors, sink_failed, with_field
+from windrow_runtime.operators.step_errors import USER_ERRORS, sink_errors, sink_failed, with_field
 from windrow_runtime.outputs import has_output
 from windrow_runtime.outputs.batch_folder import BatchFolder
 
@@ -90,7 +90,7 @@ def write_batch(step: Step, batch: int, values: list[Any]) -> None:
             sink.function(batch, values)
         except WindrowError:
             raise
-        except Exception as error:
+        except USER_ERRORS as error:
             raise sink_failed(step, error, batch, values) from error
     elif isinstance(sink, FileSink):
         try:

@@ -28,7 +28,7 @@ from windrow_runtime.operators.copies import accumulator_maker, own
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
 from windrow_runtime.operators.sharing import first_without_copy, for_each_window
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.step_errors import call_description, function_failed
+from windrow_runtime.operators.step_errors import USER_ERRORS, call_description, function_failed
 from windrow_runtime.operators.window_operator import WindowOperator
 
 __all__ = ["SessionLoopOperator", "SlidingLoopOperator", "TableOperator", "TumblingLoopOperator", "fast_form"]
@@ -153,7 +153,7 @@ class TableOperator(WindowOperator):
                 self._merge_into(start, keys, accumulators)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
-        except Exception as error:
+        except USER_ERRORS as error:
             # Merging tells its own failures, so this is an accumulator that cannot be copied.
             place = first_without_copy(contents)
             key = f"one of {len(keys)}" if place is None else keys[place]
@@ -185,7 +185,7 @@ class TableOperator(WindowOperator):
                 table[key] = more if before is NOTHING else merge(before, more)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
-        except Exception as error:
+        except USER_ERRORS as error:
             given = call_description(key, window=TimeWindow(start, start + self._size))
             raise function_failed(self.step, error, given) from error
         if table:
@@ -221,7 +221,7 @@ class TableOperator(WindowOperator):
                 self._fire_row(key, window, contents)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
-        except Exception as error:
+        except USER_ERRORS as error:
             raise function_failed(self.step, error, call_description(key, window=window)) from error
 
     def _fire_row(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
@@ -299,7 +299,7 @@ class TumblingLoopOperator(TableOperator):
                     table[key] = reduce(contents, value)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
-        except Exception as error:
+        except USER_ERRORS as error:
             given = call_description(key, window=TimeWindow(start, start + size), element=value)
             raise function_failed(self.step, error, given) from error
 
@@ -353,7 +353,7 @@ class SlidingLoopOperator(TableOperator):
                         table[key] = reduce(contents, mine)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
-        except Exception as error:
+        except USER_ERRORS as error:
             given = call_description(key, window=TimeWindow(start, start + size), element=value)
             raise function_failed(self.step, error, given) from error
 
@@ -403,7 +403,7 @@ class SessionLoopOperator(WindowOperator):
                     continue
                 try:
                     entry.contents = add(entry.contents, value, timestamp, key_state.arrivals)
-                except Exception as error:
+                except USER_ERRORS as error:
                     given = call_description(key, window=session, element=value)
                     raise function_failed(self.step, error, given) from error
                 key_state.arrivals += 1
@@ -411,7 +411,7 @@ class SessionLoopOperator(WindowOperator):
                     self._extend(key, key_state, session, end, entry)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
-        except Exception as error:
+        except USER_ERRORS as error:
             raise function_failed(self.step, error, call_description(key, element=value)) from error
 
     def _extend(

@@ -36,7 +36,7 @@ from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.one_nan import with_one_nan
 from windrow_runtime.operators.reading import only_reads
-from windrow_runtime.operators.step_errors import calls_of_life, function_failed, shortened
+from windrow_runtime.operators.step_errors import USER_ERRORS, calls_of_life, function_failed, shortened
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
 from windrow_runtime.operators.watermarks import TimestampObserver
 
@@ -161,7 +161,7 @@ class _Stage(ABC):
             return values
         try:
             return own_all(values)
-        except Exception as error:
+        except USER_ERRORS as error:
             raise function_failed(self.step, error, f"one of {len(values)} elements, to be copied") from error
 
     def _emitting(self, function: Callable[[Any], Any]) -> Callable[[Values], Iterable[Any]]:
@@ -183,14 +183,14 @@ class _Stage(ABC):
             results.extend(calls(values))
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
-        except Exception as error:
+        except USER_ERRORS as error:
             raise self._failed(error, values[len(results)]) from error
         if len(results) < len(values):
             # To map, a StopIteration is the end of the values: it would lose the others without a word.
             raise self._failed(StopIteration(), values[len(results)])
         return results
 
-    def _failed(self, error: Exception, value: Any) -> UserFunctionError:
+    def _failed(self, error: BaseException, value: Any) -> UserFunctionError:
         return function_failed(self.step, error, f"element {shortened(value)}")
 
 

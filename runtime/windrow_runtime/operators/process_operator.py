@@ -15,7 +15,12 @@ from windrow_runtime.operators.contexts import TimeContext
 from windrow_runtime.operators.handles import StateAccess, open_state
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state import KeyState
-from windrow_runtime.operators.step_errors import call_description, calls_of_life, function_failed
+from windrow_runtime.operators.step_errors import (
+    USER_ERRORS,
+    call_description,
+    calls_of_life,
+    function_failed,
+)
 from windrow_runtime.operators.time_to_live import TtlCells
 
 __all__ = ["ProcessOperator", "TtlTimer"]
@@ -67,7 +72,7 @@ class ProcessOperator(KeyedOperator):
                         collect(result, timestamp)
             except WindrowError as error:
                 raise error.at(self.step.where) from error.__cause__
-            except Exception as error:
+            except USER_ERRORS as error:
                 raise function_failed(self.step, error, call_description(key, element=value)) from error
             finally:
                 context.leave()
@@ -92,7 +97,7 @@ class ProcessOperator(KeyedOperator):
                     self.output.collect(result, timestamp)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
-        except Exception as error:
+        except USER_ERRORS as error:
             given = f"{call_description(key)}, timer {time} in {domain.value}"
             raise function_failed(self.step, error, given) from error
         finally:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from traceback import walk_tb
+from typing import Final
 
 from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError, WindrowError
 from windrow.plan import Step
@@ -12,6 +16,7 @@ from windrow.redaction import redact, redact_address, secrets_in_address
 from windrow_runtime.operators.state import NOTHING
 
 __all__ = [
+    "USER_ERRORS",
     "call_description",
     "calls_of_life",
     "check_hashable",
@@ -24,6 +29,10 @@ __all__ = [
     "with_field",
 ]
 
+USER_ERRORS: Final = (Exception, SystemExit)
+"""What counts as a failure of a user's function: on Spark ``sys.exit()`` would end a worker, and not the program."""
+
+_PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
 _SHOWN = 200
 _TOLD = 500
 
@@ -37,7 +46,7 @@ def shortened(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def function_failed(step: Step, error: Exception, given: str) -> UserFunctionError:
+def function_failed(step: Step, error: BaseException, given: str) -> UserFunctionError:
     """The error for a function of a step that raised. Raise it from the original.
 
     Args:
@@ -49,8 +58,18 @@ def function_failed(step: Step, error: Exception, given: str) -> UserFunctionErr
         f"a function of the step raised {first_line(error)}",
         given=given,
         where=step.where,
-        hint="the original error is the cause, with its traceback",
+        hint="a function that gives several results returns a list of them, or yields them"
+        if _is_no_iterable(error)
+        else "the original error is the cause, with its traceback",
     )
+
+
+def _is_no_iterable(error: BaseException) -> bool:
+    """Whether the result of a function could not be iterated over: windrow does that, so the error begins there."""
+    if not (isinstance(error, TypeError) and str(error).endswith("object is not iterable")):
+        return False
+    frames = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
+    return bool(frames) and frames[-1].startswith(_PACKAGE)
 
 
 def call_description(key: object, *, window: object = NOTHING, element: object = NOTHING) -> str:
@@ -97,7 +116,7 @@ def with_field(step_where: str | None, error: WindrowError) -> WindrowError:
     return error.at(step_where if field is None else f"{step_where}, {field}")
 
 
-def sink_failed(step: Step, error: Exception, batch: int, values: Sequence[object]) -> UserFunctionError:
+def sink_failed(step: Step, error: BaseException, batch: int, values: Sequence[object]) -> UserFunctionError:
     """The error for the function of a sink that raised. Raise it from the original."""
     return UserFunctionError(
         f"the function of the sink raised {first_line(error)}",
@@ -140,7 +159,7 @@ def calls_of_life(step: Step, name: str, function: object) -> Iterator[None]:
         yield
     except WindrowError as error:
         raise error.at(step.where) from error.__cause__
-    except Exception as error:
+    except USER_ERRORS as error:
         raise function_failed(step, error, f"{name}() of {type(function).__name__}") from error
 
 
@@ -149,7 +168,7 @@ def _without_secrets_of(path: str, reason: str) -> str:
     return redact(reason, secrets) if secrets else reason
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """The type and the text of an error, cut to a line or so: the original has it all."""
     try:
         text = str(error)

@@ -11,7 +11,7 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
 from windrow_runtime.operators.attributes import attributes_of, set_attributes
 from windrow_runtime.operators.copies import own
-from windrow_runtime.operators.step_errors import calls_of_life, function_failed, shortened
+from windrow_runtime.operators.step_errors import USER_ERRORS, calls_of_life, function_failed, shortened
 from windrow_runtime.operators.topology import Topology
 
 __all__ = [
@@ -92,7 +92,7 @@ class WatermarkTracker:
                 generator.on_event(own(value), timestamp, self)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
-        except Exception as error:
+        except USER_ERRORS as error:
             raise function_failed(self.step, error, f"element {shortened(value)}") from error
 
     def emit_watermark(self, watermark: int) -> None:

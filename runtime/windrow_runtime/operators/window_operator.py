@@ -33,7 +33,13 @@ from windrow_runtime.operators.exposure import Exposure
 from windrow_runtime.operators.merging import Merged, add_window
 from windrow_runtime.operators.operator import KeyedOperator, Output
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.step_errors import call_description, calls_of_life, function_failed, shortened
+from windrow_runtime.operators.step_errors import (
+    USER_ERRORS,
+    call_description,
+    calls_of_life,
+    function_failed,
+    shortened,
+)
 from windrow_runtime.operators.stored_list import GrowingList
 
 __all__ = ["WindowOperator"]
@@ -161,7 +167,7 @@ class WindowOperator(KeyedOperator):
             self._process_element(key, value, timestamp)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
-        except Exception as error:
+        except USER_ERRORS as error:
             raise function_failed(self.step, error, call_description(key, element=value)) from error
 
     def _process_element(  # noqa: PLR0912  a call more would cost at each element
@@ -197,7 +203,7 @@ class WindowOperator(KeyedOperator):
                 self._add(key, key_state, window, value, timestamp, stamp)
             except WindrowError:
                 raise
-            except Exception as error:
+            except USER_ERRORS as error:
                 given = call_description(key, window=window, element=value)
                 raise function_failed(self.step, error, given) from error
         if held is None:
@@ -251,7 +257,7 @@ class WindowOperator(KeyedOperator):
                 self._merge(key, key_state, merge)
             except WindrowError:
                 raise
-            except Exception as error:
+            except USER_ERRORS as error:
                 given = call_description(key, window=merge.into, element=value)
                 raise function_failed(self.step, error, given) from error
         return result
@@ -321,7 +327,7 @@ class WindowOperator(KeyedOperator):
             self._fire_timer(time, key, window, event_time)
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
-        except Exception as error:
+        except USER_ERRORS as error:
             raise function_failed(self.step, error, call_description(key, window=window)) from error
 
     def _fire_timer(self, time: int, key: Hashable, window: Any, event_time: bool) -> None:

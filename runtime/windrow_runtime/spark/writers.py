@@ -28,7 +28,7 @@ from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
 from windrow_runtime.operators.source_files import warn_of_header
-from windrow_runtime.operators.step_errors import sink_failed, sink_unwritable
+from windrow_runtime.operators.step_errors import USER_ERRORS, sink_failed, sink_unwritable
 from windrow_runtime.outputs import Output, open_outputs
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.outputs.sink_folders import check_owner, other_run
@@ -319,7 +319,7 @@ class BatchWriter:
                 sink.function(batch, values)
             except WindrowError:
                 raise
-            except Exception as error:
+            except USER_ERRORS as error:
                 raise sink_failed(step, error, batch, values) from error
 
     def _write_files(self, frame: DataFrame, batch: int, number: int, step: Step, has_rows: bool) -> None:
