@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 
 from benchmarks.workloads import DECLARED, FOLDING, GENERAL, HANDWRITTEN, NATIVE, PYFLINK, PYTHON, TUNED
 
-__all__ = ["Bar", "Panel", "draw", "main", "panels"]
+__all__ = ["Bar", "Panel", "draw", "drawn", "main", "panels"]
 
 # Okabe and Ito's colours, which people who see few of them can tell apart too.
 COLOURS: Mapping[str, str] = {
@@ -162,7 +162,7 @@ def _panel(panel: Panel, x: float, y: float, across: float) -> list[str]:
         ]
         top += BAR + GAP
     for note in panel.notes:
-        parts.append(f"<text x='{x:g}' y='{top + 12:g}' font-size='11' fill='#555555'>{escape(note)}</text>")
+        parts.append(f"<text x='{x:g}' y='{top + 12:g}' font-size='10' fill='#555555'>{escape(note)}</text>")
         top += LINE
     return parts
 
@@ -184,6 +184,12 @@ def _notes(figures: Any) -> list[str]:
     return lines
 
 
+# Any: as above.
+def drawn(figures: Any) -> str:
+    """The chart of a file of figures, as SVG."""
+    return draw(panels(figures), _notes(figures))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read figures and write the chart."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chart", description=__doc__)
@@ -191,12 +197,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("chart", type=Path, help="the SVG file to write")
     options = parser.parse_args(arguments)
     figures = json.loads(options.figures.read_text())
-    shown = panels(figures)
-    if not shown:
+    if not panels(figures):
         print(f"{options.figures} has no figures of Spark", file=sys.stderr)
         return 1
     options.chart.parent.mkdir(parents=True, exist_ok=True)
-    options.chart.write_text(draw(shown, _notes(figures)))
+    options.chart.write_text(drawn(figures))
     return 0
 
 

@@ -13,7 +13,7 @@ from benchmarks.scale import Scale
 from benchmarks.section import markdown_table
 from benchmarks.workloads import BASELINES
 
-__all__ = ["Report"]
+__all__ = ["Report", "ratio"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _row(run: Run, size: InputResult, baselines: list[str]) -> list[str]:
         run.contender,
         f"{run.rows_per_second:,.0f}",
         f"{slowest:,.0f}..{fastest:,.0f}",
-        *(_ratio(size.times(name, run)) for name in baselines),
+        *(ratio(size.times(name, run)) for name in baselines),
         "-" if run.first_batch is None else f"{run.first_batch:.1f}",
         *(
             ["-", "-", "-"]
@@ -136,12 +136,13 @@ def _series_table(result: SparkWorkloadResult) -> str:
                 cells += ["-", "-"]
                 continue
             cost = runs[name].microseconds_per_row
-            cells += [f"{cost:.2f}", _ratio(cost / first.setdefault(name, cost))]
+            cells += [f"{cost:.2f}", ratio(cost / first.setdefault(name, cost))]
         rows.append(cells)
     return f"Microseconds for a record of the steady state:\n\n{markdown_table(header, rows)}"
 
 
-def _ratio(value: float | None) -> str:
+def ratio(value: float | None) -> str:
+    """A ratio with three digits; a dash for none."""
     return "-" if value is None else f"{value:.2f}" if value < 10 else f"{value:.0f}"
 
 

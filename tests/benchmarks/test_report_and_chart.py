@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import chart
+from benchmarks import chart, table
 from benchmarks.environment import Environment
 from benchmarks.measure import Timing
 from benchmarks.report import Report
@@ -96,6 +96,33 @@ def test_the_chart_shows_what_the_file_holds(tmp_path: Path) -> None:
     ]
     bars = [float(node.attrib["width"]) for node in root.iter("{http://www.w3.org/2000/svg}rect")][1:]
     assert bars[0] == pytest.approx(4 * bars[1], rel=0.01)
+
+
+def test_one_table_shows_what_the_file_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = report()
+    flink = replace(run(PYFLINK, 10.0), conditions="3,000 rows of text")
+    made.add_spark(result("tumbling-1k", [run(TUNED, 0.5)], [run(TUNED, 1.0), run(DECLARED, 4.0), flink]))
+    made.write_json(tmp_path / "figures.json")
+    capsys.readouterr()
+    assert table.main([str(tmp_path / "figures.json")]) == 0
+    _, _, *lines = capsys.readouterr().out.splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    title = WORKLOADS["tumbling-1k"].title
+    assert rows == [
+        [title, "1,000", TUNED, "2,000", "2,000..2,000", "1.00", "-", "3.0", "-"],
+        [title, "1,000", TUNED, "1,000", "1,000..1,000", "1.00", "10", "3.0", "-"],
+        ["", "", DECLARED, "250", "250..250", "0.25", "2.50", "3.0", "-"],
+        ["", "", PYFLINK, "100", "-", "0.10", "1.00", "-", "-"],
+    ]
+
+
+def test_the_readme_and_the_chart_are_those_of_the_figures() -> None:
+    figures = json.loads((ROOT / "benchmarks" / "figures.json").read_text())
+    assert table.table(figures) in (ROOT / "benchmarks" / "README.md").read_text(), (
+        "python -m benchmarks.table"
+    )
+    drawn = (ROOT / "docs" / "_static" / "benchmarks.svg").read_text()
+    assert drawn == chart.drawn(figures), "python -m benchmarks.chart"
 
 
 def test_a_chart_needs_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
