@@ -204,7 +204,7 @@ CASES: Final = [
             ("within:3", "text behind a closing quote"),
             ("within:4", "text behind a closing quote"),
             ("within:5", "a quote within a cell"),
-            ("wide:2", "1 cells under a header of 2; the row has 2 lines"),
+            ("wide:2", "1 cells in a row of 2 columns; the row has 2 lines"),
         ],
     ),
     Case(

@@ -23,6 +23,12 @@ _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+_HINTS: Final = {
+    float: "int(seconds * 1000) for seconds as a float",
+    str: "datetime.fromisoformat(text), where the text has a time zone",
+}
+
+
 def duration_millis(duration: timedelta, name: str) -> int:
     """The whole milliseconds of ``duration``; ``name`` says in errors what the duration is.
 
@@ -87,5 +93,5 @@ def timestamp_millis(timestamp: int | datetime) -> int:
         "a timestamp has the wrong type",
         given=timestamp,
         expected="epoch milliseconds as int, or an aware datetime",
-        hint="int(seconds * 1000) for seconds as a float" if isinstance(timestamp, float) else None,
+        hint=_HINTS.get(type(timestamp)),
     )

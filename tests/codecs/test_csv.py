@@ -94,7 +94,7 @@ def test_a_malformed_cell(place: int, cell: str, field: str, reason: str) -> Non
 def test_a_row_of_another_width(row: list[str]) -> None:
     record = decoder_of(Reading, ["sensor", "at", "celsius"]).try_decode(row_of(row))
     assert isinstance(record, MalformedRecord)
-    assert record.reason == f"{len(row)} cells under a header of 3"
+    assert record.reason == f"{len(row)} cells in a row of 3 columns"
 
 
 @pytest.mark.parametrize(
@@ -128,3 +128,19 @@ def test_faults_of_the_header_are_listed_together() -> None:
     assert "sensor: two columns of this name" in str(caught.value)
     assert "at: no such column" in str(caught.value)
     assert "celsius: no such column" in str(caught.value)
+    assert caught.value.hint == "correct the header, or give the fields defaults"
+
+
+@pytest.mark.parametrize(
+    ("header", "hint"),
+    [
+        (["sensor;at;celsius"], "delimiter=';'"),
+        (["sensor\tat"], "delimiter='\\t'"),
+        (["roof", "12", "1.5"], "header=False"),
+        (["roof"], "header=False"),
+    ],
+)
+def test_a_header_without_any_column_of_the_type_has_a_hint(header: list[str], hint: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        decoder_of(Reading, header)
+    assert str(caught.value.hint).endswith(hint)

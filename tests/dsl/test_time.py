@@ -117,7 +117,8 @@ def test_a_datetime_is_rounded_down_to_its_millisecond(moment: datetime) -> None
         (
             "now",
             "a timestamp has the wrong type\n  given:    now\n"
-            "  expected: epoch milliseconds as int, or an aware datetime",
+            "  expected: epoch milliseconds as int, or an aware datetime\n"
+            "  hint:     datetime.fromisoformat(text), where the text has a time zone",
         ),
         (
             True,

@@ -248,6 +248,8 @@ def test_a_text_sink_takes_texts_only() -> None:
     sink: Any = TextFileSink("out")
     with pytest.raises(PlanError, match="takes str only, and the elements are int"):
         Pipeline("write", from_collection([1, 2], int).sink_to(sink))
+    with pytest.raises(PlanError, match="takes str only; the type of the elements is unknown"):
+        Pipeline("write", from_collection([1]).map(lambda number: [number]).sink_to(sink))
 
 
 def serve(data: bytes) -> int:

@@ -389,6 +389,7 @@ def into(
             f"{_name_of(record)} does not take these results: {error}",
             given=", ".join(named) or f"{len(positional)} aggregates",
             expected=f"{_name_of(record)}{inspect.signature(record)}",
+            hint="one aggregate for each argument, by position or by name",
         ) from error
     except ValueError:
         pass  # a class of an extension that has no signature; it says itself what it takes, when it is called

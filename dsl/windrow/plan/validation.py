@@ -270,8 +270,11 @@ def _sink_faults(step: Step, node: SinkNode) -> Iterator[Fault]:
     if isinstance(node.input, KeyByNode):
         yield Fault("a keyed stream cannot go to a sink", step.where, "use the stream before key_by")
     if node.sink.needs_schema and node.input.element_type is None:
+        takes = node.sink.takes
         yield Fault(
-            f"the columns of the sink {node.sink.describe()!r} cannot be known: the type of the elements is not",
+            f"the columns of the sink {node.sink.describe()!r} cannot be known: the type of the elements is not"
+            if takes is None
+            else f"the sink {node.sink.describe()!r} takes {takes.__name__} only; the type of the elements is unknown",
             step.where,
             "annotate the function that makes them, or call returns(Type) before sink_to",
         )

@@ -69,7 +69,7 @@ class CsvDecoder:
                 + "\n".join(f"  - {fault}" for fault in faults),
                 given=", ".join(header),
                 expected=", ".join(field.column for field in record_type.columns),
-                hint="correct the header, or give the fields defaults",
+                hint=_header_hint(header, [field.column for field in record_type.columns]),
             )
         self.unmatched = _unmatched([field.column for field in record_type.columns], header)
         prefix = "" if record_type.single else f"{record_type.name}."
@@ -103,7 +103,7 @@ class CsvDecoder:
     def _decode(self, row: Sequence[str], quoted: Collection[int]) -> object:
         name = self._type.name
         if len(row) != self._width:
-            raise UnfitError(name, f"{len(row)} cells under a header of {self._width}")
+            raise UnfitError(name, f"{len(row)} cells in a row of {self._width} columns")
         found: dict[str, object] = {}
         for field, place, parse in self._cells:
             cell = "" if place is None else row[place]
@@ -123,6 +123,15 @@ class CsvDecoder:
 def _empty_is_text(field: Field, quoted: bool) -> bool:
     value = field.type.arguments[0] if field.type.kind is Kind.ENUM else field.type
     return (quoted or field.required) and value.kind in (Kind.STR, Kind.BYTES)
+
+
+def _header_hint(header: Sequence[str], columns: Collection[str]) -> str:
+    if not set(header) & set(columns):
+        delimiters = [sign for sign in ";\t|," if sign in header[0]] if len(header) == 1 else []
+        if delimiters:
+            return f"the columns of the file seem to be separated otherwise: delimiter={delimiters[0]!r}"
+        return "the first line is taken for a header; for a file without one: header=False"
+    return "correct the header, or give the fields defaults"
 
 
 def _unmatched(fields: Sequence[str], header: Sequence[str]) -> UnmatchedHeader | None:

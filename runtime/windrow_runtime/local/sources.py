@@ -13,7 +13,6 @@ from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
 from windrow.paths import PathGuard, check_visible, is_hidden, local_path
 from windrow.patterns import listed, matches, split_pattern
 from windrow.plan import SourceNode, Step
-from windrow.redaction import redact_address
 from windrow.sources import (
     CollectionSource,
     FileSource,
@@ -29,7 +28,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import opened_file
 from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.copies import own_all
-from windrow_runtime.operators.source_files import warn_of_header
+from windrow_runtime.operators.source_files import path_missing, warn_of_header
 
 __all__ = ["SourceBatch", "read_batches"]
 
@@ -115,12 +114,7 @@ def _list_files(step: Step, path: str) -> list[Path]:
     except WindrowError as error:
         raise error.at(step.where) from error.__cause__
     if found is None:
-        raise SourceError(
-            "the path does not exist",
-            given=redact_address(path),
-            expected="a file or a folder",
-            where=step.where,
-        )
+        raise path_missing(path, step.where)
     return sorted(found, key=lambda file: (times[file], str(file)))
 
 

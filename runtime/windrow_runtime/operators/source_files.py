@@ -13,7 +13,20 @@ from windrow.redaction import redact_address
 from windrow.sources import FileSource
 from windrow_runtime.operators.topology import Topology
 
-__all__ = ["check_source_files", "warn_of_header"]
+__all__ = ["check_source_files", "path_missing", "warn_of_header"]
+
+
+def path_missing(path: str, where: str | None = None) -> SourceError:
+    """The error for a source whose path does not exist."""
+    return SourceError(
+        "the path does not exist",
+        given=redact_address(path),
+        expected="a file or a folder, or a pattern in a folder that exists",
+        where=where,
+        hint=None
+        if os.path.isabs(path) or local_path(path) != path
+        else f"a relative path begins at the folder in which the program was started, {os.getcwd()}",
+    )
 
 
 def warn_of_header(unmatched: str, where: str, location: Location | None) -> None:

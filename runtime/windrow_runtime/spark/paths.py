@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from windrow.errors import InvalidArgumentError, SourceError, WindrowError
+from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.paths import local_path
 from windrow.patterns import WILDCARD, alternatives, hadoop_pattern, pattern_regex, split_pattern
 from windrow.plan import Step
 from windrow.redaction import redact_address
+from windrow_runtime.operators.source_files import path_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,7 +96,7 @@ def _source_path(spark: SparkSession, path: str) -> str:
     literal, pattern = split_pattern(local)
     if not pattern:
         if not os.path.exists(literal):
-            raise SourceError("the path does not exist", given=path, expected="a file or a folder")
+            raise path_missing(path)
         return as_read_path(literal)
     for one in alternatives(pattern):
         pattern_regex(one)  # refuses what Spark would refuse in the middle of the run
