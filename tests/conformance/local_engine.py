@@ -155,12 +155,6 @@ class _Probe(Trigger[Record, GlobalWindow]):
         self._await(context)
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def clear(self, window: GlobalWindow, context: TriggerContext) -> None:
-        pass
-
     def _await(self, context: TriggerContext) -> None:
         if context.current_watermark < MAX_TIMESTAMP:
             context.register_event_time_timer(context.current_watermark + 1)

@@ -163,15 +163,6 @@ class Looking(Trigger[Item, Any]):
         element.tags.append(-5)
         return TriggerResult.FIRE
 
-    def on_event_time(self, time: int, window: Any, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: Any, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def clear(self, window: Any, context: TriggerContext) -> None:
-        """Has no state."""
-
 
 class Meddling(Evictor[Item, TimeWindow]):
     """Evicts nothing, and changes all elements."""

@@ -391,13 +391,7 @@ class PurgesZero(MergingTrigger[Event, TimeWindow]):
     def on_event_time(self, time: int, window: TimeWindow, context: TriggerContext) -> TriggerResult:
         return TriggerResult.FIRE
 
-    def on_processing_time(self, time: int, window: TimeWindow, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
     def on_merge(self, window: TimeWindow, context: OnMergeContext) -> None:
-        pass
-
-    def clear(self, window: TimeWindow, context: TriggerContext) -> None:
         pass
 
 

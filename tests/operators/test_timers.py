@@ -94,9 +94,6 @@ class Alarms(Trigger[int, TimeWindow]):
         self.rings.append((time, context.current_processing_time))
         return TriggerResult.FIRE
 
-    def clear(self, window: TimeWindow, context: TriggerContext) -> None:
-        pass
-
 
 @given(elements=st.lists(st.integers(0, 60), max_size=30), advances=st.lists(st.integers(0, 12), max_size=8))
 def test_event_timers_fire_in_time_order_under_the_new_watermark(

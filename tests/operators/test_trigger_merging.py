@@ -62,12 +62,6 @@ class Remembering(MergingTrigger[Event, TimeWindow]):
         )
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: TimeWindow, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: TimeWindow, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
     def on_merge(self, window: TimeWindow, context: OnMergeContext) -> None:
         for part in (context, context.nested("inner")):
             part.merge_partitioned_state(self.SEEN)

@@ -166,15 +166,6 @@ class BadTrigger(Trigger[Event, Window]):
         check(element.value)
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def clear(self, window: Window, context: TriggerContext) -> None:
-        pass
-
 
 class BadTimer(KeyedProcessFunction[str, Event, int]):
     def process_element(self, value: Event, context: KeyedProcessContext[str]) -> Iterable[int]:

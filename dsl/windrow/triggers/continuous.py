@@ -66,10 +66,6 @@ class ContinuousEventTimeTrigger(MergingTrigger[object, "Window"]):
         self._set_next(time, window, context)
         return TriggerResult.FIRE
 
-    def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Does nothing."""
-        return TriggerResult.CONTINUE
-
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
         """Keeps the earliest next firing. The element that made the windows merge sets the timer for their end."""
         context.merge_partitioned_state(self._NEXT)
@@ -126,10 +122,6 @@ class ContinuousProcessingTimeTrigger(MergingTrigger[object, "Window"]):
         if context.get_state(self._NEXT).get() is None:
             now = context.current_processing_time
             self._set_next(now - now % self.interval, window, context)
-        return TriggerResult.CONTINUE
-
-    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Does nothing."""
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:

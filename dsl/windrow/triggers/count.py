@@ -47,14 +47,6 @@ class CountTrigger(MergingTrigger[object, "Window"]):
             return TriggerResult.FIRE
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Does nothing."""
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Does nothing."""
-        return TriggerResult.CONTINUE
-
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
         """Adds the counts up."""
         context.merge_partitioned_state(self._COUNT)

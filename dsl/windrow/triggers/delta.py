@@ -51,14 +51,6 @@ class DeltaTrigger(Trigger[T_contra, "Window"]):
             return TriggerResult.FIRE
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Does nothing."""
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Does nothing."""
-        return TriggerResult.CONTINUE
-
     def clear(self, window: Window, context: TriggerContext) -> None:
         """Forgets the element."""
         context.get_state(self._REMEMBERED).clear()

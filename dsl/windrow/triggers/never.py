@@ -27,19 +27,8 @@ class NeverTrigger(MergingTrigger[object, "Window"]):
         """Does nothing."""
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Does nothing."""
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Does nothing."""
-        return TriggerResult.CONTINUE
-
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
         """Has nothing to merge."""
-
-    def clear(self, window: Window, context: TriggerContext) -> None:
-        """Has nothing to clear."""
 
 
 class EndOfStreamTrigger(MergingTrigger[object, "Window"]):
@@ -60,10 +49,6 @@ class EndOfStreamTrigger(MergingTrigger[object, "Window"]):
     def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
         """Fires at the end."""
         return TriggerResult.FIRE if time == MAX_TIMESTAMP else TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Does nothing."""
-        return TriggerResult.CONTINUE
 
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
         """Waits for the end in the new window."""

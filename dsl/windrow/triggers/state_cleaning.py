@@ -75,10 +75,6 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
             return TriggerResult.FIRE
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Does nothing."""
-        return TriggerResult.CONTINUE
-
     def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
         """Fires a last time and forgets the window, at its cleanup timer."""
         if context.get_state(self._CLEANUP).value() != time:

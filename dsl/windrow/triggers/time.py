@@ -34,10 +34,6 @@ class EventTimeTrigger(MergingTrigger[object, "Window"]):
         """Fires at the last timestamp."""
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Does nothing."""
-        return TriggerResult.CONTINUE
-
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
         """Waits for the end of the new window, unless the watermark is past it: then the element will fire it."""
         end = window.max_timestamp()
@@ -64,10 +60,6 @@ class ProcessingTimeTrigger(MergingTrigger[object, "Window"]):
     ) -> TriggerResult:
         """Waits for the end of the window."""
         context.register_processing_time_timer(window.max_timestamp())
-        return TriggerResult.CONTINUE
-
-    def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Does nothing."""
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:

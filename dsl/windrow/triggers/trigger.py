@@ -100,11 +100,12 @@ class OnMergeContext(TriggerContext, Protocol):
         ...
 
 
-class Trigger(ABC, Generic[T_contra, W_contra]):
+class Trigger(Generic[T_contra, W_contra]):
     """Decides when a window is evaluated, and when its contents go.
 
     One instance serves all keys and windows: what it remembers belongs into ``context.get_state``, never onto
-    ``self``. A trigger of yours overrides what it needs; each call returns a :class:`TriggerResult`.
+    ``self``. A trigger of yours overrides what it needs: by default each call answers ``CONTINUE``, and :meth:`clear`
+    does nothing.
 
     Attributes:
         uses_processing_time: Whether it sets timers in processing time. Spark has to run batches for the clock then,
@@ -113,7 +114,6 @@ class Trigger(ABC, Generic[T_contra, W_contra]):
 
     uses_processing_time: bool = False
 
-    @abstractmethod
     def on_element(
         self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext
     ) -> TriggerResult:
@@ -125,20 +125,21 @@ class Trigger(ABC, Generic[T_contra, W_contra]):
             window: The window, merged already.
             context: Time, timers and state.
         """
+        return TriggerResult.CONTINUE
 
-    @abstractmethod
     def on_event_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
         """Called when the watermark reaches an event timer, also at the cleanup time of the window."""
+        return TriggerResult.CONTINUE
 
-    @abstractmethod
     def on_processing_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
         """Called when the clock reaches a processing timer, also at the cleanup time of the window."""
+        return TriggerResult.CONTINUE
 
-    @abstractmethod
     def clear(self, window: W_contra, context: TriggerContext) -> None:
         """Called when a window goes: at its cleanup time, or because it merged into another.
 
-        Delete the timers that are still set and clear the state.
+        A trigger that sets timers or keeps state overrides this: it deletes the timers that are still set and clears
+        the state.
         """
 
     def describe(self) -> str:
@@ -146,7 +147,7 @@ class Trigger(ABC, Generic[T_contra, W_contra]):
         return type(self).__name__
 
 
-class MergingTrigger(Trigger[T_contra, W_contra]):
+class MergingTrigger(Trigger[T_contra, W_contra], ABC):
     """A trigger that can follow windows that merge. Only such a trigger is taken on sessions."""
 
     @abstractmethod
