@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
@@ -12,6 +13,9 @@ from windrow.plan.nodes import Node
 from windrow.triggers import CountTrigger, PurgingTrigger
 from windrow.window_stage import WindowSettings
 from windrow.windows import GlobalWindows, Window, WindowAssigner
+
+if TYPE_CHECKING:
+    from windrow.stream import DataStream
 
 __all__ = ["check_assigner", "check_function", "count_window"]
 
@@ -40,13 +44,15 @@ def check_assigner(assigner: WindowAssigner[T, W]) -> WindowAssigner[T, W]:
     return assigner
 
 
-def count_window(node: Node, size: int, slide: int | None) -> WindowSettings:
+def count_window(
+    node: Node, make_stream: Callable[[Node], DataStream[Any]], size: int, slide: int | None
+) -> WindowSettings:
     """The settings of windows of ``size`` elements, or of the last ``size`` at every ``slide``."""
     for name, number in (("size", size), ("slide", slide)):
         if number is not None:
             check_positive(number, f"the {name} of a count window", where=caller_location())
     assigner = GlobalWindows.create()
     if slide is None:
-        return WindowSettings(node, assigner, PurgingTrigger.of(CountTrigger.of(size)))
+        return WindowSettings(node, make_stream, assigner, PurgingTrigger.of(CountTrigger.of(size)))
     # The evictor leaves the last elements, so a window still has some.
-    return WindowSettings(node, assigner, CountTrigger.of(slide), CountEvictor.of(size))
+    return WindowSettings(node, make_stream, assigner, CountTrigger.of(slide), CountEvictor.of(size))

@@ -284,14 +284,14 @@ class DataStream(Generic[T_co]):
         self, assigner: WindowAssigner[T_co, W]
     ) -> AllWindowedStream[T_co, W] | MergingAllWindowedStream[T_co, W]:
         """Windows over the whole stream, without keys. They run on one core; with keys they spread."""
-        settings = WindowSettings(self._node, check_assigner(assigner))
+        settings = WindowSettings(self._node, DataStream, check_assigner(assigner))
         if isinstance(assigner, MergingWindowAssigner):
             return MergingAllWindowedStream(settings)
         return AllWindowedStream(settings)
 
     def count_window_all(self, size: int, slide: int | None = None) -> AllWindowedStream[T_co, GlobalWindow]:
         """Windows of ``size`` elements over the whole stream; see :meth:`KeyedStream.count_window`."""
-        return AllWindowedStream(count_window(self._node, size, slide))
+        return AllWindowedStream(count_window(self._node, DataStream, size, slide))
 
     def get_side_output(self, tag: OutputTag[S]) -> DataStream[S]:
         """The side output of the step that made this stream.
@@ -363,7 +363,7 @@ class KeyedStream(Generic[T, K]):
             assigner: Which windows. One that merges, such as sessions, gives a stage that takes only triggers that
                 can merge.
         """
-        settings = WindowSettings(self._node, check_assigner(assigner))
+        settings = WindowSettings(self._node, DataStream, check_assigner(assigner))
         if isinstance(assigner, MergingWindowAssigner):
             return MergingWindowedStream(settings)
         return WindowedStream(settings)
@@ -377,7 +377,7 @@ class KeyedStream(Generic[T, K]):
         Raises:
             InvalidArgumentError: If ``size`` or ``slide`` is not a positive int.
         """
-        return WindowedStream(count_window(self._node, size, slide))
+        return WindowedStream(count_window(self._node, DataStream, size, slide))
 
     def process(self, function: KeyedProcessFunction[K, T, R], *, name: str | None = None) -> DataStream[R]:
         """Process each element of a key, with state and timers.

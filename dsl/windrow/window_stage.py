@@ -54,6 +54,8 @@ class WindowSettings:
     """What the calls of a windowed stage have set so far."""
 
     input: Node
+    # The constructor of streams is handed in: their module imports this one.
+    make_stream: Callable[[Node], DataStream[Any]]
     # Any: the stages are generic and have proved that the parts fit.
     assigner: WindowAssigner[Any, Any]
     trigger: Trigger[Any, Any] | None = None
@@ -144,9 +146,7 @@ class WindowStage(Generic[T, W]):
     def _stream(
         self, function: FunctionSpec, element_type: object | None, name: str | None
     ) -> DataStream[Any]:
-        from windrow.stream import DataStream
-
-        return DataStream(self._settings.node(function, element_type, name))
+        return self._settings.make_stream(self._settings.node(function, element_type, name))
 
     def _reduce(
         self,

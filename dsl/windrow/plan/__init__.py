@@ -19,7 +19,8 @@ from windrow.plan.nodes import (
     UnionNode,
     WindowNode,
 )
-from windrow.plan.pipeline import Engine, Pipeline, Step
+from windrow.plan.pipeline import Engine, Pipeline
+from windrow.plan.steps import Step
 
 __all__ = [
     "AggregateSpec",

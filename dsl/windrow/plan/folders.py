@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from windrow.errors import Fault
 from windrow.paths import is_inside, reads_from, real_path
 from windrow.plan.nodes import SinkNode, SourceNode
+from windrow.plan.steps import Step
 from windrow.sinks import DeltaSink, FileSink
 from windrow.sources import FileSource
-
-if TYPE_CHECKING:
-    from windrow.plan.pipeline import Step
 
 __all__ = ["folder_faults"]
 

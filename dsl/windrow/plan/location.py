@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from types import FrameType
+from typing import Final
 
-import windrow
 from windrow.errors import Location
 
 __all__ = ["caller_location"]
 
+_PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
+
 
 def caller_location() -> Location | None:
     """The innermost line on the stack that is not windrow's own."""
-    package = _package_path()
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(package):
+        if not file.startswith(_PACKAGE):
             return Location(file, frame.f_lineno)
         frame = frame.f_back
     return None
-
-
-def _package_path() -> str:
-    return windrow.__path__[0] + os.sep

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from windrow.errors import InvalidArgumentError, warn
 from windrow.plan.nodes import Node, SinkNode
 from windrow.plan.render import render_text
+from windrow.plan.steps import Step, number_steps
 from windrow.plan.validation import validate
 
-__all__ = ["DataStreamSink", "Engine", "Pipeline", "Step"]
+__all__ = ["DataStreamSink", "Engine", "Pipeline"]
 
 
 class Engine(Protocol):
@@ -55,31 +56,6 @@ def _warn_of_unused(node: SinkNode) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Step:
-    """A node in its place in a pipeline.
-
-    Attributes:
-        id: The dotted id that errors and ``explain()`` show: pipeline, number, name.
-        index: The number, from 1, inputs before what reads them.
-        node: The node.
-        inputs: The ids of the steps that it reads from.
-    """
-
-    id: str
-    index: int
-    node: Node
-    inputs: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        return f"Step({self.where})"
-
-    @property
-    def where(self) -> str:
-        """The id with the line of the user's program."""
-        return self.id if self.node.location is None else f"{self.id}, {self.node.location}"
-
-
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Pipeline:
     """A named, immutable set of sinks; what a runner runs.
@@ -117,7 +93,7 @@ class Pipeline:
                 )
         for sink in sinks:
             sink._use()  # pyright: ignore[reportPrivateUsage]  # of this module
-        steps = tuple(_number(name, [sink.node for sink in sinks]))
+        steps = tuple(number_steps(name, [sink.node for sink in sinks]))
         validate(name, steps)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "sinks", sinks)
@@ -149,24 +125,3 @@ class Pipeline:
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def walk(roots: list[SinkNode]) -> Iterator[Node]:
-    """All nodes that lead to ``roots``, each once, inputs before what reads them."""
-    seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
-    while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            yield node
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            stack.extend((source, False) for source in reversed(node.inputs) if id(source) not in seen)
-
-
-def _number(pipeline: str, roots: list[SinkNode]) -> Iterator[Step]:
-    ids: dict[int, str] = {}
-    for index, node in enumerate(walk(roots), start=1):
-        ids[id(node)] = f"{pipeline}.{index}.{node.name or node.kind}"
-        yield Step(ids[id(node)], index, node, tuple(ids[id(source)] for source in node.inputs))

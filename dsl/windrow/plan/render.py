@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from windrow.plan.nodes import Node, type_name
-
-if TYPE_CHECKING:
-    from windrow.plan.pipeline import Step
+from windrow.plan.steps import Step
 
 __all__ = ["node_line", "render_text"]
 

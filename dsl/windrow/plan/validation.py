@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from windrow.aggregates.selectors import selector_type
 from windrow.errors import Fault, PlanError
@@ -30,6 +30,7 @@ from windrow.plan.nodes import (
     WindowNode,
     type_name,
 )
+from windrow.plan.steps import Step
 from windrow.plan.tags_in_code import tags_of
 from windrow.plan.types import result_type
 from windrow.sinks import CollectSink, WriterSink
@@ -43,9 +44,6 @@ from windrow.triggers import (
     PurgingTrigger,
 )
 from windrow.windows import GlobalWindows
-
-if TYPE_CHECKING:
-    from windrow.plan.pipeline import Step
 
 __all__ = ["has_timestamps", "validate"]
 

@@ -1,0 +1,72 @@
+"""How the two packages are built: which modules import which."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {"windrow": ROOT / "dsl" / "windrow", "windrow_runtime": ROOT / "runtime" / "windrow_runtime"}
+
+
+def modules() -> dict[str, Path]:
+    """The file of each module of both packages, by the module's name."""
+    found: dict[str, Path] = {}
+    for package, folder in PACKAGES.items():
+        for file in sorted(folder.rglob("*.py")):
+            parts = [package, *file.relative_to(folder).with_suffix("").parts]
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+def imported(file: Path, known: Mapping[str, Path]) -> Iterator[str]:
+    """The modules of both packages that a module imports when it runs, inside functions too."""
+    nodes: list[ast.AST] = [ast.parse(file.read_text())]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            nodes += node.orelse
+            continue
+        nodes += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.module in known:
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (name if name in known else node.module for name in names)
+
+
+def circles(imports: Mapping[str, set[str]]) -> list[set[str]]:
+    """The sets of modules that import each other, by Tarjan's algorithm."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[set[str]] = []
+
+    def visit(module: str) -> None:
+        order[module] = lowest[module] = len(order)
+        stack.append(module)
+        for other in imports[module]:
+            if other not in order:
+                visit(other)
+            if other in stack:
+                lowest[module] = min(lowest[module], lowest[other])
+        if lowest[module] == order[module]:
+            circle = stack[stack.index(module) :]
+            del stack[stack.index(module) :]
+            if len(circle) > 1:
+                found.append(set(circle))
+
+    for module in imports:
+        if module not in order:
+            visit(module)
+    return found
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set()}) == [{"a", "b", "c"}]
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    known = modules()
+    assert circles({module: set(imported(file, known)) - {module} for module, file in known.items()}) == []
