@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.spark.classes import UserClass, class_name, find_class, register_classes
+from windrow_runtime.codecs.class_names import UserClass
+from windrow_runtime.spark.classes import class_name, find_class, register_classes
 from windrow_runtime.spark.columns import pack_timestamps, pack_values, unpack_timestamps, unpack_values
 from windrow_runtime.spark.event_clock import END_OF_STREAM, decode_watermark, encode_timer, encode_watermark
 from windrow_runtime.spark.key_groups import KeyGroups

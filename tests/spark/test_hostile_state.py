@@ -36,12 +36,12 @@ from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TimeWindow, TumblingEventTimeWindows
+from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.compression import decompress
 from windrow_runtime.columnar.chunks import dump_rows, load_rows
 from windrow_runtime.operators.state import KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.stored_list import GrowingList
 from windrow_runtime.spark import SparkRunner, standard_values, state_codec
-from windrow_runtime.spark.classes import UserClass
 from windrow_runtime.spark.packed import Packed, packed
 from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.state_codec import StateCodec

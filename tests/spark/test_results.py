@@ -16,6 +16,7 @@ import pytest
 from windrow.errors import CheckpointError, UnsupportedOperationError
 from windrow_runtime.spark.packed import packed
 from windrow_runtime.spark.payload import pack_elements
+from windrow_runtime.spark.pickled_values import state_codec
 from windrow_runtime.spark.results import MemoryResults, Results, SpooledResults
 from windrow_runtime.spark.state_codec import StateCodec
 
@@ -162,7 +163,7 @@ def test_a_file_of_somebody_else_runs_nothing(name: str, data: bytes, tmp_path: 
 def test_a_collected_value_of_an_unknown_class_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedOperationError, match="the plan does not name"):
         put(spooled(tmp_path), 1, Counter, Unknown())
-    allowing = SpooledResults(tmp_path / "results", StateCodec(allow_pickled=True))
+    allowing = SpooledResults(tmp_path / "results", state_codec((), allow_pickled=True))
     allowing.clear()
     put(allowing, 1, Unknown())
     assert list(map(type, allowing.collected(3))) == [Unknown]

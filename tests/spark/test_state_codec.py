@@ -24,14 +24,16 @@ from hypothesis import strategies as st
 from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError, WindrowError
 from windrow.sources import MalformedRecord
 from windrow.windows import GlobalWindow, TimeWindow
+from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.compression import compress, decompress
 from windrow_runtime.operators.attributes import attributes_of
 from windrow_runtime.operators.process_operator import TtlTimer
 from windrow_runtime.operators.state import KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.stored_list import GrowingList, StoredList
-from windrow_runtime.spark.classes import UserClass, register_classes
+from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.group_state import GroupState
 from windrow_runtime.spark.page_codec import PageCodec
+from windrow_runtime.spark.pickled_values import state_codec
 from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.step_record import StepRecord
 
@@ -351,7 +353,7 @@ def test_a_stored_list_keeps_its_segments() -> None:
 
 
 @pytest.mark.parametrize(
-    ("codec", "held"), [(CODEC, Lock()), (CODEC, open), (StateCodec(KNOWN, allow_pickled=True), Lock())]
+    ("codec", "held"), [(CODEC, Lock()), (CODEC, open), (state_codec(KNOWN, allow_pickled=True), Lock())]
 )
 def test_a_value_that_cannot_be_stored_is_told(codec: StateCodec, held: object) -> None:
     with pytest.raises(UnsupportedOperationError, match=r"cannot be stored|the plan does not name"):
@@ -397,7 +399,7 @@ def test_a_class_that_pickles_in_its_own_way_needs_consent() -> None:
         with pytest.raises(UnsupportedOperationError, match="cannot be stored by its attributes") as caught:
             StateCodec(known).pack([value])
         assert "allow_pickled_state=True" in str(caught.value.hint)
-        (found,) = back([value], StateCodec(known, allow_pickled=True))
+        (found,) = back([value], state_codec(known, allow_pickled=True))
         assert type(found) is type(value)
         assert vars(found) == vars(value)
 
@@ -439,7 +441,7 @@ def test_a_class_that_the_plan_does_not_name_is_refused_when_it_is_stored() -> N
         CODEC.pack([Unknown(1)])
     assert "Unknown" in str(caught.value.given)
     assert "allow_pickled_state=True" in str(caught.value.hint)
-    allowing = StateCodec(KNOWN, allow_pickled=True)
+    allowing = state_codec(KNOWN, allow_pickled=True)
     assert back([Unknown(1), 5], allowing) == [Unknown(1), 5]
     with pytest.raises(IncompatibleStateError, match="does not know"):
         CODEC.unpack(allowing.pack([Unknown(1)]))

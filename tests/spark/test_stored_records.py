@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError
-from windrow_runtime.spark.classes import UserClass
+from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.spark.packed import packed
 from windrow_runtime.spark.plan_shape import type_shape
 from windrow_runtime.spark.state_codec import StateCodec

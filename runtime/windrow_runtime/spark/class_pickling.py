@@ -20,8 +20,9 @@ from typing_extensions import is_typeddict
 
 from windrow.errors import UnsupportedOperationError
 from windrow_runtime.codecs.records import forget_msgspec
+from windrow_runtime.codecs.structs import struct_fields
 
-__all__ = ["make_picklable", "struct_fields"]
+__all__ = ["make_picklable"]
 
 # Any throughout this module: classes of the user's.
 
@@ -30,14 +31,6 @@ _CONFIGURED: Final = (
     *("frozen", "eq", "order", "array_like", "gc", "repr_omit_defaults", "omit_defaults"),
     *("forbid_unknown_fields", "weakref", "dict", "cache_hash", "tag", "tag_field"),
 )
-
-
-class _Sample(msgspec.Struct):
-    held: list[int] = []
-
-
-_FACTORY: Final[Any] = type(_Sample.__struct_defaults__[0])
-"""The class in which msgspec keeps the factory of a default."""
 
 
 def _carry_by_name(name: str) -> None:
@@ -196,26 +189,6 @@ class _Slots:
 
         helper = type.__new__(Making, "_Helper", (), {"__slots__": ()})
         return (helper,)
-
-
-def struct_fields(kind: Any) -> dict[str, dict[str, Any]]:
-    """The fields of a Struct, each with what ``msgspec.field`` takes.
-
-    Msgspec's own function resolves annotations too, which may name classes that are not known here.
-    """
-    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
-    defaults = (msgspec.NODEFAULT,) * (len(names) - len(defaults)) + defaults
-    columns = (names, kind.__struct_encode_fields__, defaults)
-    return {name: _field(encoded, default) for name, encoded, default in zip(*columns, strict=True)}
-
-
-def _field(encoded: str, default: Any) -> dict[str, Any]:
-    given: dict[str, Any] = {"name": encoded}
-    if isinstance(default, _FACTORY):
-        given["default_factory"] = default.factory
-    elif default is not msgspec.NODEFAULT:
-        given["default"] = default
-    return given
 
 
 def _post_init(instance: Any) -> None:

@@ -11,17 +11,16 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from inspect import get_annotations
 from typing import Any, get_type_hints
 
 from pyspark import cloudpickle
 
+from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 
 __all__ = [
-    "UserClass",
     "class_name",
     "find_class",
     "pickle_any",
@@ -34,25 +33,6 @@ _MAIN = "__main__"
 _WORKER_PROGRAMS = ("pyspark.", DAEMON_MODULE)
 
 _registered: dict[str, type[Any]] = {}  # Any: classes of the user's
-
-
-@dataclass(frozen=True)
-class UserClass:
-    """A class of the user's, as it is shipped.
-
-    Attributes:
-        kind: The class.
-        hints: Its annotations, resolved. In a worker the names in them may mean nothing: a class that travels by value
-            leaves its module behind.
-        qualified: Its qualified name where the plan was made.
-    """
-
-    kind: type[Any]
-    hints: dict[str, Any]
-    qualified: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "qualified", self.qualified or self.kind.__qualname__)
 
 
 def register_classes(classes: Iterable[UserClass]) -> None:

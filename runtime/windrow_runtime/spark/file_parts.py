@@ -20,12 +20,13 @@ from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
 from windrow.sinks import FileSink, JsonFileSink, ParquetFileSink
 from windrow_runtime.codecs.arrow import arrow_schema, encode_batch
+from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.line_encoder import LineEncoder, line_encoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.columnar.chunks import load_rows
 from windrow_runtime.operators.step_errors import sink_errors, with_field
 from windrow_runtime.outputs.batch_folder import BatchFolder
-from windrow_runtime.spark.classes import UserClass, register_classes
+from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.payload import unpack_columns, unpack_elements
 from windrow_runtime.spark.shipping import detached

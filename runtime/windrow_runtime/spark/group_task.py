@@ -50,9 +50,9 @@ from windrow_runtime.spark.payload import (
     unpack_keyed,
     unpack_partials,
 )
+from windrow_runtime.spark.pickled_values import state_codec
 from windrow_runtime.spark.rows import COUNTERS, REPORTS, PackedRow
 from windrow_runtime.spark.shares import Chunk, Share
-from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.step_pages import StepPages
 from windrow_runtime.spark.step_record import StepRecord
 
@@ -215,7 +215,7 @@ class GroupTask:
         self._level = level
         self._origin_of = {label: number for number, label in enumerate(level.groups.labels)}
         self._runners = {step.number: _runner_of(step) for step in level.steps}
-        self._codec = PageCodec(StateCodec(level.classes, allow_pickled=level.allow_pickled))
+        self._codec = PageCodec(state_codec(level.classes, allow_pickled=level.allow_pickled))
         self._packers = (
             Packer(level.groups, level.hash_key, Phase.BEFORE_WATERMARK),
             Packer(level.groups, level.hash_key, Phase.AFTER_WATERMARK),

@@ -20,11 +20,12 @@ from windrow.plan import SinkNode, SourceNode, Step
 from windrow.redaction import redact
 from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed as codec_malformed
+from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.json_decoder import JsonDecoder
 from windrow_runtime.codecs.json_encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.operators.step_errors import shortened, with_field
-from windrow_runtime.spark.classes import UserClass, register_classes
+from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.payload import unpack_elements

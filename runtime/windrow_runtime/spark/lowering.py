@@ -25,6 +25,7 @@ from windrow.sinks import WriterSink
 from windrow.tags import OutputTag
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.codecs.arrow import encode_batch
+from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.arrivals import RowForm, row_form
@@ -38,7 +39,7 @@ from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLe
 from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.checkpoint_files import checkpoint_errors
-from windrow_runtime.spark.classes import UserClass, register_classes
+from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.clock_files import ClockFiles
 from windrow_runtime.spark.clock_keeper import needs_keeper
 from windrow_runtime.spark.column_scan import ColumnTarget
@@ -52,13 +53,13 @@ from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.paths import as_read_path
 from windrow_runtime.spark.payload import sequence_number
 from windrow_runtime.spark.picklable import check_picklable
+from windrow_runtime.spark.pickled_values import state_codec
 from windrow_runtime.spark.processor import KeyGroupProcessor
 from windrow_runtime.spark.progress_keeper import WatchedStep
 from windrow_runtime.spark.readers import ColumnReader, Reader, gives_columns, scan_source
 from windrow_runtime.spark.rows import CLOCK, END, FIRST_SINK, exchange_schema, source_schema
 from windrow_runtime.spark.shipping import functions_of, known_classes, without_ends
 from windrow_runtime.spark.source_stage import CLOCK_PAYLOAD, ColumnWay, MalformedRule, SourceStage
-from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.stored_plan import StoredPlan, unstored
 from windrow_runtime.spark.writers import takes_columns
 
@@ -255,7 +256,7 @@ class _Lowering:
         self._parts = part_sinks(self._sinks) if checkpoint is not None else {}
         self._clock = clock
         self._allow_pickled = allow_pickled
-        self._codec = StateCodec(self._classes, allow_pickled=allow_pickled)
+        self._codec = state_codec(self._classes, allow_pickled=allow_pickled)
         register_classes(self._classes)
         # Spark runs no batch for a watermark that it does not know, unless it runs them all the time.
         self._by_clock = clock is not None or runs_by_clock(topology)

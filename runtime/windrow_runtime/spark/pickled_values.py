@@ -10,12 +10,24 @@ from typing import Any
 from pyspark import cloudpickle
 
 from windrow.errors import UnsupportedOperationError
-from windrow_runtime.spark.classes import UserClass
+from windrow_runtime.codecs.class_names import UserClass
+from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.stored_classes import refused
 
-__all__ = ["PlanPickle"]
+__all__ = ["PlanPickle", "state_codec"]
 
 # Any throughout this module: values and classes of the user's.
+
+
+def state_codec(classes: Iterable[UserClass], *, allow_pickled: bool) -> StateCodec:
+    """The codec for the state of a plan.
+
+    Args:
+        classes: The classes that the plan names.
+        allow_pickled: Whether the plan allows that values of other classes are pickled.
+    """
+    known = tuple(classes)
+    return StateCodec(known, pickles=PlanPickle(known) if allow_pickled else None)
 
 
 class PlanPickle:

@@ -19,6 +19,7 @@ from windrow_runtime.spark.clock_keeper import ClockKeeper
 from windrow_runtime.spark.engine_errors import engine_failure, shows_secret
 from windrow_runtime.spark.gate import BatchGate, Interrupted
 from windrow_runtime.spark.lowering import Lowered
+from windrow_runtime.spark.pickled_values import state_codec
 from windrow_runtime.spark.progress import PipelineProgress
 from windrow_runtime.spark.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
@@ -32,7 +33,6 @@ from windrow_runtime.spark.session_settings import (
     settings_during,
 )
 from windrow_runtime.spark.shipping import detached
-from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.writers import BatchWriter, ConnectWriter, unpacked
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Query:
         if is_connect(spark):
             spooled = self._results = SpooledResults(
                 checkpoint.results_folder,
-                StateCodec(lowered.classes, allow_pickled=pipeline.allow_pickled_state),
+                state_codec(lowered.classes, allow_pickled=pipeline.allow_pickled_state),
             )
             spooled.clear()
             self._poller = ReportPoller(spooled, self._reporter)

@@ -42,6 +42,7 @@ from windrow_runtime.spark.columns_sink import ColumnsSink, checkpoint_inside, p
 from windrow_runtime.spark.engine_errors import secrets_hidden
 from windrow_runtime.spark.kafka import check_connector
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, lower, time_of
+from windrow_runtime.spark.pickled_values import state_codec
 from windrow_runtime.spark.query import Query
 from windrow_runtime.spark.readers import check_resumable, is_bounded
 from windrow_runtime.spark.reporter import OnProgress
@@ -49,7 +50,6 @@ from windrow_runtime.spark.running import RunningPipeline
 from windrow_runtime.spark.session import JOB_SETTINGS, local_session, prepare_workers
 from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, own_partitions, session_with
 from windrow_runtime.spark.shipping import without_ends
-from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.stored_plan import Parallelism, StoredPlan, resume
 from windrow_runtime.spark.writers import refuse_written, unpacked
 
@@ -353,7 +353,7 @@ class SparkRunner:
                 lowered.clock,
                 Topology(without_ends(topology.steps)),
                 self._clock,
-                StateCodec(lowered.classes, allow_pickled=pipeline.allow_pickled_state),
+                state_codec(lowered.classes, allow_pickled=pipeline.allow_pickled_state),
             )
             keeper.begin()
         verbose = self._is_verbose

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from windrow.errors import Location
 from windrow.sources import MalformedRecord
 from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.malformed import malformed_error
 from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.batch_time import NO_TIME
-from windrow_runtime.spark.classes import UserClass, register_classes
+from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.clock_files import current_batch
 from windrow_runtime.spark.end_of_stream import EndMark
 from windrow_runtime.spark.event_clock import encode_watermark

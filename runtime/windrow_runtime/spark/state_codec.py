@@ -15,19 +15,18 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import chain, compress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError, WindrowError
+from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.damage import damaged_state
+from windrow_runtime.codecs.plain_records import splitter
 from windrow_runtime.codecs.records import construct
 from windrow_runtime.operators.attributes import attributes_of, set_attributes
 from windrow_runtime.operators.stored_list import GrowingList, SegmentReader, StoredList
 from windrow_runtime.spark import standard_values
-from windrow_runtime.spark.classes import UserClass
 from windrow_runtime.spark.collisions import UNCHECKED, CollisionBudget
-from windrow_runtime.spark.columns import splitter
 from windrow_runtime.spark.packed import Packed, decode, encode, is_encodable, packed
-from windrow_runtime.spark.pickled_values import PlanPickle
 from windrow_runtime.spark.standard_values import cut, join_bytes, lengths_of, split_bytes
 from windrow_runtime.spark.stored_classes import (
     StoredClasses,
@@ -40,7 +39,7 @@ from windrow_runtime.spark.stored_classes import (
 )
 from windrow_runtime.spark.stored_records import build_by_name, default_makers
 
-__all__ = ["Packed", "StateCodec"]
+__all__ = ["Packed", "PicklesValues", "StateCodec"]
 
 # Any throughout this module: state is of the user's types.
 
@@ -49,18 +48,28 @@ _SAMPLE: Final = 64
 _SCALARS: Final = frozenset({bool, int, float, str, type(None)})
 
 
+class PicklesValues(Protocol):
+    """Carries values that have no form of their own; an engine has it from its plan."""
+
+    def dumps(self, kind: type[Any], values: Sequence[Any]) -> bytes:
+        """Values of a class as bytes."""
+
+    def loads(self, data: bytes) -> list[Any]:
+        """The values again."""
+
+
 class StateCodec:
     """Encodes and decodes columns of state.
 
     Args:
         classes: The classes that the plan names.
-        allow_pickled: Whether values of other classes may be pickled, and unpickled.
+        pickles: Pickles values of other classes, where the plan allows that; None: they are refused.
     """
 
-    def __init__(self, classes: Iterable[UserClass] = (), *, allow_pickled: bool = False) -> None:
+    def __init__(self, classes: Iterable[UserClass] = (), *, pickles: PicklesValues | None = None) -> None:
         classes = tuple(classes)
         self._classes = StoredClasses(classes)
-        self._pickle = PlanPickle(classes) if allow_pickled else None
+        self._pickle = pickles
 
     # Out
 
@@ -285,7 +294,7 @@ class _Reader:
     """Reads one column and those within it."""
 
     def __init__(
-        self, classes: StoredClasses, pickled: PlanPickle | None, segments: SegmentReader | None
+        self, classes: StoredClasses, pickled: PicklesValues | None, segments: SegmentReader | None
     ) -> None:
         self._classes = classes
         self._pickle = pickled

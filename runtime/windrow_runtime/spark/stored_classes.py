@@ -22,10 +22,10 @@ from windrow.errors import IncompatibleStateError
 from windrow.kafka import KafkaRecord
 from windrow.sources import MalformedRecord, RateRecord
 from windrow.windows import GlobalWindow, TimeWindow, Window
+from windrow_runtime.codecs.class_names import UserClass
+from windrow_runtime.codecs.plain_records import record_fields
 from windrow_runtime.operators.origins import is_of_windrow
 from windrow_runtime.operators.process_operator import TtlTimer
-from windrow_runtime.spark.classes import UserClass
-from windrow_runtime.spark.columns import record_fields
 from windrow_runtime.spark.stored_records import is_built_by_name, only_sets_fields
 
 __all__ = [

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import msgspec
 
+from windrow_runtime.codecs.plain_records import record_fields
 from windrow_runtime.codecs.records import construct, has_generated, is_plain_named_tuple
+from windrow_runtime.codecs.structs import struct_fields
 from windrow_runtime.operators.constants import is_frozen
 from windrow_runtime.operators.origins import is_of_windrow
-from windrow_runtime.spark.class_pickling import struct_fields
-from windrow_runtime.spark.columns import record_fields
 from windrow_runtime.spark.standard_values import CLASSES
 
 __all__ = ["build_by_name", "default_makers", "is_built_by_name", "only_sets_fields"]

@@ -24,6 +24,7 @@ from windrow.sinks import (
     TextFileSink,
     WriterSink,
 )
+from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
@@ -33,7 +34,7 @@ from windrow_runtime.outputs import Output, open_outputs
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.outputs.sink_folders import check_owner, other_run
 from windrow_runtime.spark.batch_note import BatchNote
-from windrow_runtime.spark.classes import UserClass, register_classes
+from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.clock_files import batch_tag
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
 from windrow_runtime.spark.columns_sink import ColumnsSink
