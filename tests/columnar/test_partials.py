@@ -18,12 +18,12 @@ from windrow.functions import AggregateFunction
 from windrow.plan import Step
 from windrow.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.columnar.arrivals import RowForm, row_form
-from windrow_runtime.operators.fast_loops import SlidingLoopOperator
 from windrow_runtime.operators.lowering import operator_for
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state import OperatorState
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.windows.loops import SlidingLoopOperator
 
 # Any in this module: accumulators and results of every type.
 

@@ -23,13 +23,13 @@ from windrow.windows import (
 )
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.local.execution import Chunk, Execution
-from windrow_runtime.operators.fast_loops import (
+from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.operators.windows.general import WindowOperator
+from windrow_runtime.operators.windows.loops import (
     SessionLoopOperator,
     SlidingLoopOperator,
     TumblingLoopOperator,
 )
-from windrow_runtime.operators.topology import Port, Topology
-from windrow_runtime.operators.window_operator import WindowOperator
 from windrow_runtime.testing import PushSource
 
 Element = tuple[str, int]

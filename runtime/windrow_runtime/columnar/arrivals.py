@@ -23,8 +23,8 @@ from windrow_runtime.columnar.grouping import Ints, Keys, encode_keys
 from windrow_runtime.columnar.hashing import stable_hashes
 from windrow_runtime.columnar.partials import PaneFold, fold_for
 from windrow_runtime.columnar.route import NoRouteError, Route, routes_to
-from windrow_runtime.operators.partials import Partials
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.windows.partials import Partials
 
 if TYPE_CHECKING:
     import pyarrow as pa

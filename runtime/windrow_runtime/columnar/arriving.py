@@ -10,7 +10,7 @@ import numpy.typing as npt
 from windrow.plan import Step
 from windrow_runtime.columnar.grouping import Ints, Keys
 from windrow_runtime.columnar.route import Route
-from windrow_runtime.operators.partials import Partials
+from windrow_runtime.operators.windows.partials import Partials
 
 __all__ = ["Arriving"]
 

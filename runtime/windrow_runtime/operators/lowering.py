@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from windrow.plan import KeyedProcessNode, Step, WindowNode
-from windrow_runtime.operators.fast_loops import fast_form, why_general
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.process_operator import ProcessOperator
-from windrow_runtime.operators.window_operator import WindowOperator
+from windrow_runtime.operators.windows.general import WindowOperator
+from windrow_runtime.operators.windows.loops import fast_form, why_general
 
 __all__ = ["form_text", "operator_for"]
 

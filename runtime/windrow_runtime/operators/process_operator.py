@@ -11,7 +11,6 @@ from windrow.plan import KeyedProcessNode, Step
 from windrow.plan.emitting import records_of
 from windrow.state import StateDescriptor
 from windrow.tags import OutputTag
-from windrow_runtime.operators.contexts import TimeContext
 from windrow_runtime.operators.handles import StateAccess, open_state
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state import KeyState
@@ -22,6 +21,7 @@ from windrow_runtime.operators.step_errors import (
     function_failed,
 )
 from windrow_runtime.operators.time_to_live import TtlCells
+from windrow_runtime.operators.windows.contexts import TimeContext
 
 __all__ = ["ProcessOperator", "TtlTimer"]
 

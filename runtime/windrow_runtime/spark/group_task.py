@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.time import MAX_TIMESTAMP
-from windrow_runtime.operators.fast_loops import TableOperator
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.page_store import PageStore
-from windrow_runtime.operators.partials import Partials
+from windrow_runtime.operators.windows.loops import TableOperator
+from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
 from windrow_runtime.spark.collector import Collector, counts_of
 from windrow_runtime.spark.event_clock import encode_timer

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from windrow_runtime.operators.one_nan import with_one_nan
-from windrow_runtime.operators.partials import Partials
+from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.spark.columns import (
     PackedTimestamps,
     PackedValues,

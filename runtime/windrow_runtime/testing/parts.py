@@ -11,10 +11,10 @@ from windrow.functions import RuntimeContext
 from windrow.time import MIN_TIMESTAMP
 from windrow.triggers import MergingTrigger, Trigger, TriggerResult
 from windrow.windows import MergingWindowAssigner, Window, WindowAssigner
-from windrow_runtime.operators.contexts import TriggerContextImpl
-from windrow_runtime.operators.merging import Merged, add_window
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state import KeyState, TimerQueue, WindowEntry
+from windrow_runtime.operators.windows.contexts import TriggerContextImpl
+from windrow_runtime.operators.windows.merging import Merged, add_window
 
 __all__ = ["LiveWindows", "TriggerAnswer", "TriggerHarness", "assign_windows"]
 

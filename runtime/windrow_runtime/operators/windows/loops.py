@@ -23,13 +23,13 @@ from windrow.windows import (
     TumblingEventTimeWindows,
     WindowStagger,
 )
-from windrow_runtime.operators.contents import contents_for
 from windrow_runtime.operators.copies import accumulator_maker, own
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
-from windrow_runtime.operators.sharing import first_without_copy, for_each_window
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.step_errors import USER_ERRORS, call_description, function_failed
-from windrow_runtime.operators.window_operator import WindowOperator
+from windrow_runtime.operators.windows.contents import contents_for
+from windrow_runtime.operators.windows.general import WindowOperator
+from windrow_runtime.operators.windows.shared_accumulators import first_without_copy, for_each_window
 
 __all__ = ["SessionLoopOperator", "SlidingLoopOperator", "TableOperator", "TumblingLoopOperator", "fast_form"]
 

@@ -37,7 +37,7 @@ from windrow.windows import (
     WindowAssigner,
 )
 from windrow_runtime.operators.constants import is_constant_type
-from windrow_runtime.operators.contents import Contents
+from windrow_runtime.operators.windows.contents import Contents
 
 __all__ = ["Exposure"]
 

@@ -26,11 +26,7 @@ from windrow.windows import (
     WindowAssigner,
     WindowStagger,
 )
-from windrow_runtime.operators.contents import ArrivalContents, contents_for, evicted_positions
-from windrow_runtime.operators.contexts import TimeContext, TriggerContextImpl, WindowContextImpl
 from windrow_runtime.operators.copies import own, own_all
-from windrow_runtime.operators.exposure import Exposure
-from windrow_runtime.operators.merging import Merged, add_window
 from windrow_runtime.operators.operator import KeyedOperator, Output
 from windrow_runtime.operators.state import NOTHING, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.step_errors import (
@@ -41,6 +37,10 @@ from windrow_runtime.operators.step_errors import (
     shortened,
 )
 from windrow_runtime.operators.stored_list import GrowingList
+from windrow_runtime.operators.windows.contents import ArrivalContents, contents_for, evicted_positions
+from windrow_runtime.operators.windows.contexts import TimeContext, TriggerContextImpl, WindowContextImpl
+from windrow_runtime.operators.windows.exposure import Exposure
+from windrow_runtime.operators.windows.merging import Merged, add_window
 
 __all__ = ["WindowOperator"]
 

@@ -1,0 +1,1 @@
+"""The window operator, and the faster loops for common shapes of windows."""
