@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.section import Claim, Section
 from windrow.windows import TimeWindow
 from windrow_runtime.codecs import stable_hash
-from windrow_runtime.operators.state import KeyState, OperatorState, WindowEntry
+from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
 from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.payload import KeyedElements
 from windrow_runtime.spark.state_codec import StateCodec

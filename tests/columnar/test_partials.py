@@ -21,7 +21,7 @@ from windrow_runtime.columnar.arrivals import RowForm, row_form
 from windrow_runtime.operators.lowering import operator_for
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.state import OperatorState
+from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.windows.loops import SlidingLoopOperator
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from windrow.triggers import Trigger, TriggerContext, TriggerResult
 from windrow.windows import TimeWindow
-from windrow_runtime.operators.state import TimerQueue
+from windrow_runtime.operators.state.model import TimerQueue
 from windrow_runtime.testing import TriggerHarness
 
 Timer = tuple[str, int, int]  # key, namespace, time

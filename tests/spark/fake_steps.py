@@ -9,7 +9,7 @@ from typing import Any
 from windrow.functions import RuntimeContext
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.state import KeyState
+from windrow_runtime.operators.state.model import KeyState
 from windrow_runtime.spark.clock_keeper import Report
 from windrow_runtime.spark.facts import Count
 from windrow_runtime.spark.packer import ToSink, ToStep

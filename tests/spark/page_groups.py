@@ -8,9 +8,9 @@ from typing import Any
 
 from windrow.windows import TimeWindow
 from windrow_runtime.codecs import stable_hash
-from windrow_runtime.operators.partition import keys_in
-from windrow_runtime.operators.state import KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.stored_list import GrowingList
+from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
+from windrow_runtime.operators.state.split import keys_in
+from windrow_runtime.operators.state.stored_list import GrowingList
 from windrow_runtime.operators.working_set import WORKING_SET
 from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.payload import KeyedElements

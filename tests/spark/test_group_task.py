@@ -39,7 +39,7 @@ from windrow.windows import (
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.local.execution import Chunk, Execution
 from windrow_runtime.operators.lowering import operator_for
-from windrow_runtime.operators.partition import keys_in
+from windrow_runtime.operators.state.split import keys_in
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.working_set import WORKING_SET
 from windrow_runtime.spark import page_codec, page_contents, step_pages

@@ -39,8 +39,8 @@ from windrow.windows import TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.compression import decompress
 from windrow_runtime.columnar.chunks import dump_rows, load_rows
-from windrow_runtime.operators.state import KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.stored_list import GrowingList
+from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
+from windrow_runtime.operators.state.stored_list import GrowingList
 from windrow_runtime.spark import SparkRunner, standard_values, state_codec
 from windrow_runtime.spark.packed import Packed, packed
 from windrow_runtime.spark.page_codec import PageCodec

@@ -20,7 +20,7 @@ from windrow.sinks import CollectSink, JsonFileSink
 from windrow.sources import JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.operators.state import OperatorState
+from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.clock_files import ClockFiles

@@ -28,8 +28,8 @@ from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.compression import compress, decompress
 from windrow_runtime.operators.attributes import attributes_of
 from windrow_runtime.operators.process_operator import TtlTimer
-from windrow_runtime.operators.state import KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.stored_list import GrowingList, StoredList
+from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
+from windrow_runtime.operators.state.stored_list import GrowingList, StoredList
 from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.group_state import GroupState
 from windrow_runtime.spark.page_codec import PageCodec

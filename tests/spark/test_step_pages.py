@@ -10,8 +10,8 @@ import pytest
 from tests.spark.page_groups import CODEC, NEVER, Group, put_list, put_row, remove_row
 from windrow.errors import CheckpointError
 from windrow_runtime.codecs import stable_hash
-from windrow_runtime.operators.state import KeyState, OperatorState
-from windrow_runtime.operators.stored_list import StoredList
+from windrow_runtime.operators.state.model import KeyState, OperatorState
+from windrow_runtime.operators.state.stored_list import StoredList
 from windrow_runtime.spark.payload import KeyedElements
 from windrow_runtime.spark.step_pages import StepPages
 from windrow_runtime.spark.step_record import NO_TIMER, quads

@@ -17,8 +17,8 @@ from windrow.errors import IncompatibleStateError
 from windrow_runtime.codecs.compression import compress as compressed
 from windrow_runtime.codecs.compression import decompress
 from windrow_runtime.codecs.damage import damaged_state
-from windrow_runtime.operators.page_store import PageStore
-from windrow_runtime.operators.state_errors import part_missing
+from windrow_runtime.operators.state.page_store import PageStore
+from windrow_runtime.operators.state.state_errors import part_missing
 
 __all__ = [
     "Chunk",

@@ -19,8 +19,8 @@ from windrow_runtime.columnar.grouping import encode_keys
 from windrow_runtime.columnar.hashing import bits_in_group, hash_keys, pages_of
 from windrow_runtime.columnar.row_working_set import RowWorkingSet
 from windrow_runtime.operators.page_sizes import PageSizes, half_of
-from windrow_runtime.operators.page_store import PageStore
-from windrow_runtime.operators.state_errors import part_missing
+from windrow_runtime.operators.state.page_store import PageStore
+from windrow_runtime.operators.state.state_errors import part_missing
 from windrow_runtime.operators.working_set import WORKING_SET
 
 __all__ = ["Pages"]

@@ -15,7 +15,7 @@ from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.lowering import operator_for
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.state import OperatorState
+from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.step_errors import check_hashable
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from windrow.functions import RuntimeContext
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.metrics import Metrics
-from windrow_runtime.operators.state import NOTHING, OperatorState, TimerQueue
+from windrow_runtime.operators.state.model import NOTHING, OperatorState, TimerQueue
 
 __all__ = ["FIRINGS_AT_ONCE", "KeyedOperator", "Output"]
 

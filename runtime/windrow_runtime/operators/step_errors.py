@@ -13,7 +13,7 @@ from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError, W
 from windrow.plan import Step
 from windrow.plan.keys import HINT as HASH_HINT
 from windrow.redaction import redact, redact_address, secrets_in_address
-from windrow_runtime.operators.state import NOTHING
+from windrow_runtime.operators.state.model import NOTHING
 
 __all__ = [
     "USER_ERRORS",

@@ -10,7 +10,7 @@ from windrow_runtime.columnar.chunks import Chunks, Measure, dump_entries, load_
 from windrow_runtime.columnar.pages import Pages
 from windrow_runtime.columnar.row_working_set import RowWorkingSet
 from windrow_runtime.columnar.sessions import SessionOperator
-from windrow_runtime.operators.page_store import PageStore
+from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.spark.step_record import NO_TIMER, StepRecord
 
 __all__ = ["load_chunks", "load_pages", "store_chunks", "store_pages"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, TypeAlias
 
-from windrow_runtime.operators.state import OperatorState
+from windrow_runtime.operators.state.model import OperatorState
 
 __all__ = [
     "LATE",

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
-from windrow_runtime.operators.page_store import PageStore
+from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.operators.windows.loops import TableOperator
 from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes

@@ -30,9 +30,9 @@ from windrow.plan.types import base_argument
 from windrow.sinks import Sink
 from windrow.sources import CollectionSource, Source
 from windrow_runtime.codecs.class_names import UserClass
-from windrow_runtime.operators.declared_state import declared_state, held_types
 from windrow_runtime.operators.named_classes import named_classes
 from windrow_runtime.operators.origins import is_standard
+from windrow_runtime.operators.state.declared import declared_state, held_types
 from windrow_runtime.spark.class_pickling import make_picklable
 
 __all__ = ["detached", "functions_of", "known_classes", "without_ends"]

@@ -23,7 +23,7 @@ from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.codecs.plain_records import splitter
 from windrow_runtime.codecs.records import construct
 from windrow_runtime.operators.attributes import attributes_of, set_attributes
-from windrow_runtime.operators.stored_list import GrowingList, SegmentReader, StoredList
+from windrow_runtime.operators.state.stored_list import GrowingList, SegmentReader, StoredList
 from windrow_runtime.spark import standard_values
 from windrow_runtime.spark.collisions import UNCHECKED, CollisionBudget
 from windrow_runtime.spark.packed import Packed, decode, encode, is_encodable, packed

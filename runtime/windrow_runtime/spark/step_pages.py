@@ -13,10 +13,10 @@ from itertools import accumulate
 from typing import Any, Final
 
 from windrow_runtime.operators.page_sizes import PageSizes, half_of, page_of
-from windrow_runtime.operators.page_store import PageStore
-from windrow_runtime.operators.partition import Layout, join_states, keys_in, layout_of, split_state
-from windrow_runtime.operators.state import OperatorState
-from windrow_runtime.operators.state_errors import part_missing
+from windrow_runtime.operators.state.model import OperatorState
+from windrow_runtime.operators.state.page_store import PageStore
+from windrow_runtime.operators.state.split import Layout, join_states, keys_in, layout_of, split_state
+from windrow_runtime.operators.state.state_errors import part_missing
 from windrow_runtime.operators.working_set import WORKING_SET, most_worth
 from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.page_contents import holds_nothing, segments_in, timers_of

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Hashable, KeysView, Mapping
 from functools import cached_property
 from itertools import filterfalse, islice
 
-from windrow_runtime.operators.partition import join_states, keys_in, take_keys
-from windrow_runtime.operators.state import OperatorState
+from windrow_runtime.operators.state.model import OperatorState
+from windrow_runtime.operators.state.split import join_states, keys_in, take_keys
 from windrow_runtime.operators.working_set import (
     how_many_come,
     how_many_leave,

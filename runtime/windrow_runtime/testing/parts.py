@@ -12,7 +12,7 @@ from windrow.time import MIN_TIMESTAMP
 from windrow.triggers import MergingTrigger, Trigger, TriggerResult
 from windrow.windows import MergingWindowAssigner, Window, WindowAssigner
 from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.state import KeyState, TimerQueue, WindowEntry
+from windrow_runtime.operators.state.model import KeyState, TimerQueue, WindowEntry
 from windrow_runtime.operators.windows.contexts import TriggerContextImpl
 from windrow_runtime.operators.windows.merging import Merged, add_window
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final
 
 from windrow.errors import IncompatibleStateError
-from windrow_runtime.operators.one_nan import with_one_nan
+from windrow_runtime.operators.state.nan_keys import with_one_nan
 
 __all__ = ["NOTHING", "KeyState", "OperatorState", "TimerQueue", "WindowEntry"]
 

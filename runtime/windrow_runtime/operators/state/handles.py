@@ -27,8 +27,8 @@ from windrow.state import (
     ValueStateDescriptor,
 )
 from windrow_runtime.operators.copies import own, own_all
-from windrow_runtime.operators.stored_list import GrowingList
-from windrow_runtime.operators.time_to_live import Cells
+from windrow_runtime.operators.state.stored_list import GrowingList
+from windrow_runtime.operators.state.time_to_live import Cells
 
 __all__ = ["StateAccess", "StateStore", "merge_values", "open_state", "refuse_expiry"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Se
 from itertools import chain, filterfalse
 from typing import Any, TypeAlias
 
-from windrow_runtime.operators.state import OperatorState, TimerQueue
+from windrow_runtime.operators.state.model import OperatorState, TimerQueue
 
 __all__ = ["Layout", "join_states", "keys_in", "layout_of", "split_state", "take_keys"]
 

@@ -1,0 +1,1 @@
+"""The keyed state that operators keep, engine-neutral."""
