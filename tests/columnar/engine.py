@@ -23,7 +23,7 @@ from windrow_runtime.columnar.arrivals import RowForm
 from windrow_runtime.columnar.forms import ColumnarForm
 from windrow_runtime.columnar.sessions import Sessions
 from windrow_runtime.local.execution import Chunk, Execution
-from windrow_runtime.operators.lowering import operator_for
+from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
 from windrow_runtime.spark.column_scan import ColumnScan, ColumnTarget

@@ -31,7 +31,7 @@ from windrow.windows import (
 )
 from windrow_runtime.columnar.forms import ColumnarForm, columnar_form
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.topology import Topology
 
 if TYPE_CHECKING:

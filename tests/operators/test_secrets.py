@@ -19,8 +19,8 @@ from windrow.errors import (
 from windrow.kafka import KafkaSink, KafkaSource
 from windrow.sinks import CollectSink, DatabaseSink, DeltaSink, ParquetFileSink
 from windrow.sources import JsonFileSource, RateSource
+from windrow_runtime.operators.errors import sink_unwritable
 from windrow_runtime.operators.secrets import RedactedError, secrets_of, shown_in, without_secrets
-from windrow_runtime.operators.step_errors import sink_unwritable
 
 SECRETS = ("swordfish/2", "hunter22")
 

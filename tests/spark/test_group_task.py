@@ -38,7 +38,7 @@ from windrow.windows import (
 )
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.local.execution import Chunk, Execution
-from windrow_runtime.operators.lowering import operator_for
+from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.state.split import keys_in
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.working_set import WORKING_SET

@@ -26,8 +26,8 @@ from windrow.windows import SlidingEventTimeWindows, TimeWindow, TumblingEventTi
 from windrow_runtime.columnar.geometry import Panes
 from windrow_runtime.columnar.grouping import Ints, Keys, cells_of
 from windrow_runtime.operators.copies import accumulator_maker
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed
 from windrow_runtime.operators.state.model import NOTHING
-from windrow_runtime.operators.step_errors import USER_ERRORS, call_description, function_failed
 from windrow_runtime.operators.windows.loops import fast_form, why_general
 from windrow_runtime.operators.windows.partials import Partials
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
+from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.constants import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own, own_all
+from windrow_runtime.operators.errors import check_hashable
 from windrow_runtime.operators.fragments import Fragment
-from windrow_runtime.operators.lowering import operator_for
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import OperatorState
-from windrow_runtime.operators.step_errors import check_hashable
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of
 

@@ -15,8 +15,8 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.local.execution import Chunk, Execution
 from windrow_runtime.local.sinks import check_sink, write_batch
 from windrow_runtime.local.sources import SourceBatch, malformed_tag, read_batches
-from windrow_runtime.operators.lowering import form_text
-from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.operators.choose import form_text
+from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.source_files import check_source_files
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
 from windrow_runtime.operators.tracebacks import short_tracebacks

@@ -20,7 +20,7 @@ from windrow.sinks import (
 )
 from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.operators.step_errors import USER_ERRORS, sink_errors, sink_failed, with_field
+from windrow_runtime.operators.errors import USER_ERRORS, sink_errors, sink_failed, with_field
 from windrow_runtime.outputs import has_output
 from windrow_runtime.outputs.batch_folder import BatchFolder
 

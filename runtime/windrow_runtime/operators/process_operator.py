@@ -11,16 +11,16 @@ from windrow.plan import KeyedProcessNode, Step
 from windrow.plan.emitting import records_of
 from windrow.state import StateDescriptor
 from windrow.tags import OutputTag
-from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.state.handles import StateAccess, open_state
-from windrow_runtime.operators.state.model import KeyState
-from windrow_runtime.operators.state.time_to_live import TtlCells
-from windrow_runtime.operators.step_errors import (
+from windrow_runtime.operators.errors import (
     USER_ERRORS,
     call_description,
     calls_of_life,
     function_failed,
 )
+from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.operators.state.handles import StateAccess, open_state
+from windrow_runtime.operators.state.model import KeyState
+from windrow_runtime.operators.state.time_to_live import TtlCells
 from windrow_runtime.operators.windows.contexts import TimeContext
 
 __all__ = ["ProcessOperator", "TtlTimer"]

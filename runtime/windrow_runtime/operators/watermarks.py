@@ -11,7 +11,7 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
 from windrow_runtime.operators.attributes import attributes_of, set_attributes
 from windrow_runtime.operators.copies import own
-from windrow_runtime.operators.step_errors import USER_ERRORS, calls_of_life, function_failed, shortened
+from windrow_runtime.operators.errors import USER_ERRORS, calls_of_life, function_failed, shortened
 from windrow_runtime.operators.topology import Topology
 
 __all__ = [

@@ -17,7 +17,7 @@ from windrow.errors import SinkError
 from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
 from windrow.sinks import FileSink
-from windrow_runtime.operators.step_errors import sink_errors
+from windrow_runtime.operators.errors import sink_errors
 from windrow_runtime.outputs.batch_folder import is_batch_folder, is_unfinished
 from windrow_runtime.outputs.whole_files import write_whole
 

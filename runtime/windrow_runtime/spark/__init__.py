@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from windrow_runtime.operators.result import PipelineResult
+    from windrow_runtime.operators.results import PipelineResult
     from windrow_runtime.spark.progress import PipelineProgress, StepProgress
     from windrow_runtime.spark.runner import RunningPipeline, SparkRunner
 
@@ -15,7 +15,7 @@ __all__ = ["PipelineProgress", "PipelineResult", "RunningPipeline", "SparkRunner
 _MODULES = {
     "PipelineProgress": "windrow_runtime.spark.progress",
     "StepProgress": "windrow_runtime.spark.progress",
-    "PipelineResult": "windrow_runtime.operators.result",
+    "PipelineResult": "windrow_runtime.operators.results",
     "RunningPipeline": "windrow_runtime.spark.running",
     "SparkRunner": "windrow_runtime.spark.runner",
 }

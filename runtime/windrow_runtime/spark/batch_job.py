@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import Pipeline, SinkNode, SourceNode
 from windrow.sinks import CollectSink, WriterSink
-from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import clock_millis

@@ -24,7 +24,7 @@ from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.json_decoder import JsonDecoder
 from windrow_runtime.codecs.json_encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
-from windrow_runtime.operators.step_errors import shortened, with_field
+from windrow_runtime.operators.errors import shortened, with_field
 from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.failures import failures_marked

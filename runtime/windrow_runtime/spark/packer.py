@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.operators.step_errors import check_hashable
+from windrow_runtime.operators.errors import check_hashable
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.payload import pack_elements, pack_keyed, sequence_number
 from windrow_runtime.spark.picklable import check_sendable

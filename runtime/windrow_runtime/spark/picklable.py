@@ -15,9 +15,9 @@ from windrow.errors import UnsupportedOperationError
 from windrow.plan import Step
 from windrow.plan.closures import closure_of
 from windrow_runtime.operators.attributes import attributes_of
+from windrow_runtime.operators.errors import first_line, shortened
 from windrow_runtime.operators.named_classes import codes_of
 from windrow_runtime.operators.origins import is_foreign, is_of_windrow
-from windrow_runtime.operators.step_errors import first_line, shortened
 
 __all__ = ["check_picklable", "check_sendable"]
 

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from windrow.errors import WindrowError
-from windrow_runtime.operators.result import PipelineResult
+from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.spark.checkpoint_lock import CheckpointLock
 from windrow_runtime.spark.progress import PipelineProgress

@@ -12,9 +12,9 @@ from windrow.evictors import Evictor, TimestampedValue
 from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, FunctionSpec, ReduceSpec
 from windrow_runtime.operators.copies import accumulator_maker, own
+from windrow_runtime.operators.errors import shortened
 from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.state.stored_list import GrowingList
-from windrow_runtime.operators.step_errors import shortened
 
 __all__ = [
     "AggregatedContents",

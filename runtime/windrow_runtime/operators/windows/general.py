@@ -27,16 +27,16 @@ from windrow.windows import (
     WindowStagger,
 )
 from windrow_runtime.operators.copies import own, own_all
-from windrow_runtime.operators.operator import KeyedOperator, Output
-from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.state.stored_list import GrowingList
-from windrow_runtime.operators.step_errors import (
+from windrow_runtime.operators.errors import (
     USER_ERRORS,
     call_description,
     calls_of_life,
     function_failed,
     shortened,
 )
+from windrow_runtime.operators.operator import KeyedOperator, Output
+from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState, WindowEntry
+from windrow_runtime.operators.state.stored_list import GrowingList
 from windrow_runtime.operators.windows.contents import ArrivalContents, contents_for, evicted_positions
 from windrow_runtime.operators.windows.contexts import TimeContext, TriggerContextImpl, WindowContextImpl
 from windrow_runtime.operators.windows.exposure import Exposure

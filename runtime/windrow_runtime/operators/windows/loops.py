@@ -24,9 +24,9 @@ from windrow.windows import (
     WindowStagger,
 )
 from windrow_runtime.operators.copies import accumulator_maker, own
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
 from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.step_errors import USER_ERRORS, call_description, function_failed
 from windrow_runtime.operators.windows.contents import contents_for
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.shared_accumulators import first_without_copy, for_each_window
