@@ -17,7 +17,7 @@ from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource, Source
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs import stable_hash
-from windrow_runtime.codecs.arrow import encode_batch
+from windrow_runtime.codecs.arrow.batches import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.arrivals import RowForm
 from windrow_runtime.columnar.forms import ColumnarForm

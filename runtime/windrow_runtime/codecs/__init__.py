@@ -5,7 +5,7 @@ function first needs it. What needs pyspark is in :mod:`windrow_runtime.codecs.s
 imported here.
 """
 
-from windrow_runtime.codecs.arrow import arrow_schema, check_arrow_schema, decode_batch, encode_batch
+from windrow_runtime.codecs.arrow.batches import arrow_schema, check_arrow_schema, decode_batch, encode_batch
 from windrow_runtime.codecs.csv_decoder import CsvDecoder
 from windrow_runtime.codecs.csv_rows import CsvQuotes, CsvRow
 from windrow_runtime.codecs.json_decoder import JsonDecoder

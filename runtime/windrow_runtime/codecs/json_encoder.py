@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import SupportsFloat, SupportsIndex
 
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.codecs.arrow_encoding import admits
+from windrow_runtime.codecs.arrow.encoding import admits
 from windrow_runtime.codecs.malformed import UnfitError
 from windrow_runtime.codecs.record_type import INT_MAX, INT_MIN, Kind, RecordShape, RecordType, ValueType
 from windrow_runtime.codecs.records import record_columns, short_repr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from windrow.errors import SourceError
-from windrow_runtime.codecs.arrow_types import DECIMAL_PRECISION, DECIMAL_SCALE
+from windrow_runtime.codecs.arrow.types import DECIMAL_PRECISION, DECIMAL_SCALE
 from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from windrow.plan import Step
 from windrow.sources import Source
-from windrow_runtime.codecs.arrow import arrow_schema, decode_batch
+from windrow_runtime.codecs.arrow.batches import arrow_schema, decode_batch
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.grouping import Ints, Keys, encode_keys
 from windrow_runtime.columnar.hashing import stable_hashes

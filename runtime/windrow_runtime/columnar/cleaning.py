@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from typing import Any, Final
 
-from windrow_runtime.codecs.arrow import arrow_schema
-from windrow_runtime.codecs.arrow_decoding import schema_faults
+from windrow_runtime.codecs.arrow.batches import arrow_schema
+from windrow_runtime.codecs.arrow.decoding import schema_faults
 from windrow_runtime.codecs.value_type import Kind, RecordType
 
 __all__ = ["clean_columns"]

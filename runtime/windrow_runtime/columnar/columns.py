@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from windrow.aggregates import Binary, Constant, Element, Expression, Field, Item, Unary
 from windrow.aggregates.expressions import COMPARISONS
-from windrow_runtime.codecs.arrow_types import arrow_type
+from windrow_runtime.codecs.arrow.types import arrow_type
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
 

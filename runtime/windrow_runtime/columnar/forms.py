@@ -19,7 +19,7 @@ from windrow.windows import (
     TumblingEventTimeWindows,
     WindowStagger,
 )
-from windrow_runtime.codecs.arrow import arrow_schema, decode_batch
+from windrow_runtime.codecs.arrow.batches import arrow_schema, decode_batch
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.columns import ColumnExpression, WholeElement
 from windrow_runtime.columnar.geometry import FARTHEST, Panes

@@ -8,7 +8,7 @@ from typing import Any
 from windrow.aggregates.combined import Combined
 from windrow.errors import WindrowError
 from windrow.windows import GlobalWindow, TimeWindow
-from windrow_runtime.codecs.arrow import arrow_schema
+from windrow_runtime.codecs.arrow.batches import arrow_schema
 from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar.forms import ColumnarForm
 from windrow_runtime.columnar.geometry import Panes

@@ -6,7 +6,7 @@ import datetime
 from dataclasses import replace
 from typing import Any, Final
 
-from windrow_runtime.codecs.arrow import decode_batch
+from windrow_runtime.codecs.arrow.batches import decode_batch
 from windrow_runtime.codecs.value_type import Field, Kind, RecordType, ValueType
 
 __all__ = ["element_values", "python_values"]

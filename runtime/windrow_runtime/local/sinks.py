@@ -57,7 +57,7 @@ def check_sink(step: Step) -> None:
         )
     if isinstance(sink, ParquetFileSink):
         # Arrow only where parquet is written: the interpreter runs without it.
-        from windrow_runtime.codecs.parquet import check_parquet
+        from windrow_runtime.codecs.arrow.parquet import check_parquet
 
         try:
             check_parquet()
@@ -119,7 +119,7 @@ def _write_files(step: Step, sink: FileSink[Any], batch: int, values: list[Any])
             file.writelines(f"{lines.encode(value)}\n" for value in values)
     else:
         # Arrow only where parquet is written: the interpreter runs without it.
-        from windrow_runtime.codecs.parquet import write_parquet
+        from windrow_runtime.codecs.arrow.parquet import write_parquet
 
         write_parquet(values, kind, aside / "part-0.parquet")
     folder.publish()

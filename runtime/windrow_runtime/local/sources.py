@@ -55,7 +55,7 @@ def read_batches(step: Step) -> Iterator[SourceBatch]:
     assert isinstance(step.node, SourceNode)
     source: Source[Any] = step.node.source
     if isinstance(source, ParquetFileSource):
-        from windrow_runtime.codecs.parquet import check_parquet
+        from windrow_runtime.codecs.arrow.parquet import check_parquet
 
         try:
             check_parquet()
@@ -173,7 +173,7 @@ def _read_file(source: FileSource[Any], file: str, batch: SourceBatch) -> None:
 
 def _read_parquet(source: ParquetFileSource[Any], file: str, batch: SourceBatch) -> None:
     # Arrow only where parquet is read: the interpreter runs without it.
-    from windrow_runtime.codecs.parquet import read_parquet
+    from windrow_runtime.codecs.arrow.parquet import read_parquet
 
     kind = record_type(source.record_type).in_timezone(source.timezone)
     for rows in read_parquet(file, kind):

@@ -19,7 +19,7 @@ from windrow.errors import SinkError, WindrowError
 from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
 from windrow.sinks import FileSink, JsonFileSink, ParquetFileSink
-from windrow_runtime.codecs.arrow import arrow_schema, encode_batch
+from windrow_runtime.codecs.arrow.batches import arrow_schema, encode_batch
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.line_encoder import LineEncoder, line_encoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type

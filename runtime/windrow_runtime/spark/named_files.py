@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from windrow.errors import WindrowError
 from windrow.paths import PathGuard, is_hidden, is_read
 from windrow.patterns import split_pattern
+from windrow_runtime.codecs.arrow.parquet import ParquetRows, read_parquet
 from windrow_runtime.codecs.malformed import MalformedRecord, UnmatchedHeader, as_malformed
-from windrow_runtime.codecs.parquet import ParquetRows, read_parquet
 from windrow_runtime.codecs.record_files import TextRecords
 from windrow_runtime.codecs.text_files import opened_file
 from windrow_runtime.codecs.value_type import RecordType
@@ -129,7 +129,7 @@ _COLUMNS: Final = ("__file", "__part", "__parts")
 
 @dataclass(frozen=True)
 class ParquetFiles(NamedFiles):
-    """Reads Parquet files as :class:`~windrow_runtime.codecs.parquet.ParquetRows`.
+    """Reads Parquet files as :class:`~windrow_runtime.codecs.arrow.parquet.ParquetRows`.
 
     Attributes:
         kind: The type of the records.

@@ -25,9 +25,9 @@ from windrow.sources import (
     Source,
 )
 from windrow_runtime.codecs import malformed as codec_malformed
-from windrow_runtime.codecs.arrow import decode_batch
-from windrow_runtime.codecs.arrow_types import DECIMAL_PRECISION, DECIMAL_SCALE
-from windrow_runtime.codecs.parquet import ParquetRows
+from windrow_runtime.codecs.arrow.batches import decode_batch
+from windrow_runtime.codecs.arrow.parquet import ParquetRows
+from windrow_runtime.codecs.arrow.types import DECIMAL_PRECISION, DECIMAL_SCALE
 from windrow_runtime.codecs.record_files import LineRecords, text_records
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema

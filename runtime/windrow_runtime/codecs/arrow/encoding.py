@@ -10,7 +10,7 @@ from operator import itemgetter
 from types import NoneType
 from typing import TYPE_CHECKING
 
-from windrow_runtime.codecs.arrow_types import arrow_type
+from windrow_runtime.codecs.arrow.types import arrow_type
 from windrow_runtime.codecs.malformed import UnfitError
 from windrow_runtime.codecs.record_type import Kind, RecordShape, RecordType, ValueType
 from windrow_runtime.codecs.records import record_columns, short_repr

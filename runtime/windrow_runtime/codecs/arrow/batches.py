@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from windrow.errors import InvalidArgumentError, SourceError
-from windrow_runtime.codecs.arrow_decoding import decode_rows, schema_faults
-from windrow_runtime.codecs.arrow_encoding import encode_columns
-from windrow_runtime.codecs.arrow_types import arrow_fields
+from windrow_runtime.codecs.arrow.decoding import decode_rows, schema_faults
+from windrow_runtime.codecs.arrow.encoding import encode_columns
+from windrow_runtime.codecs.arrow.types import arrow_fields
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.records import short_repr

@@ -12,8 +12,8 @@ from windrow.distribution import install_hint
 from windrow.errors import SourceError, UnsupportedOperationError
 from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed as codec_malformed
-from windrow_runtime.codecs.arrow import check_arrow_schema, decode_batch, encode_batch
-from windrow_runtime.codecs.arrow_types import arrow_type
+from windrow_runtime.codecs.arrow.batches import check_arrow_schema, decode_batch, encode_batch
+from windrow_runtime.codecs.arrow.types import arrow_type
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
 

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import pairwise, repeat
 from typing import TYPE_CHECKING
 
-from windrow_runtime.codecs.arrow_types import DECIMAL_PRECISION, DECIMAL_SCALE
+from windrow_runtime.codecs.arrow.types import DECIMAL_PRECISION, DECIMAL_SCALE
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
 from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
 from windrow_runtime.codecs.records import build_records, build_tuples, scatter

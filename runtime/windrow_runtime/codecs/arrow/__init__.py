@@ -1,0 +1,1 @@
+"""Elements as Arrow record batches, and Parquet files."""
