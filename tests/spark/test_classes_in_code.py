@@ -20,7 +20,7 @@ from windrow.errors import UnsupportedOperationError
 from windrow.sinks import JsonFileSink
 from windrow.sources import CsvFileSource, JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.codecs.json_decoder import JsonDecoder
+from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.class_pickling import make_picklable

@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from windrow.errors import SourceError
 from windrow_runtime.codecs.csv_rows import CsvQuotes, CsvRow
-from windrow_runtime.codecs.json_values import Parser, construct, default_of, parser
+from windrow_runtime.codecs.json.values import Parser, construct, default_of, parser
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, UnmatchedHeader
 from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
 from windrow_runtime.codecs.records import short_repr
@@ -36,7 +36,7 @@ _NESTED = (
 class CsvDecoder:
     """Reads elements of one type from rows of cells.
 
-    Cells hold what :class:`~windrow_runtime.codecs.json_decoder.JsonDecoder` takes, without quotes: ``3``,
+    Cells hold what :class:`~windrow_runtime.codecs.json.decoder.JsonDecoder` takes, without quotes: ``3``,
     ``3.5``, ``true`` (in any case), ISO 8601 texts; lists, tuples, dicts and nested records are JSON. An
     empty cell takes the field's default, or else is ``None`` if the field is Optional, or else is the empty
     text if it is a ``str``. Two quotes are the empty text in each field that can hold it.

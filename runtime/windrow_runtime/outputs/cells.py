@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import SupportsFloat
 
 from windrow_runtime.codecs.arrow.encoding import admits
-from windrow_runtime.codecs.json_encoder import Writer, checked_writer, json_writer, misfit
+from windrow_runtime.codecs.json.encoder import Writer, checked_writer, json_writer, misfit
 from windrow_runtime.codecs.malformed import UnfitError
 from windrow_runtime.codecs.record_type import Kind, RecordType, ValueType
 from windrow_runtime.codecs.records import record_columns, short_repr

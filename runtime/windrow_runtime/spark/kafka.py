@@ -21,8 +21,8 @@ from windrow.redaction import redact
 from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed as codec_malformed
 from windrow_runtime.codecs.class_names import UserClass
-from windrow_runtime.codecs.json_decoder import JsonDecoder
-from windrow_runtime.codecs.json_encoder import JsonEncoder
+from windrow_runtime.codecs.json.decoder import JsonDecoder
+from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.operators.errors import shortened, with_field
 from windrow_runtime.spark.classes import register_classes

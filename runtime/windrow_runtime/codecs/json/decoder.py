@@ -1,6 +1,6 @@
 """Elements from JSON lines.
 
-The plain Python form in :mod:`windrow_runtime.codecs.json_values` says what fits. Where msgspec is installed
+The plain Python form in :mod:`windrow_runtime.codecs.json.values` says what fits. Where msgspec is installed
 and the type is one that both read alike, msgspec reads the line; a line that it refuses, or whose values it
 reads more freely, is read again the plain way, which either accepts it or knows the field and the reason.
 """
@@ -15,7 +15,7 @@ from decimal import Decimal
 from operator import attrgetter, itemgetter
 from typing import NoReturn
 
-from windrow_runtime.codecs.json_values import Parser, parser
+from windrow_runtime.codecs.json.values import Parser, parser
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
 from windrow_runtime.codecs.record_type import INT_MAX, INT_MIN, Kind, RecordShape, RecordType, ValueType
 from windrow_runtime.codecs.records import forget_msgspec, has_generated

@@ -1,0 +1,1 @@
+"""Elements as JSON lines."""
