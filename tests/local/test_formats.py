@@ -39,7 +39,7 @@ from windrow.sources import (
     Source,
     TextFileSource,
 )
-from windrow_runtime.codecs.csv_rows import CsvQuotes, csv_rows
+from windrow_runtime.codecs.csv.rows import CsvQuotes, csv_rows
 from windrow_runtime.local import LocalRunner
 
 # Any in this module: elements of every type.

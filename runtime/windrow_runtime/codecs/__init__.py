@@ -6,8 +6,8 @@ imported here.
 """
 
 from windrow_runtime.codecs.arrow.batches import arrow_schema, check_arrow_schema, decode_batch, encode_batch
-from windrow_runtime.codecs.csv_decoder import CsvDecoder
-from windrow_runtime.codecs.csv_rows import CsvQuotes, CsvRow
+from windrow_runtime.codecs.csv.decoder import CsvDecoder
+from windrow_runtime.codecs.csv.rows import CsvQuotes, CsvRow
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.malformed import MalformedRecord

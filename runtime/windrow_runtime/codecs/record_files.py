@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 from windrow.sources import CsvFileSource, FileSource, JsonFileSource, TextFileSource
-from windrow_runtime.codecs.csv_decoder import CsvDecoder
-from windrow_runtime.codecs.csv_rows import CsvQuotes, CsvRow, csv_rows
+from windrow_runtime.codecs.csv.decoder import CsvDecoder
+from windrow_runtime.codecs.csv.rows import CsvQuotes, CsvRow, csv_rows
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import RecordType, record_type

@@ -1,4 +1,4 @@
-"""Elements as rows of CSV that :class:`~windrow_runtime.codecs.csv_decoder.CsvDecoder` reads back as they were."""
+"""Elements as rows of CSV that :class:`~windrow_runtime.codecs.csv.decoder.CsvDecoder` reads back as they were."""
 
 from __future__ import annotations
 

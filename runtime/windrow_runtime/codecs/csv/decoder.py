@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 
 from windrow.errors import SourceError
-from windrow_runtime.codecs.csv_rows import CsvQuotes, CsvRow
+from windrow_runtime.codecs.csv.rows import CsvQuotes, CsvRow
 from windrow_runtime.codecs.json.values import Parser, construct, default_of, parser
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, UnmatchedHeader
 from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType

@@ -1,0 +1,1 @@
+"""Elements as rows of CSV."""
