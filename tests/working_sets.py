@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windrow_runtime.operators import working_set
+from windrow_runtime.storage import hot_keys as working_set
 
 __all__ = ["make_working_sets_small"]
 

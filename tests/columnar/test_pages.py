@@ -18,8 +18,8 @@ from windrow_runtime.columnar import pages as module
 from windrow_runtime.columnar.chunks import load_rows
 from windrow_runtime.columnar.pages import Pages
 from windrow_runtime.columnar.row_working_set import RowWorkingSet
-from windrow_runtime.operators import working_set as rules
-from windrow_runtime.operators.working_set import WORKING_SET
+from windrow_runtime.storage import hot_keys as rules
+from windrow_runtime.storage.hot_keys import WORKING_SET
 
 # Any in this module: pyarrow has no types.
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windrow_runtime.columnar.hashing import pages_of
-from windrow_runtime.operators.page_sizes import PageSizes, half_of, page_of
+from windrow_runtime.storage.paging import PageSizes, half_of, page_of
 
 HASHES = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=50)
 COUNTS = st.integers(1, 1 << 17)

@@ -11,12 +11,12 @@ from windrow_runtime.codecs import stable_hash
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.state.split import keys_in
 from windrow_runtime.operators.state.stored_list import GrowingList
-from windrow_runtime.operators.working_set import WORKING_SET
-from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.payload import KeyedElements
-from windrow_runtime.spark.state_codec import StateCodec
-from windrow_runtime.spark.step_pages import StepPages
-from windrow_runtime.spark.step_record import StepRecord
+from windrow_runtime.storage.hot_keys import WORKING_SET
+from windrow_runtime.storage.keyed_pages import StepPages
+from windrow_runtime.storage.page_codec import PageCodec
+from windrow_runtime.storage.record import StepRecord
+from windrow_runtime.storage.values import StateCodec
 
 __all__ = ["CODEC", "NEVER", "Group", "Store", "put_list", "put_row", "remove_row"]
 

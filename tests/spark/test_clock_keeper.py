@@ -20,7 +20,7 @@ from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.clock_files import BatchClock, ClockFiles
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
-from windrow_runtime.spark.state_codec import StateCodec
+from windrow_runtime.storage.values import StateCodec
 
 
 class EverySecond(WatermarkGenerator[int]):

@@ -41,22 +41,23 @@ from windrow_runtime.local.execution import Chunk, Execution
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.state.split import keys_in
 from windrow_runtime.operators.topology import Port, Topology
-from windrow_runtime.operators.working_set import WORKING_SET
-from windrow_runtime.spark import page_codec, page_contents, step_pages
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
 from windrow_runtime.spark.event_clock import encode_timer
-from windrow_runtime.spark.group_state import GroupState
 from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.packer import ToSink
-from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.payload import pack_keyed, unpack_elements
 from windrow_runtime.spark.rows import FIRST_SINK
-from windrow_runtime.spark.shares import Share
 from windrow_runtime.spark.shipping import known_classes
-from windrow_runtime.spark.state_codec import StateCodec
-from windrow_runtime.spark.step_pages import StepPages
+from windrow_runtime.storage import keyed_pages as step_pages
+from windrow_runtime.storage import page_codec, page_contents
+from windrow_runtime.storage.group_record import GroupState
+from windrow_runtime.storage.hot_keys import WORKING_SET
+from windrow_runtime.storage.keyed_pages import StepPages
+from windrow_runtime.storage.page_codec import PageCodec
+from windrow_runtime.storage.page_work import Share
+from windrow_runtime.storage.values import StateCodec
 
 # Any in this module: keys of several types, and what steps make of elements.
 Element = tuple[Any, int, int]

@@ -37,14 +37,16 @@ from windrow.sources import CollectionSource
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.codecs.class_names import UserClass
-from windrow_runtime.codecs.compression import decompress
 from windrow_runtime.columnar.chunks import dump_rows, load_rows
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.state.stored_list import GrowingList
-from windrow_runtime.spark import SparkRunner, standard_values, state_codec
-from windrow_runtime.spark.packed import Packed, packed
-from windrow_runtime.spark.page_codec import PageCodec
-from windrow_runtime.spark.state_codec import StateCodec
+from windrow_runtime.spark import SparkRunner
+from windrow_runtime.storage import standard_values
+from windrow_runtime.storage import values as state_codec
+from windrow_runtime.storage.compression import decompress
+from windrow_runtime.storage.packed import Packed, packed
+from windrow_runtime.storage.page_codec import PageCodec
+from windrow_runtime.storage.values import StateCodec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from windrow.state import ValueStateDescriptor
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.shipping import known_classes
-from windrow_runtime.spark.state_codec import StateCodec
+from windrow_runtime.storage.values import StateCodec
 
 # Any in this module: streams of every type.
 T = TypeVar("T")

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from windrow.errors import CheckpointError, UnsupportedOperationError
-from windrow_runtime.spark.packed import packed
 from windrow_runtime.spark.payload import pack_elements
 from windrow_runtime.spark.pickled_values import state_codec
 from windrow_runtime.spark.results import MemoryResults, Results, SpooledResults
-from windrow_runtime.spark.state_codec import StateCodec
+from windrow_runtime.storage.packed import packed
+from windrow_runtime.storage.values import StateCodec
 
 STEP: Final = "p.1.window"
 EXECUTED: Final[list[str]] = []

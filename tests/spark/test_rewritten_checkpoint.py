@@ -23,9 +23,9 @@ from windrow_runtime.spark.lowering import forms_of, time_of
 from windrow_runtime.spark.progress import PipelineProgress, StepProgress
 from windrow_runtime.spark.progress_keeper import ProgressKeeper, WatchedStep
 from windrow_runtime.spark.results import SpooledResults
-from windrow_runtime.spark.state_codec import StateCodec
 from windrow_runtime.spark.stored_json import read_json, write_json
 from windrow_runtime.spark.stored_plan import Parallelism, StoredPlan, resume
+from windrow_runtime.storage.values import StateCodec
 
 NEWEST = 7
 WATCHED = WatchedStep("step", "window", has_windows=True, has_timers=True)

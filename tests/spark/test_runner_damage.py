@@ -24,9 +24,9 @@ from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.clock_files import ClockFiles
-from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.session import is_connect
-from windrow_runtime.spark.state_codec import StateCodec
+from windrow_runtime.storage.page_codec import PageCodec
+from windrow_runtime.storage.values import StateCodec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

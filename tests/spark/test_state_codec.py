@@ -25,17 +25,17 @@ from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedO
 from windrow.sources import MalformedRecord
 from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.class_names import UserClass
-from windrow_runtime.codecs.compression import compress, decompress
 from windrow_runtime.operators.attributes import attributes_of
 from windrow_runtime.operators.process_operator import TtlTimer
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.state.stored_list import GrowingList, StoredList
 from windrow_runtime.spark.classes import register_classes
-from windrow_runtime.spark.group_state import GroupState
-from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.pickled_values import state_codec
-from windrow_runtime.spark.state_codec import StateCodec
-from windrow_runtime.spark.step_record import StepRecord
+from windrow_runtime.storage.compression import compress, decompress
+from windrow_runtime.storage.group_record import GroupState
+from windrow_runtime.storage.page_codec import PageCodec
+from windrow_runtime.storage.record import StepRecord
+from windrow_runtime.storage.values import StateCodec
 
 FINGERPRINT = bytes(range(16))
 

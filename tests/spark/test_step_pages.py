@@ -13,8 +13,8 @@ from windrow_runtime.codecs import stable_hash
 from windrow_runtime.operators.state.model import KeyState, OperatorState
 from windrow_runtime.operators.state.stored_list import StoredList
 from windrow_runtime.spark.payload import KeyedElements
-from windrow_runtime.spark.step_pages import StepPages
-from windrow_runtime.spark.step_record import NO_TIMER, quads
+from windrow_runtime.storage.keyed_pages import StepPages
+from windrow_runtime.storage.record import NO_TIMER, quads
 
 
 def test_a_small_state_needs_no_pages() -> None:

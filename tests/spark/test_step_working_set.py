@@ -10,10 +10,10 @@ import pytest
 
 from tests.spark.page_groups import Group, put_list, put_row, remove_row
 from tests.working_sets import make_working_sets_small
-from windrow_runtime.operators import working_set as rules
 from windrow_runtime.operators.state.model import KeyState, OperatorState
-from windrow_runtime.spark import step_pages
-from windrow_runtime.spark.group_state import GroupState
+from windrow_runtime.storage import hot_keys as rules
+from windrow_runtime.storage import keyed_pages as step_pages
+from windrow_runtime.storage.group_record import GroupState
 
 KEYS: list[Hashable] = [f"key {number}" for number in range(20_000)]
 HOT = KEYS[100:400]

@@ -12,9 +12,9 @@ import pytest
 
 from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError
 from windrow_runtime.codecs.class_names import UserClass
-from windrow_runtime.spark.packed import packed
 from windrow_runtime.spark.plan_shape import type_shape
-from windrow_runtime.spark.state_codec import StateCodec
+from windrow_runtime.storage.packed import packed
+from windrow_runtime.storage.values import StateCodec
 
 # Any in this module: values of every class.
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from windrow.errors import IncompatibleStateError
-from windrow_runtime.codecs.compression import compress as compressed
-from windrow_runtime.codecs.compression import decompress
 from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.operators.state.state_errors import part_missing
+from windrow_runtime.storage.compression import compress as compressed
+from windrow_runtime.storage.compression import decompress
 
 __all__ = [
     "Chunk",

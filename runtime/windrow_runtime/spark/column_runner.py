@@ -27,7 +27,7 @@ from windrow_runtime.spark.level import KeyedStep
 from windrow_runtime.spark.packer import Packer
 from windrow_runtime.spark.payload import ColumnElements, pack_columns
 from windrow_runtime.spark.rows import PackedRow
-from windrow_runtime.spark.step_record import StepRecord
+from windrow_runtime.storage.record import StepRecord
 
 __all__ = ["ColumnRunner"]
 

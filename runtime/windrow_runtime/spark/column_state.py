@@ -11,7 +11,7 @@ from windrow_runtime.columnar.pages import Pages
 from windrow_runtime.columnar.row_working_set import RowWorkingSet
 from windrow_runtime.columnar.sessions import SessionOperator
 from windrow_runtime.operators.state.page_store import PageStore
-from windrow_runtime.spark.step_record import NO_TIMER, StepRecord
+from windrow_runtime.storage.record import NO_TIMER, StepRecord
 
 __all__ = ["load_chunks", "load_pages", "store_chunks", "store_pages"]
 

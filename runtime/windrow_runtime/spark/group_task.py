@@ -35,10 +35,8 @@ from windrow_runtime.spark.facts import (
     timers_in,
     windows_in,
 )
-from windrow_runtime.spark.group_state import GroupState
 from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.packer import Packer, ToStep
-from windrow_runtime.spark.page_codec import PageCodec
 from windrow_runtime.spark.payload import (
     ColumnElements,
     KeyedElements,
@@ -52,9 +50,11 @@ from windrow_runtime.spark.payload import (
 )
 from windrow_runtime.spark.pickled_values import state_codec
 from windrow_runtime.spark.rows import COUNTERS, REPORTS, PackedRow
-from windrow_runtime.spark.shares import Chunk, Share
-from windrow_runtime.spark.step_pages import StepPages
-from windrow_runtime.spark.step_record import StepRecord
+from windrow_runtime.storage.group_record import GroupState
+from windrow_runtime.storage.keyed_pages import StepPages
+from windrow_runtime.storage.page_codec import PageCodec
+from windrow_runtime.storage.page_work import Chunk, Share
+from windrow_runtime.storage.record import StepRecord
 
 if TYPE_CHECKING:
     from windrow_runtime.spark.column_runner import ColumnRunner

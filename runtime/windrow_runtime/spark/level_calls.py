@@ -13,12 +13,12 @@ from windrow_runtime.spark.clock_files import current_batch
 from windrow_runtime.spark.event_clock import decode_watermark, encode_timer
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.garbage import rare_collections
-from windrow_runtime.spark.group_state import GroupState
 from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.level import Level
 from windrow_runtime.spark.payload import Phase, pack_elements, phase_of, unpack_elements
 from windrow_runtime.spark.rows import CLOCK, END, PackedRow
 from windrow_runtime.spark.state_calls import StateCalls, StoredPages
+from windrow_runtime.storage.group_record import GroupState
 
 if TYPE_CHECKING:
     from pyspark.sql import Row

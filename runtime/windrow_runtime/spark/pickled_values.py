@@ -11,8 +11,8 @@ from pyspark import cloudpickle
 
 from windrow.errors import UnsupportedOperationError
 from windrow_runtime.codecs.class_names import UserClass
-from windrow_runtime.spark.state_codec import StateCodec
-from windrow_runtime.spark.stored_classes import refused
+from windrow_runtime.storage.stored_classes import refused
+from windrow_runtime.storage.values import StateCodec
 
 __all__ = ["PlanPickle", "state_codec"]
 

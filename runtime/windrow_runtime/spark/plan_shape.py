@@ -25,8 +25,8 @@ from windrow_runtime.codecs.record_type import record_type, type_name
 from windrow_runtime.codecs.value_type import Kind, RecordShape, ValueType
 from windrow_runtime.operators.state.declared import declared_state, held_types
 from windrow_runtime.operators.topology import Topology, key_step
-from windrow_runtime.spark.stored_classes import Way, way_of
-from windrow_runtime.spark.stored_records import default_makers
+from windrow_runtime.storage.stored_classes import Way, way_of
+from windrow_runtime.storage.stored_records import default_makers
 
 __all__ = ["Shape", "state_ids", "step_shape", "type_shape"]
 

@@ -50,7 +50,7 @@ from windrow_runtime.spark.paths import (
 )
 from windrow_runtime.spark.remote_files import AsRead, RemoteFiles, RemoteLines
 from windrow_runtime.spark.session_settings import moved_to
-from windrow_runtime.spark.state_codec import StateCodec
+from windrow_runtime.storage.values import StateCodec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,9 +16,9 @@ from windrow_runtime.columnar.forms import ColumnarForm, Form, NotColumnar
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint import Checkpoint, Description, StoredSource
 from windrow_runtime.spark.compatibility import merged, step_changes
-from windrow_runtime.spark.group_state import FINGERPRINT_BYTES
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.plan_shape import Shape, state_ids, step_shape
+from windrow_runtime.storage.group_record import FINGERPRINT_BYTES
 
 __all__ = ["Parallelism", "StoredPlan", "resume", "unstored"]
 

@@ -13,15 +13,15 @@ from itertools import count, islice
 from typing import Any, Final
 
 from windrow.errors import WindrowError
-from windrow_runtime.codecs.compression import compress, decompress
 from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState, TimerQueue, WindowEntry
 from windrow_runtime.operators.state.nan_keys import with_one_nan
 from windrow_runtime.operators.state.split import keys_in
 from windrow_runtime.operators.state.stored_list import GrowingList, SegmentReader, StoredList
-from windrow_runtime.spark.collisions import CollisionBudget
-from windrow_runtime.spark.packed import Packed, packed
-from windrow_runtime.spark.state_codec import StateCodec
+from windrow_runtime.storage.collisions import CollisionBudget
+from windrow_runtime.storage.compression import compress, decompress
+from windrow_runtime.storage.packed import Packed, packed
+from windrow_runtime.storage.values import StateCodec
 
 __all__ = ["PageCodec"]
 

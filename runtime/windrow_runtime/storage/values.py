@@ -24,11 +24,11 @@ from windrow_runtime.codecs.plain_records import splitter
 from windrow_runtime.codecs.records import construct
 from windrow_runtime.operators.attributes import attributes_of, set_attributes
 from windrow_runtime.operators.state.stored_list import GrowingList, SegmentReader, StoredList
-from windrow_runtime.spark import standard_values
-from windrow_runtime.spark.collisions import UNCHECKED, CollisionBudget
-from windrow_runtime.spark.packed import Packed, decode, encode, is_encodable, packed
-from windrow_runtime.spark.standard_values import cut, join_bytes, lengths_of, split_bytes
-from windrow_runtime.spark.stored_classes import (
+from windrow_runtime.storage import standard_values
+from windrow_runtime.storage.collisions import UNCHECKED, CollisionBudget
+from windrow_runtime.storage.packed import Packed, decode, encode, is_encodable, packed
+from windrow_runtime.storage.standard_values import cut, join_bytes, lengths_of, split_bytes
+from windrow_runtime.storage.stored_classes import (
     StoredClasses,
     Way,
     fields_of,
@@ -37,7 +37,7 @@ from windrow_runtime.spark.stored_classes import (
     refused,
     way_of,
 )
-from windrow_runtime.spark.stored_records import build_by_name, default_makers
+from windrow_runtime.storage.stored_records import build_by_name, default_makers
 
 __all__ = ["Packed", "PicklesValues", "StateCodec"]
 

@@ -26,7 +26,7 @@ from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.plain_records import record_fields
 from windrow_runtime.operators.origins import is_of_windrow
 from windrow_runtime.operators.process_operator import TtlTimer
-from windrow_runtime.spark.stored_records import is_built_by_name, only_sets_fields
+from windrow_runtime.storage.stored_records import is_built_by_name, only_sets_fields
 
 __all__ = [
     "StoredClasses",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.state.stored_list import StoredList
-from windrow_runtime.spark.step_record import NO_TIMER
+from windrow_runtime.storage.record import NO_TIMER
 
 __all__ = ["holds_nothing", "segments_in", "timers_of"]
 

@@ -15,7 +15,7 @@ from uuid import UUID, SafeUUID
 from zoneinfo import ZoneInfo
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
-from windrow_runtime.spark.packed import Packed, packed
+from windrow_runtime.storage.packed import Packed, packed
 
 __all__ = [
     "CLASSES",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.operators.working_set import WORKING_SET
+from windrow_runtime.storage.hot_keys import WORKING_SET
 
 __all__ = ["NO_TIMER", "StepRecord", "quads"]
 

@@ -20,7 +20,7 @@ from windrow_runtime.codecs.records import construct, has_generated, is_plain_na
 from windrow_runtime.codecs.structs import struct_fields
 from windrow_runtime.operators.constants import is_frozen
 from windrow_runtime.operators.origins import is_of_windrow
-from windrow_runtime.spark.standard_values import CLASSES
+from windrow_runtime.storage.standard_values import CLASSES
 
 __all__ = ["build_by_name", "default_makers", "is_built_by_name", "only_sets_fields"]
 

@@ -9,15 +9,15 @@ from itertools import filterfalse, islice
 
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.state.split import join_states, keys_in, take_keys
-from windrow_runtime.operators.working_set import (
+from windrow_runtime.storage.hot_keys import (
     how_many_come,
     how_many_leave,
     keys_lately,
     most_worth,
     seen_after,
 )
-from windrow_runtime.spark.page_contents import holds_nothing
-from windrow_runtime.spark.step_record import NO_TIMER, StepRecord
+from windrow_runtime.storage.page_contents import holds_nothing
+from windrow_runtime.storage.record import NO_TIMER, StepRecord
 
 __all__ = ["StepWorkingSet"]
 

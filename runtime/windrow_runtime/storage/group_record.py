@@ -26,9 +26,9 @@ from typing import Final
 
 from windrow.errors import IncompatibleStateError
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.codecs.compression import compress, decompress
 from windrow_runtime.codecs.damage import damaged_state
-from windrow_runtime.spark.step_record import NO_TIMER, StepRecord
+from windrow_runtime.storage.compression import compress, decompress
+from windrow_runtime.storage.record import NO_TIMER, StepRecord
 
 __all__ = ["FINGERPRINT_BYTES", "FORMAT_VERSION", "GroupState"]
 

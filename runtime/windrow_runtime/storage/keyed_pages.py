@@ -12,17 +12,17 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
-from windrow_runtime.operators.page_sizes import PageSizes, half_of, page_of
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.operators.state.split import Layout, join_states, keys_in, layout_of, split_state
 from windrow_runtime.operators.state.state_errors import part_missing
-from windrow_runtime.operators.working_set import WORKING_SET, most_worth
-from windrow_runtime.spark.page_codec import PageCodec
-from windrow_runtime.spark.page_contents import holds_nothing, segments_in, timers_of
-from windrow_runtime.spark.shares import Chunk, Share, divide, keys_among
-from windrow_runtime.spark.step_record import NO_TIMER, StepRecord, quads
-from windrow_runtime.spark.step_working_set import StepWorkingSet
+from windrow_runtime.storage.hot_keys import WORKING_SET, most_worth
+from windrow_runtime.storage.page_codec import PageCodec
+from windrow_runtime.storage.page_contents import holds_nothing, segments_in, timers_of
+from windrow_runtime.storage.page_work import Chunk, Share, divide, keys_among
+from windrow_runtime.storage.paging import PageSizes, half_of, page_of
+from windrow_runtime.storage.record import NO_TIMER, StepRecord, quads
+from windrow_runtime.storage.step_working_set import StepWorkingSet
 
 __all__ = ["StepPages"]
 

@@ -1,0 +1,1 @@
+"""Keyed state as bytes, in pages of keys. Nothing here knows an engine."""
