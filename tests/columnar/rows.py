@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from tests.aggregates.naive import Row
 from windrow.aggregates import DeclaredAggregate
-from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels import Kernel, kernel_for
+from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = [
     "TYPES",

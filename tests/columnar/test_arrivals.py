@@ -36,7 +36,7 @@ from windrow.windows import (
 )
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.columnar.arrivals import row_form
-from windrow_runtime.columnar.hashing import stable_hashes
+from windrow_runtime.columnar.rows.hashing import stable_hashes
 from windrow_runtime.storage import keyed_pages as step_pages
 
 # Any in this module: results of every type.

@@ -17,7 +17,7 @@ from windrow_runtime.codecs.arrow.batches import arrow_schema, decode_batch
 from windrow_runtime.codecs.arrow.parquet import read_parquet
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.cleaning import clean_columns
+from windrow_runtime.columnar.rows.cleaning import clean_columns
 
 # Any in this module: pyarrow has no types.
 

@@ -16,8 +16,8 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar import due
 from windrow_runtime.columnar.chunks import Chunks
 from windrow_runtime.columnar.geometry import Panes
-from windrow_runtime.columnar.hashing import parts_of
 from windrow_runtime.columnar.panes import PaneOperator
+from windrow_runtime.columnar.rows.hashing import parts_of
 
 # Any in this module: pyarrow has no types.
 

@@ -17,8 +17,8 @@ from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.errors import AggregateOverflowError
 from windrow.functions.aggregate import AggregateFunction
-from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels import kernel_for
+from windrow_runtime.columnar.rows.groups import Groups
 
 # Any in this module: pyarrow ships no types, and values are of every type.
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windrow_runtime.columnar.hashing import pages_of
+from windrow_runtime.columnar.rows.hashing import pages_of
 from windrow_runtime.storage.paging import PageSizes, half_of, page_of
 
 HASHES = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=50)

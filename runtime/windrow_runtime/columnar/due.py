@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windrow_runtime.columnar.chunks import Chunk, Chunks, concatenated
-from windrow_runtime.columnar.hashing import parts_of
+from windrow_runtime.columnar.rows.hashing import parts_of
 
 __all__ = ["DueRows"]
 

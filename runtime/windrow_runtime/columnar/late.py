@@ -32,7 +32,7 @@ from windrow_runtime.columnar.kernels.combined import same_input
 from windrow_runtime.columnar.pane_rows import panes_in
 from windrow_runtime.columnar.panes import PaneOperator
 from windrow_runtime.columnar.records import fired_description, made_of
-from windrow_runtime.columnar.values import element_values, python_values
+from windrow_runtime.columnar.rows.values import element_values, python_values
 from windrow_runtime.operators.errors import USER_ERRORS, function_failed
 
 __all__ = ["LateResult", "OnRows", "fire_late"]

@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from windrow_runtime.columnar.late import LateResult, OnRows
 from windrow_runtime.columnar.replay import TimeLine, by_owner
+from windrow_runtime.columnar.rows.values import python_values
 from windrow_runtime.columnar.sessions import Placed, SessionOperator
-from windrow_runtime.columnar.values import python_values
 
 __all__ = ["fire_late_sessions"]
 

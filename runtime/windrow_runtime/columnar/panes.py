@@ -20,10 +20,10 @@ from windrow.errors import UnsupportedOperationError
 from windrow_runtime.columnar.chunks import Chunks, Measure, concatenated
 from windrow_runtime.columnar.due import DueRows
 from windrow_runtime.columnar.geometry import FARTHEST, Panes
-from windrow_runtime.columnar.grouping import Cells, cells_of, encode_keys
 from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.pane_rows import Held, PaneRows, panes_in
+from windrow_runtime.columnar.rows.grouping import Cells, cells_of, encode_keys
 
 __all__ = ["PaneOperator", "check_stamps"]
 

@@ -27,7 +27,7 @@ from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.records import has_generated
 from windrow_runtime.codecs.value_type import Field, Kind, RecordType
-from windrow_runtime.columnar.columns import ColumnExpression, column_expression, refused_element
+from windrow_runtime.columnar.rows.columns import ColumnExpression, column_expression, refused_element
 from windrow_runtime.operators.topology import Topology
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from windrow_runtime.codecs.arrow.types import DECIMAL_PRECISION, DECIMAL_SCALE
 from windrow_runtime.codecs.record_files import LineRecords, text_records
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
-from windrow_runtime.columnar.cleaning import clean_columns
+from windrow_runtime.columnar.rows.cleaning import clean_columns
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint import Checkpoint

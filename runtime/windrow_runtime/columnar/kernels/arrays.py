@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.kernel import Array, ArrowType
+from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = [
     "by_number",

@@ -7,9 +7,9 @@ from typing import Any, final
 
 import pyarrow as pa
 
-from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.arrays import numbers, valid
 from windrow_runtime.columnar.kernels.kernel import Array, Decode, Kernel, Selector, plain_values
+from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["CountKernel"]
 

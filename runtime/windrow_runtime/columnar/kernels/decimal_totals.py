@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.arrays import numbers, present
 from windrow_runtime.columnar.kernels.kernel import (
     Array,
@@ -20,6 +19,7 @@ from windrow_runtime.columnar.kernels.kernel import (
     plain_values,
 )
 from windrow_runtime.columnar.kernels.wide import Ints, totals
+from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["DecimalTotalKernel"]
 

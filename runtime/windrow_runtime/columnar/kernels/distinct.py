@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.arrays import list_type, present, value_codes
 from windrow_runtime.columnar.kernels.kernel import (
     Array,
@@ -20,6 +19,7 @@ from windrow_runtime.columnar.kernels.kernel import (
     plain_values,
 )
 from windrow_runtime.columnar.kernels.lists import lengths_of, lists, rows_of_items, split
+from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["CountDistinctKernel", "distinct"]
 

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.arrays import numbers, order_keys, present, take, valid
 from windrow_runtime.columnar.kernels.kernel import (
     Array,
@@ -19,6 +18,7 @@ from windrow_runtime.columnar.kernels.kernel import (
     Selector,
     plain_values,
 )
+from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["ExtremeKernel", "best_rows"]
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from windrow.aggregates.numbers import merge_totals
-from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.arrays import nullable, numbers, present
 from windrow_runtime.columnar.kernels.floats import Floats, exact_totals
 from windrow_runtime.columnar.kernels.kernel import Array, Decode, Kernel, Selector, plain_values
+from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["FloatTotalKernel"]
 

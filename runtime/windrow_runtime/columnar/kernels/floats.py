@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from windrow_runtime.columnar.groups import Groups
+from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["Floats", "exact_totals", "quotient", "two_sum"]
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from windrow.aggregates.numbers import checked_int
-from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.arrays import nullable, numbers, present
 from windrow_runtime.columnar.kernels.floats import quotient, two_sum
 from windrow_runtime.columnar.kernels.kernel import Array, Decode, Kernel, Selector, plain_values
 from windrow_runtime.columnar.kernels.wide import Ints, fits, totals, whole
+from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["IntTotalKernel"]
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from windrow_runtime.columnar.groups import Groups
+from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["Array", "ArrowType", "Decode", "Kernel", "Selector", "plain_values"]
 

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from windrow.errors import AggregateOverflowError
-from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.arrays import list_type
 from windrow_runtime.columnar.kernels.kernel import Array
+from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["lengths_of", "lists", "rows_of_items", "split"]
 

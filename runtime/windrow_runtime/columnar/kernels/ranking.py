@@ -10,7 +10,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from windrow.aggregates.order import ExtremeBy, TopK
-from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.arrays import (
     by_number,
     dense_codes,
@@ -22,6 +21,7 @@ from windrow_runtime.columnar.kernels.arrays import (
 from windrow_runtime.columnar.kernels.extremes import best_rows
 from windrow_runtime.columnar.kernels.kernel import Array, ArrowType, Decode, Kernel, plain_values
 from windrow_runtime.columnar.kernels.lists import lists, rows_of_items, split
+from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["ExtremeByKernel", "TopKKernel"]
 

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.aggregates.sketches import ApproxCountDistinct, ApproxQuantiles, HllSketch, KllSketch, hashed
-from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.arrays import list_type, numbers, present
 from windrow_runtime.columnar.kernels.distinct import distinct
 from windrow_runtime.columnar.kernels.kernel import Array, Decode, Kernel, plain_values
-from windrow_runtime.columnar.values import python_values
+from windrow_runtime.columnar.rows.groups import Groups
+from windrow_runtime.columnar.rows.values import python_values
 
 __all__ = ["ApproxCountDistinctKernel", "ApproxQuantilesKernel"]
 

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.aggregates.numbers import checked_span, span_total
-from windrow_runtime.columnar.groups import Groups
 from windrow_runtime.columnar.kernels.arrays import nullable, numbers
 from windrow_runtime.columnar.kernels.int_totals import IntTotalKernel
 from windrow_runtime.columnar.kernels.kernel import Array, Decode, Kernel, Selector, plain_values
 from windrow_runtime.columnar.kernels.wide import fits, whole
+from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["SpanTotalKernel"]
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from windrow_runtime.columnar.groups import Groups
+from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["Ints", "fits", "totals", "whole"]
 

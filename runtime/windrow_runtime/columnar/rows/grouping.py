@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from windrow_runtime.columnar.groups import Groups
+from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["Cells", "Ints", "Keys", "cells_of", "encode_keys"]
 

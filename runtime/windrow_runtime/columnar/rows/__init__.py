@@ -1,0 +1,1 @@
+"""Columns of elements: expressions over them, groups and hashes of their rows."""
