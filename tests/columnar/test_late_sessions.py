@@ -19,11 +19,11 @@ from windrow import aggregates as agg
 from windrow.errors import AggregateOverflowError
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows
-from windrow_runtime.columnar import pages
 from windrow_runtime.columnar.forms import columnar_form
 from windrow_runtime.columnar.kernels.counting import CountKernel
 from windrow_runtime.columnar.replay import TimeLine
 from windrow_runtime.columnar.sessions import SessionOperator, Sessions
+from windrow_runtime.columnar.state import pages
 
 # Any in this module: results of every type.
 

@@ -14,10 +14,10 @@ import pytest
 from tests.spark.fake_steps import Store
 from tests.working_sets import make_working_sets_small
 from windrow.errors import CheckpointError
-from windrow_runtime.columnar import pages as module
-from windrow_runtime.columnar.chunks import load_rows
-from windrow_runtime.columnar.pages import Pages
-from windrow_runtime.columnar.row_working_set import RowWorkingSet
+from windrow_runtime.columnar.state import pages as module
+from windrow_runtime.columnar.state.chunks import load_rows
+from windrow_runtime.columnar.state.pages import Pages
+from windrow_runtime.columnar.state.row_working_set import RowWorkingSet
 from windrow_runtime.storage import hot_keys as rules
 from windrow_runtime.storage.hot_keys import WORKING_SET
 

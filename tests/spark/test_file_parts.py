@@ -14,7 +14,7 @@ from windrow.errors import SinkError
 from windrow.sinks import JsonFileSink, ParquetFileSink, Sink
 from windrow_runtime.codecs.arrow.batches import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.chunks import dump_rows
+from windrow_runtime.columnar.state.chunks import dump_rows
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.failures import MarkedError
 from windrow_runtime.spark.file_parts import PartSink, PartStage, part_sink

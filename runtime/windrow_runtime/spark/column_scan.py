@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from windrow.errors import WindrowError
 from windrow_runtime.columnar.arriving import Arriving
-from windrow_runtime.columnar.chunks import concatenated, dump_rows
 from windrow_runtime.columnar.route import Route
 from windrow_runtime.columnar.rows.grouping import encode_keys
+from windrow_runtime.columnar.state.chunks import concatenated, dump_rows
 from windrow_runtime.spark.facts import RECORDS_IN, Count
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.payload import Phase, pack_columns, pack_partials, sequence_number

@@ -23,7 +23,7 @@ from windrow_runtime.codecs.arrow.batches import arrow_schema, encode_batch
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.line_encoder import LineEncoder, line_encoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
-from windrow_runtime.columnar.chunks import load_rows
+from windrow_runtime.columnar.state.chunks import load_rows
 from windrow_runtime.operators.errors import sink_errors, with_field
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.spark.classes import register_classes

@@ -111,7 +111,7 @@ class _StepRunner:
                 form = self.step.arrival
                 assert form is not None, "columns are sent to steps that take them"
                 # A plan without columns needs nothing of them.
-                from windrow_runtime.columnar.chunks import load_rows
+                from windrow_runtime.columnar.state.chunks import load_rows
 
                 chunks += form.chunks(load_rows(part.stream, form.exchange_schema))
         return chunks

@@ -14,10 +14,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from windrow_runtime.columnar.chunks import concatenated, dump_rows, load_rows
-from windrow_runtime.columnar.row_working_set import RowWorkingSet
 from windrow_runtime.columnar.rows.grouping import encode_keys
 from windrow_runtime.columnar.rows.hashing import bits_in_group, hash_keys, pages_of
+from windrow_runtime.columnar.state.chunks import concatenated, dump_rows, load_rows
+from windrow_runtime.columnar.state.row_working_set import RowWorkingSet
 from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.operators.state.state_errors import part_missing
 from windrow_runtime.storage.hot_keys import WORKING_SET

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from windrow_runtime.columnar.chunks import Chunk, Chunks, concatenated
 from windrow_runtime.columnar.rows.hashing import parts_of
+from windrow_runtime.columnar.state.chunks import Chunk, Chunks, concatenated
 
 __all__ = ["DueRows"]
 

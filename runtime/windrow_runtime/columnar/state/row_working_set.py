@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from windrow_runtime.columnar.chunks import concatenated, dump_rows, load_rows
 from windrow_runtime.columnar.rows.grouping import encode_keys
 from windrow_runtime.columnar.rows.hashing import bits_in_group, hash_keys
+from windrow_runtime.columnar.state.chunks import concatenated, dump_rows, load_rows
 from windrow_runtime.storage.hot_keys import (
     how_many_come,
     how_many_leave,

@@ -1,0 +1,1 @@
+"""Rows of window state, in chunks and in pages."""
