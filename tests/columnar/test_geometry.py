@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.columnar.geometry import FARTHEST, Panes
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes
 
 DAY = 24 * 3_600_000
 SECOND = 1_000

@@ -21,9 +21,9 @@ from windrow.time import MAX_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows
 from windrow_runtime.columnar.forms import columnar_form
 from windrow_runtime.columnar.kernels.counting import CountKernel
-from windrow_runtime.columnar.replay import TimeLine
-from windrow_runtime.columnar.sessions import SessionOperator, Sessions
 from windrow_runtime.columnar.state import pages
+from windrow_runtime.columnar.windows.replay import TimeLine
+from windrow_runtime.columnar.windows.sessions import SessionOperator, Sessions
 
 # Any in this module: results of every type.
 

@@ -21,15 +21,15 @@ from windrow.windows import (
 )
 from windrow_runtime.codecs.arrow.batches import arrow_schema, decode_batch
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar.geometry import FARTHEST, Panes
 from windrow_runtime.columnar.kernels import Kernel, kernel_for
 from windrow_runtime.columnar.kernels.combined import same_input
-from windrow_runtime.columnar.panes import PaneOperator, check_stamps
 from windrow_runtime.columnar.route import NoRouteError, Route, expression_of, routes_to
 from windrow_runtime.columnar.rows.columns import ColumnExpression, WholeElement
 from windrow_runtime.columnar.rows.grouping import Keys
 from windrow_runtime.columnar.rows.hashing import hash_keys
-from windrow_runtime.columnar.sessions import SessionOperator, Sessions
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes
+from windrow_runtime.columnar.windows.panes import PaneOperator, check_stamps
+from windrow_runtime.columnar.windows.sessions import SessionOperator, Sessions
 from windrow_runtime.operators.topology import Topology
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from windrow.errors import WindrowError
 from windrow.functions import AggregateFunction, RichFunction
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.windows import SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows
-from windrow_runtime.columnar.geometry import Panes
 from windrow_runtime.columnar.rows.grouping import Ints, Keys, cells_of
+from windrow_runtime.columnar.windows.geometry import Panes
 from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed
 from windrow_runtime.operators.state.model import NOTHING

@@ -11,10 +11,10 @@ from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.arrow.batches import arrow_schema
 from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar.forms import ColumnarForm
-from windrow_runtime.columnar.geometry import Panes
 from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.route import own_constructor
 from windrow_runtime.columnar.rows.values import element_values, python_values
+from windrow_runtime.columnar.windows.geometry import Panes
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed
 
 __all__ = ["fired_description", "made_of", "record_batch", "values_of"]

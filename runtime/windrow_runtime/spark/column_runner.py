@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from windrow.errors import WindrowError
 from windrow_runtime.columnar.forms import ColumnarForm
-from windrow_runtime.columnar.late import OnRows, fire_late
-from windrow_runtime.columnar.late_sessions import fire_late_sessions
 from windrow_runtime.columnar.outcome import Fired
-from windrow_runtime.columnar.panes import PaneOperator
 from windrow_runtime.columnar.records import record_batch, values_of
-from windrow_runtime.columnar.sessions import SessionOperator
 from windrow_runtime.columnar.state.chunks import Chunks, concatenated, dump_rows, load_rows, no_rows
 from windrow_runtime.columnar.state.pane_rows import panes_in
+from windrow_runtime.columnar.windows.late import OnRows, fire_late
+from windrow_runtime.columnar.windows.late_sessions import fire_late_sessions
+from windrow_runtime.columnar.windows.panes import PaneOperator
+from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.metrics import Metrics
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.operators.state.page_store import PageStore

@@ -6,10 +6,10 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from windrow_runtime.columnar.sessions import SessionOperator
 from windrow_runtime.columnar.state.chunks import Chunks, Measure, dump_entries, load_entries
 from windrow_runtime.columnar.state.pages import Pages
 from windrow_runtime.columnar.state.row_working_set import RowWorkingSet
+from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.storage.record import NO_TIMER, StepRecord
 

@@ -32,7 +32,7 @@ from windrow_runtime.columnar.arrivals import RowForm, row_form
 from windrow_runtime.columnar.arriving import Arriving
 from windrow_runtime.columnar.forms import ColumnarForm, Form, columnar_form
 from windrow_runtime.columnar.partials import fold_for
-from windrow_runtime.columnar.sessions import SessionOperator
+from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.choose import form_text, operator_for
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
 from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel

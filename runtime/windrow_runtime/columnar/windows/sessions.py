@@ -24,13 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.columnar.geometry import cleanups, gone
 from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.outcome import Fired
-from windrow_runtime.columnar.replay import TimeLine, by_owner
 from windrow_runtime.columnar.rows.grouping import Keys, encode_keys
 from windrow_runtime.columnar.rows.groups import Groups
 from windrow_runtime.columnar.state.chunks import concatenated, no_rows
+from windrow_runtime.columnar.windows.geometry import cleanups, gone
+from windrow_runtime.columnar.windows.replay import TimeLine, by_owner
 
 __all__ = ["Placed", "SessionOperator", "Sessions"]
 

@@ -28,11 +28,11 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.columnar.forms import ColumnarForm
 from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.kernels.combined import same_input
-from windrow_runtime.columnar.panes import PaneOperator
 from windrow_runtime.columnar.records import fired_description, made_of
 from windrow_runtime.columnar.rows.values import element_values, python_values
 from windrow_runtime.columnar.state.chunks import Chunk, Chunks, concatenated
 from windrow_runtime.columnar.state.pane_rows import panes_in
+from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.operators.errors import USER_ERRORS, function_failed
 
 __all__ = ["LateResult", "OnRows", "fire_late"]

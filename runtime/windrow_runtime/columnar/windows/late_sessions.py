@@ -20,10 +20,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from windrow_runtime.columnar.late import LateResult, OnRows
-from windrow_runtime.columnar.replay import TimeLine, by_owner
 from windrow_runtime.columnar.rows.values import python_values
-from windrow_runtime.columnar.sessions import Placed, SessionOperator
+from windrow_runtime.columnar.windows.late import LateResult, OnRows
+from windrow_runtime.columnar.windows.replay import TimeLine, by_owner
+from windrow_runtime.columnar.windows.sessions import Placed, SessionOperator
 
 __all__ = ["fire_late_sessions"]
 

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from windrow.errors import UnsupportedOperationError
-from windrow_runtime.columnar.geometry import FARTHEST, Panes
 from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.rows.grouping import Cells, cells_of, encode_keys
 from windrow_runtime.columnar.state.chunks import Chunks, Measure, concatenated
 from windrow_runtime.columnar.state.due import DueRows
 from windrow_runtime.columnar.state.pane_rows import Held, PaneRows, panes_in
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes
 
 __all__ = ["PaneOperator", "check_stamps"]
 

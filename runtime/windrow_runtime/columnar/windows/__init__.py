@@ -1,0 +1,1 @@
+"""Windows over columns: panes, sessions, and late elements."""
