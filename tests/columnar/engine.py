@@ -19,8 +19,8 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.codecs.arrow.batches import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.arrivals import RowForm
-from windrow_runtime.columnar.forms import ColumnarForm
+from windrow_runtime.columnar.forms.arrivals import RowForm
+from windrow_runtime.columnar.forms.steps import ColumnarForm
 from windrow_runtime.columnar.windows.sessions import Sessions
 from windrow_runtime.local.execution import Chunk, Execution
 from windrow_runtime.operators.choose import operator_for

@@ -35,7 +35,7 @@ from windrow.windows import (
     TumblingEventTimeWindows,
 )
 from windrow_runtime.codecs import stable_hash
-from windrow_runtime.columnar.arrivals import row_form
+from windrow_runtime.columnar.forms.arrivals import row_form
 from windrow_runtime.columnar.rows.hashing import stable_hashes
 from windrow_runtime.storage import keyed_pages as step_pages
 

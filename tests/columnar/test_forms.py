@@ -21,7 +21,7 @@ from windrow.triggers import CountTrigger
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.arrow.batches import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.route import expression_of
+from windrow_runtime.columnar.forms.route import expression_of
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.lowering import form_texts

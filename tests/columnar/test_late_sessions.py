@@ -19,7 +19,7 @@ from windrow import aggregates as agg
 from windrow.errors import AggregateOverflowError
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows
-from windrow_runtime.columnar.forms import columnar_form
+from windrow_runtime.columnar.forms.steps import columnar_form
 from windrow_runtime.columnar.kernels.counting import CountKernel
 from windrow_runtime.columnar.state import pages
 from windrow_runtime.columnar.windows.replay import TimeLine

@@ -22,7 +22,7 @@ from windrow.windows import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from windrow_runtime.columnar.forms import columnar_form
+from windrow_runtime.columnar.forms.steps import columnar_form
 from windrow_runtime.columnar.state import chunks, due, pages, pane_rows
 
 # Any in this module: results of every type, and pyarrow has no types.

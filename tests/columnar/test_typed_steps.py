@@ -20,8 +20,8 @@ from windrow.errors import AggregateOverflowError
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.arrow.batches import arrow_schema
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.arrivals import row_form
-from windrow_runtime.columnar.forms import ColumnarForm, columnar_form
+from windrow_runtime.columnar.forms.arrivals import row_form
+from windrow_runtime.columnar.forms.steps import ColumnarForm, columnar_form
 from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.records import record_batch
 

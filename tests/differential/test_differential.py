@@ -29,7 +29,7 @@ from windrow.windows import (
     TumblingProcessingTimeWindows,
     WindowStagger,
 )
-from windrow_runtime.columnar.forms import ColumnarForm, columnar_form
+from windrow_runtime.columnar.forms.steps import ColumnarForm, columnar_form
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.topology import Topology

@@ -10,9 +10,9 @@ from windrow.errors import WindrowError
 from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.arrow.batches import arrow_schema
 from windrow_runtime.codecs.value_type import Kind, RecordType
-from windrow_runtime.columnar.forms import ColumnarForm
+from windrow_runtime.columnar.forms.route import own_constructor
+from windrow_runtime.columnar.forms.steps import ColumnarForm
 from windrow_runtime.columnar.outcome import Fired
-from windrow_runtime.columnar.route import own_constructor
 from windrow_runtime.columnar.rows.values import element_values, python_values
 from windrow_runtime.columnar.windows.geometry import Panes
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from windrow.errors import WindrowError
-from windrow_runtime.columnar.forms import ColumnarForm
+from windrow_runtime.columnar.forms.steps import ColumnarForm
 from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.records import record_batch, values_of
 from windrow_runtime.columnar.state.chunks import Chunks, concatenated, dump_rows, load_rows, no_rows

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from windrow.errors import WindrowError
-from windrow_runtime.columnar.arriving import Arriving
-from windrow_runtime.columnar.route import Route
+from windrow_runtime.columnar.forms.route import Route
+from windrow_runtime.columnar.forms.scan_target import Arriving
 from windrow_runtime.columnar.rows.grouping import encode_keys
 from windrow_runtime.columnar.state.chunks import concatenated, dump_rows
 from windrow_runtime.spark.facts import RECORDS_IN, Count

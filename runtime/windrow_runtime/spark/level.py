@@ -16,8 +16,8 @@ from windrow_runtime.spark.packer import ToSink, ToStep
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
-    from windrow_runtime.columnar.arrivals import RowForm
-    from windrow_runtime.columnar.forms import ColumnarForm
+    from windrow_runtime.columnar.forms.arrivals import RowForm
+    from windrow_runtime.columnar.forms.steps import ColumnarForm
     from windrow_runtime.spark.file_parts import PartSink
 
 __all__ = ["Fragment", "KeyedStep", "Level", "SourceFragment"]

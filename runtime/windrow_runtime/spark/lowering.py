@@ -28,10 +28,10 @@ from windrow_runtime.codecs.arrow.batches import encode_batch
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar.arrivals import RowForm, row_form
-from windrow_runtime.columnar.arriving import Arriving
-from windrow_runtime.columnar.forms import ColumnarForm, Form, columnar_form
-from windrow_runtime.columnar.partials import fold_for
+from windrow_runtime.columnar.forms.arrivals import RowForm, row_form
+from windrow_runtime.columnar.forms.folds import fold_for
+from windrow_runtime.columnar.forms.scan_target import Arriving
+from windrow_runtime.columnar.forms.steps import ColumnarForm, Form, columnar_form
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.choose import form_text, operator_for
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time

@@ -26,7 +26,7 @@ from windrow.sinks import (
     WriterSink,
 )
 from windrow.sources import FileSource
-from windrow_runtime.columnar.forms import Form
+from windrow_runtime.columnar.forms.steps import Form
 from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.source_files import check_source_files

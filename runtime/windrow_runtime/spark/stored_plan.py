@@ -12,7 +12,7 @@ from typing import Final
 import windrow
 from windrow.errors import IncompatibleStateError
 from windrow.plan import SourceNode, Step
-from windrow_runtime.columnar.forms import ColumnarForm, Form, NotColumnar
+from windrow_runtime.columnar.forms.steps import ColumnarForm, Form, NotColumnar
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint import Checkpoint, Description, StoredSource
 from windrow_runtime.spark.compatibility import merged, step_changes

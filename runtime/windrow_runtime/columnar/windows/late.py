@@ -25,7 +25,7 @@ from windrow.aggregates.combined import Combined
 from windrow.errors import WindrowError
 from windrow.functions import AggregateFunction
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.columnar.forms import ColumnarForm
+from windrow_runtime.columnar.forms.steps import ColumnarForm
 from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.kernels.combined import same_input
 from windrow_runtime.columnar.records import fired_description, made_of

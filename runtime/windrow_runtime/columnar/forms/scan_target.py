@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windrow.plan import Step
-from windrow_runtime.columnar.route import Route
+from windrow_runtime.columnar.forms.route import Route
 from windrow_runtime.columnar.rows.grouping import Ints, Keys
 from windrow_runtime.operators.windows.partials import Partials
 

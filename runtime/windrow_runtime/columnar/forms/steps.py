@@ -21,9 +21,9 @@ from windrow.windows import (
 )
 from windrow_runtime.codecs.arrow.batches import arrow_schema, decode_batch
 from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.columnar.forms.route import NoRouteError, Route, expression_of, routes_to
 from windrow_runtime.columnar.kernels import Kernel, kernel_for
 from windrow_runtime.columnar.kernels.combined import same_input
-from windrow_runtime.columnar.route import NoRouteError, Route, expression_of, routes_to
 from windrow_runtime.columnar.rows.columns import ColumnExpression, WholeElement
 from windrow_runtime.columnar.rows.grouping import Keys
 from windrow_runtime.columnar.rows.hashing import hash_keys

@@ -19,8 +19,8 @@ from windrow.plan import Step
 from windrow.sources import Source
 from windrow_runtime.codecs.arrow.batches import arrow_schema, decode_batch
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar.partials import PaneFold, fold_for
-from windrow_runtime.columnar.route import NoRouteError, Route, routes_to
+from windrow_runtime.columnar.forms.folds import PaneFold, fold_for
+from windrow_runtime.columnar.forms.route import NoRouteError, Route, routes_to
 from windrow_runtime.columnar.rows.grouping import Ints, Keys, encode_keys
 from windrow_runtime.columnar.rows.hashing import stable_hashes
 from windrow_runtime.operators.topology import Topology

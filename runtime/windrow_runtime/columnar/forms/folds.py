@@ -32,7 +32,7 @@ from windrow_runtime.operators.windows.loops import fast_form, why_general
 from windrow_runtime.operators.windows.partials import Partials
 
 if TYPE_CHECKING:
-    from windrow_runtime.columnar.arrivals import RowChunk
+    from windrow_runtime.columnar.forms.arrivals import RowChunk
 
 __all__ = ["PaneFold", "fold_for"]
 

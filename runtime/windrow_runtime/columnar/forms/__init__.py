@@ -1,0 +1,1 @@
+"""Decides which steps run on columns, and what hands columns to them."""
