@@ -22,7 +22,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.steps import ColumnarForm, columnar_form
 from windrow_runtime.columnar.kernels.lists import lists
 from windrow_runtime.columnar.outcome import Fired
-from windrow_runtime.columnar.records import record_batch
+from windrow_runtime.columnar.results import record_batch
 from windrow_runtime.columnar.rows.columns import WholeElement
 from windrow_runtime.columnar.rows.values import element_values
 

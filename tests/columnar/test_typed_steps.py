@@ -23,7 +23,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.arrivals import row_form
 from windrow_runtime.columnar.forms.steps import ColumnarForm, columnar_form
 from windrow_runtime.columnar.outcome import Fired
-from windrow_runtime.columnar.records import record_batch
+from windrow_runtime.columnar.results import record_batch
 
 # Any in this module: results of every type, and pyarrow has no types.
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from windrow.errors import WindrowError
 from windrow_runtime.columnar.forms.steps import ColumnarForm
 from windrow_runtime.columnar.outcome import Fired
-from windrow_runtime.columnar.records import record_batch, values_of
+from windrow_runtime.columnar.results import record_batch, values_of
 from windrow_runtime.columnar.state.chunks import Chunks, concatenated, dump_rows, load_rows, no_rows
 from windrow_runtime.columnar.state.pane_rows import panes_in
 from windrow_runtime.columnar.windows.late import OnRows, fire_late

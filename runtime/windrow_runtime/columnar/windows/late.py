@@ -28,7 +28,7 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.columnar.forms.steps import ColumnarForm
 from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.kernels.combined import same_input
-from windrow_runtime.columnar.records import fired_description, made_of
+from windrow_runtime.columnar.results import fired_description, made_of
 from windrow_runtime.columnar.rows.values import element_values, python_values
 from windrow_runtime.columnar.state.chunks import Chunk, Chunks, concatenated
 from windrow_runtime.columnar.state.pane_rows import panes_in
