@@ -12,7 +12,7 @@ from benchmarks.section import Claim, Section
 from windrow.windows import TimeWindow
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
-from windrow_runtime.spark.payload import KeyedElements
+from windrow_runtime.spark.exchange.payload import KeyedElements
 from windrow_runtime.storage.keyed_pages import StepPages
 from windrow_runtime.storage.page_codec import PageCodec
 from windrow_runtime.storage.record import StepRecord

@@ -28,12 +28,12 @@ from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
 from windrow_runtime.spark.column_scan import ColumnScan, ColumnTarget
 from windrow_runtime.spark.event_clock import encode_timer
+from windrow_runtime.spark.exchange.packer import ToSink
+from windrow_runtime.spark.exchange.payload import unpack_elements, unpack_partials
+from windrow_runtime.spark.exchange.rows import COUNTERS, FIRST_SINK, PackedRow
 from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import KeyedStep, Level
-from windrow_runtime.spark.packer import ToSink
-from windrow_runtime.spark.payload import unpack_elements, unpack_partials
-from windrow_runtime.spark.rows import COUNTERS, FIRST_SINK, PackedRow
 from windrow_runtime.spark.shipping import known_classes
 from windrow_runtime.storage.group_record import GroupState
 

@@ -11,7 +11,7 @@ from windrow_runtime.codecs import stable_hash
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.state.split import keys_in
 from windrow_runtime.operators.state.stored_list import GrowingList
-from windrow_runtime.spark.payload import KeyedElements
+from windrow_runtime.spark.exchange.payload import KeyedElements
 from windrow_runtime.storage.hot_keys import WORKING_SET
 from windrow_runtime.storage.keyed_pages import StepPages
 from windrow_runtime.storage.page_codec import PageCodec

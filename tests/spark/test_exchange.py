@@ -14,13 +14,24 @@ from hypothesis import strategies as st
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.class_names import UserClass
-from windrow_runtime.spark.classes import class_name, find_class, register_classes
-from windrow_runtime.spark.columns import pack_timestamps, pack_values, unpack_timestamps, unpack_values
 from windrow_runtime.spark.event_clock import END_OF_STREAM, decode_watermark, encode_timer, encode_watermark
+from windrow_runtime.spark.exchange.classes import class_name, find_class, register_classes
+from windrow_runtime.spark.exchange.packer import Packer, ToSink, ToStep
+from windrow_runtime.spark.exchange.payload import (
+    Phase,
+    phase_of,
+    sequence_number,
+    unpack_elements,
+    unpack_keyed,
+)
+from windrow_runtime.spark.exchange.rows import FIRST_SINK, TO_STEPS, PackedRow
+from windrow_runtime.spark.exchange.values import (
+    pack_timestamps,
+    pack_values,
+    unpack_timestamps,
+    unpack_values,
+)
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.packer import Packer, ToSink, ToStep
-from windrow_runtime.spark.payload import Phase, phase_of, sequence_number, unpack_elements, unpack_keyed
-from windrow_runtime.spark.rows import FIRST_SINK, TO_STEPS, PackedRow
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from windrow_runtime.codecs.arrow.batches import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.state.chunks import dump_rows
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.exchange.payload import pack_columns, pack_elements
+from windrow_runtime.spark.exchange.rows import COUNTERS, FIRST_SINK, PackedRow, exchange_batch
 from windrow_runtime.spark.failures import MarkedError
 from windrow_runtime.spark.file_parts import PartSink, PartStage, part_sink
-from windrow_runtime.spark.payload import pack_columns, pack_elements
-from windrow_runtime.spark.rows import COUNTERS, FIRST_SINK, PackedRow, exchange_batch
 
 # Any in this module: pyarrow has no types.
 

@@ -43,12 +43,12 @@ from windrow_runtime.operators.state.split import keys_in
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
 from windrow_runtime.spark.event_clock import encode_timer
+from windrow_runtime.spark.exchange.packer import ToSink
+from windrow_runtime.spark.exchange.payload import pack_keyed, unpack_elements
+from windrow_runtime.spark.exchange.rows import FIRST_SINK
 from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import KeyedStep, Level
-from windrow_runtime.spark.packer import ToSink
-from windrow_runtime.spark.payload import pack_keyed, unpack_elements
-from windrow_runtime.spark.rows import FIRST_SINK
 from windrow_runtime.spark.shipping import known_classes
 from windrow_runtime.storage import keyed_pages as step_pages
 from windrow_runtime.storage import page_codec, page_contents

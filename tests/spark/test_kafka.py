@@ -14,9 +14,9 @@ from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource
 from windrow.plan import Step
 from windrow.sinks import CollectSink
 from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.exchange.payload import pack_elements
 from windrow_runtime.spark.failures import find_failure
 from windrow_runtime.spark.kafka import kafka_frame, kafka_reader, kafka_rows, write_kafka
-from windrow_runtime.spark.payload import pack_elements
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from windrow.errors import UnsupportedOperationError
 from windrow.functions import AggregateFunction, KeyedProcessContext, KeyedProcessFunction, MapFunction
 from windrow.plan import Step
 from windrow.sinks import CollectSink
-from windrow_runtime.spark.picklable import check_picklable
+from windrow_runtime.spark.exchange.picklable import check_picklable
 from windrow_runtime.spark.shipping import functions_of
 
 # Any in this module: functions that hold values of every type.

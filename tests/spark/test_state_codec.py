@@ -29,8 +29,8 @@ from windrow_runtime.operators.attributes import attributes_of
 from windrow_runtime.operators.process_operator import TtlTimer
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.state.stored_list import GrowingList, StoredList
-from windrow_runtime.spark.classes import register_classes
-from windrow_runtime.spark.pickled_values import state_codec
+from windrow_runtime.spark.exchange.classes import register_classes
+from windrow_runtime.spark.exchange.pickled_values import state_codec
 from windrow_runtime.storage.compression import compress, decompress
 from windrow_runtime.storage.group_record import GroupState
 from windrow_runtime.storage.page_codec import PageCodec

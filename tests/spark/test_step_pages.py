@@ -12,7 +12,7 @@ from windrow.errors import CheckpointError
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.operators.state.model import KeyState, OperatorState
 from windrow_runtime.operators.state.stored_list import StoredList
-from windrow_runtime.spark.payload import KeyedElements
+from windrow_runtime.spark.exchange.payload import KeyedElements
 from windrow_runtime.storage.keyed_pages import StepPages
 from windrow_runtime.storage.record import NO_TIMER, quads
 

@@ -14,13 +14,13 @@ from typing import Any, Final
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
-from windrow_runtime.spark.classes import register_classes
+from windrow_runtime.spark.exchange.classes import register_classes
+from windrow_runtime.spark.exchange.payload import sequence_number
+from windrow_runtime.spark.exchange.rows import CLOCK, END, REPORTS, PackedRow, exchange_batch
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.garbage import rare_collections
 from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.level import Level
-from windrow_runtime.spark.payload import sequence_number
-from windrow_runtime.spark.rows import CLOCK, END, REPORTS, PackedRow, exchange_batch
 
 __all__ = ["FIRST_ROUND", "PIECE_BYTES", "SECOND_ROUND", "BatchLevel"]
 

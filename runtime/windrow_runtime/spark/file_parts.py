@@ -26,9 +26,9 @@ from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.columnar.state.chunks import load_rows
 from windrow_runtime.operators.errors import sink_errors, with_field
 from windrow_runtime.outputs.batch_folder import BatchFolder
-from windrow_runtime.spark.classes import register_classes
+from windrow_runtime.spark.exchange.classes import register_classes
+from windrow_runtime.spark.exchange.payload import unpack_columns, unpack_elements
 from windrow_runtime.spark.failures import failures_marked
-from windrow_runtime.spark.payload import unpack_columns, unpack_elements
 from windrow_runtime.spark.shipping import detached
 
 __all__ = [
@@ -242,7 +242,7 @@ class PartStage:
     classes: tuple[UserClass, ...]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Called by Spark with packed rows, see :mod:`windrow_runtime.spark.rows`."""
+        """Called by Spark with packed rows, see :mod:`windrow_runtime.spark.exchange.rows`."""
         with failures_marked():
             register_classes(self.classes)
             yield from self._run(batches)

@@ -27,17 +27,8 @@ from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
 from windrow_runtime.spark.collector import Collector, counts_of
 from windrow_runtime.spark.event_clock import encode_timer
-from windrow_runtime.spark.facts import (
-    OPEN_WINDOWS,
-    STATE_BYTES,
-    TIMERS,
-    Count,
-    timers_in,
-    windows_in,
-)
-from windrow_runtime.spark.level import KeyedStep, Level
-from windrow_runtime.spark.packer import Packer, ToStep
-from windrow_runtime.spark.payload import (
+from windrow_runtime.spark.exchange.packer import Packer, ToStep
+from windrow_runtime.spark.exchange.payload import (
     ColumnElements,
     KeyedElements,
     PartialElements,
@@ -48,8 +39,17 @@ from windrow_runtime.spark.payload import (
     unpack_keyed,
     unpack_partials,
 )
-from windrow_runtime.spark.pickled_values import state_codec
-from windrow_runtime.spark.rows import COUNTERS, REPORTS, PackedRow
+from windrow_runtime.spark.exchange.pickled_values import state_codec
+from windrow_runtime.spark.exchange.rows import COUNTERS, REPORTS, PackedRow
+from windrow_runtime.spark.facts import (
+    OPEN_WINDOWS,
+    STATE_BYTES,
+    TIMERS,
+    Count,
+    timers_in,
+    windows_in,
+)
+from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.storage.group_record import GroupState
 from windrow_runtime.storage.keyed_pages import StepPages
 from windrow_runtime.storage.page_codec import PageCodec

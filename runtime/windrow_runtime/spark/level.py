@@ -10,9 +10,9 @@ from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.spark.clock_files import ClockFiles
 from windrow_runtime.spark.clock_keeper import Report
+from windrow_runtime.spark.exchange.packer import ToSink, ToStep
 from windrow_runtime.spark.facts import Count
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.packer import ToSink, ToStep
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
@@ -136,7 +136,7 @@ class Level:
         hash_key: Hashes keys alike in every process.
         steps: The keyed steps.
         by_clock: Whether Spark runs batches for the clock, and its timers are in processing time.
-        classes: The user's classes that may occur in elements, see :mod:`windrow_runtime.spark.classes`.
+        classes: The user's classes that may occur in elements, see :mod:`windrow_runtime.spark.exchange.classes`.
         allow_pickled: Whether the state may hold values of classes that the plan does not name.
         clock: Where the time of each batch is kept, if windrow keeps it; otherwise Spark does.
         parts: The sinks, by their numbers, whose rows the level writes to files instead of passing them on.

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.spark.batch_time import NO_TIME, BatchTime, BatchTimes
-from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.clock_files import current_batch
 from windrow_runtime.spark.event_clock import decode_watermark, encode_timer
+from windrow_runtime.spark.exchange.classes import register_classes
+from windrow_runtime.spark.exchange.payload import Phase, pack_elements, phase_of, unpack_elements
+from windrow_runtime.spark.exchange.rows import CLOCK, END, PackedRow
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.garbage import rare_collections
 from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.level import Level
-from windrow_runtime.spark.payload import Phase, pack_elements, phase_of, unpack_elements
-from windrow_runtime.spark.rows import CLOCK, END, PackedRow
 from windrow_runtime.spark.state_calls import StateCalls, StoredPages
 from windrow_runtime.storage.group_record import GroupState
 

@@ -39,25 +39,25 @@ from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLe
 from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.checkpoint_files import checkpoint_errors
-from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.clock_files import ClockFiles
 from windrow_runtime.spark.clock_keeper import needs_keeper
 from windrow_runtime.spark.column_scan import ColumnTarget
 from windrow_runtime.spark.columns_sink import ColumnsSink
 from windrow_runtime.spark.end_of_stream import END_LINE
 from windrow_runtime.spark.event_clock import END_OF_STREAM
+from windrow_runtime.spark.exchange.classes import register_classes
+from windrow_runtime.spark.exchange.fragment import PortFragment, Routes
+from windrow_runtime.spark.exchange.payload import sequence_number
+from windrow_runtime.spark.exchange.picklable import check_picklable
+from windrow_runtime.spark.exchange.pickled_values import state_codec
+from windrow_runtime.spark.exchange.rows import CLOCK, END, FIRST_SINK, exchange_schema, source_schema
 from windrow_runtime.spark.file_parts import PartSink, part_sinks
-from windrow_runtime.spark.fragments import PortFragment, Routes
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.paths import as_read_path
-from windrow_runtime.spark.payload import sequence_number
-from windrow_runtime.spark.picklable import check_picklable
-from windrow_runtime.spark.pickled_values import state_codec
 from windrow_runtime.spark.processor import KeyGroupProcessor
 from windrow_runtime.spark.progress_keeper import WatchedStep
 from windrow_runtime.spark.readers import ColumnReader, Reader, gives_columns, scan_source
-from windrow_runtime.spark.rows import CLOCK, END, FIRST_SINK, exchange_schema, source_schema
 from windrow_runtime.spark.shipping import functions_of, known_classes, without_ends
 from windrow_runtime.spark.source_stage import CLOCK_PAYLOAD, ColumnWay, MalformedRule, SourceStage
 from windrow_runtime.spark.stored_plan import StoredPlan, unstored
@@ -85,7 +85,7 @@ class Lowered:
     Attributes:
         topology: The pipeline.
         groups: Its key groups.
-        frame: The packed rows for sinks, see :mod:`windrow_runtime.spark.rows`.
+        frame: The packed rows for sinks, see :mod:`windrow_runtime.spark.exchange.rows`.
         sinks: The sink of each number.
         by_clock: Whether Spark runs batches for the clock, and so without end.
         clock: Where the time of each batch is kept, if windrow keeps it.

@@ -40,9 +40,9 @@ from windrow_runtime.spark.checkpoint_lock import CheckpointLock
 from windrow_runtime.spark.clock_keeper import ClockKeeper
 from windrow_runtime.spark.columns_sink import ColumnsSink, checkpoint_inside, pipeline_of
 from windrow_runtime.spark.engine_errors import secrets_hidden
+from windrow_runtime.spark.exchange.pickled_values import state_codec
 from windrow_runtime.spark.kafka import check_connector
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, lower, time_of
-from windrow_runtime.spark.pickled_values import state_codec
 from windrow_runtime.spark.query import Query
 from windrow_runtime.spark.readers import check_resumable, is_bounded
 from windrow_runtime.spark.reporter import OnProgress

@@ -13,18 +13,18 @@ from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.malformed import malformed_error
 from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.batch_time import NO_TIME
-from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.clock_files import current_batch
 from windrow_runtime.spark.end_of_stream import EndMark
 from windrow_runtime.spark.event_clock import encode_watermark
+from windrow_runtime.spark.exchange.classes import register_classes
+from windrow_runtime.spark.exchange.packer import Packer
+from windrow_runtime.spark.exchange.payload import Phase, pack_elements, sequence_number
+from windrow_runtime.spark.exchange.rows import CLOCK, COUNTERS, REPORTS, WARNINGS, PackedRow, packed_batch
 from windrow_runtime.spark.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, Count
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.garbage import rare_collections
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import Fragment, SourceFragment
-from windrow_runtime.spark.packer import Packer
-from windrow_runtime.spark.payload import Phase, pack_elements, sequence_number
-from windrow_runtime.spark.rows import CLOCK, COUNTERS, REPORTS, WARNINGS, PackedRow, packed_batch
 
 if TYPE_CHECKING:
     from windrow_runtime.spark.clock_keeper import Report

@@ -34,11 +34,13 @@ from windrow_runtime.outputs import Output, open_outputs
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.outputs.sink_folders import check_owner, other_run
 from windrow_runtime.spark.batch_note import BatchNote
-from windrow_runtime.spark.classes import register_classes
 from windrow_runtime.spark.clock_files import batch_tag
 from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
 from windrow_runtime.spark.columns_sink import ColumnsSink
 from windrow_runtime.spark.engine_errors import engine_failure, secrets_hidden, spark_said, unwritable
+from windrow_runtime.spark.exchange.classes import register_classes
+from windrow_runtime.spark.exchange.payload import unpack_elements
+from windrow_runtime.spark.exchange.rows import COUNTERS, END, FIRST_SINK, REPORTS, WARNINGS
 from windrow_runtime.spark.facts import Count
 from windrow_runtime.spark.failures import failures_marked
 from windrow_runtime.spark.file_parts import (
@@ -52,10 +54,8 @@ from windrow_runtime.spark.file_parts import (
 )
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
-from windrow_runtime.spark.payload import unpack_elements
 from windrow_runtime.spark.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.results import Results
-from windrow_runtime.spark.rows import COUNTERS, END, FIRST_SINK, REPORTS, WARNINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from windrow_runtime.operators.state.nan_keys import with_one_nan
 from windrow_runtime.operators.windows.partials import Partials
-from windrow_runtime.spark.columns import (
+from windrow_runtime.spark.exchange.values import (
     PackedTimestamps,
     PackedValues,
     pack_timestamps,

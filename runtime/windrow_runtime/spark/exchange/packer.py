@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.operators.errors import check_hashable
+from windrow_runtime.spark.exchange.payload import pack_elements, pack_keyed, sequence_number
+from windrow_runtime.spark.exchange.picklable import check_sendable
+from windrow_runtime.spark.exchange.rows import TO_STEPS, PackedRow
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.payload import pack_elements, pack_keyed, sequence_number
-from windrow_runtime.spark.picklable import check_sendable
-from windrow_runtime.spark.rows import TO_STEPS, PackedRow
 
 __all__ = ["Packer", "ToSink", "ToStep"]
 
@@ -43,7 +43,7 @@ class ToSink:
     """Elements go to a sink.
 
     Attributes:
-        sink: The number of the sink, from :data:`~windrow_runtime.spark.rows.FIRST_SINK` up.
+        sink: The number of the sink, from :data:`~windrow_runtime.spark.exchange.rows.FIRST_SINK` up.
         where: The sink and its line in the user's program, in errors.
     """
 
@@ -81,7 +81,7 @@ class Packer:
     Args:
         groups: The key groups of the query.
         hash_key: Hashes keys alike in every process.
-        phase: The phase of all elements, see :class:`~windrow_runtime.spark.payload.Phase`.
+        phase: The phase of all elements, see :class:`~windrow_runtime.spark.exchange.payload.Phase`.
     """
 
     def __init__(self, groups: KeyGroups, hash_key: Callable[[Any], int], phase: int) -> None:

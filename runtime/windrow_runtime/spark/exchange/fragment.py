@@ -14,8 +14,8 @@ from windrow_runtime.operators.topology import Port, Topology, key_step
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
 from windrow_runtime.spark.clock_files import ClockFiles, current_batch
 from windrow_runtime.spark.clock_keeper import Report, ReportingTracker
+from windrow_runtime.spark.exchange.packer import ToSink, ToStep
 from windrow_runtime.spark.facts import RECORDS_IN, Count
-from windrow_runtime.spark.packer import ToSink, ToStep
 
 __all__ = ["PortFragment", "Routes"]
 

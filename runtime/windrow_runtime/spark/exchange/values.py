@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from windrow_runtime.codecs.plain_records import splitter
 from windrow_runtime.codecs.records import construct
-from windrow_runtime.spark.classes import class_name, find_class, pickle_any
+from windrow_runtime.spark.exchange.classes import class_name, find_class, pickle_any
 
 __all__ = [
     "PackedTimestamps",

@@ -1,0 +1,1 @@
+"""Rows and values on their way between Python workers."""
