@@ -41,8 +41,8 @@ from windrow_runtime.local.execution import Chunk, Execution
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.state.split import keys_in
 from windrow_runtime.operators.topology import Port, Topology
-from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
-from windrow_runtime.spark.event_clock import encode_timer
+from windrow_runtime.spark.clock.event_clock import encode_timer
+from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
 from windrow_runtime.spark.exchange.packer import ToSink
 from windrow_runtime.spark.exchange.payload import pack_keyed, unpack_elements
 from windrow_runtime.spark.exchange.rows import FIRST_SINK

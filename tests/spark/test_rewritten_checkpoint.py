@@ -16,8 +16,8 @@ from tests.spark.checkpoints.archives import KEPT, archives, unpack
 from windrow.errors import CheckpointError, IncompatibleStateError, WindrowError
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint import Checkpoint
-from windrow_runtime.spark.clock_files import BatchClock, ClockFiles, TrackerNote
-from windrow_runtime.spark.clock_keeper import ClockKeeper
+from windrow_runtime.spark.clock.files import BatchClock, ClockFiles, TrackerNote
+from windrow_runtime.spark.clock.keeper import ClockKeeper
 from windrow_runtime.spark.facts import OPEN_WINDOWS
 from windrow_runtime.spark.lowering import forms_of, time_of
 from windrow_runtime.spark.progress import PipelineProgress, StepProgress

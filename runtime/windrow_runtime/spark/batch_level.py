@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
+from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import sequence_number
 from windrow_runtime.spark.exchange.rows import CLOCK, END, REPORTS, PackedRow, exchange_batch

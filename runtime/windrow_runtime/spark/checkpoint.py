@@ -19,7 +19,7 @@ from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.checkpoint_files import checkpoint_errors, damaged_file
-from windrow_runtime.spark.clock_files import ClockFiles
+from windrow_runtime.spark.clock.files import ClockFiles
 from windrow_runtime.spark.end_of_stream import END_LINE, EndMark
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.spark_files import (

@@ -19,7 +19,7 @@ from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.metrics import Metrics
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.operators.state.page_store import PageStore
-from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
+from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
 from windrow_runtime.spark.collector import Collector, counts_of
 from windrow_runtime.spark.column_state import load_chunks, load_pages, store_chunks, store_pages
 from windrow_runtime.spark.exchange.packer import Packer

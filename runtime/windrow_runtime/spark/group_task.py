@@ -24,9 +24,9 @@ from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.operators.windows.loops import TableOperator
 from windrow_runtime.operators.windows.partials import Partials
-from windrow_runtime.spark.batch_time import BatchTime, BatchTimes
+from windrow_runtime.spark.clock.event_clock import encode_timer
+from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
 from windrow_runtime.spark.collector import Collector, counts_of
-from windrow_runtime.spark.event_clock import encode_timer
 from windrow_runtime.spark.exchange.packer import Packer, ToStep
 from windrow_runtime.spark.exchange.payload import (
     ColumnElements,

@@ -39,12 +39,12 @@ from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLe
 from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.checkpoint_files import checkpoint_errors
-from windrow_runtime.spark.clock_files import ClockFiles
-from windrow_runtime.spark.clock_keeper import needs_keeper
+from windrow_runtime.spark.clock.event_clock import END_OF_STREAM
+from windrow_runtime.spark.clock.files import ClockFiles
+from windrow_runtime.spark.clock.keeper import needs_keeper
 from windrow_runtime.spark.column_scan import ColumnTarget
 from windrow_runtime.spark.columns_sink import ColumnsSink
 from windrow_runtime.spark.end_of_stream import END_LINE
-from windrow_runtime.spark.event_clock import END_OF_STREAM
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.fragment import PortFragment, Routes
 from windrow_runtime.spark.exchange.payload import sequence_number

@@ -18,7 +18,7 @@ import msgspec
 
 from windrow.errors import CheckpointError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.spark.clock_files import ClockFiles
+from windrow_runtime.spark.clock.files import ClockFiles
 from windrow_runtime.spark.facts import (
     LATE,
     OPEN_WINDOWS,

@@ -37,7 +37,7 @@ from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
 from windrow_runtime.spark.batch_job import batch_job, run_job
 from windrow_runtime.spark.checkpoint import Checkpoint
 from windrow_runtime.spark.checkpoint_lock import CheckpointLock
-from windrow_runtime.spark.clock_keeper import ClockKeeper
+from windrow_runtime.spark.clock.keeper import ClockKeeper
 from windrow_runtime.spark.columns_sink import ColumnsSink, checkpoint_inside, pipeline_of
 from windrow_runtime.spark.engine_errors import secrets_hidden
 from windrow_runtime.spark.exchange.pickled_values import state_codec

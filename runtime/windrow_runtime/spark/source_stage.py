@@ -12,10 +12,10 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.malformed import malformed_error
 from windrow_runtime.spark.batch_note import BatchNote
-from windrow_runtime.spark.batch_time import NO_TIME
-from windrow_runtime.spark.clock_files import current_batch
+from windrow_runtime.spark.clock.event_clock import encode_watermark
+from windrow_runtime.spark.clock.files import current_batch
+from windrow_runtime.spark.clock.times import NO_TIME
 from windrow_runtime.spark.end_of_stream import EndMark
-from windrow_runtime.spark.event_clock import encode_watermark
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.payload import Phase, pack_elements, sequence_number
@@ -27,7 +27,7 @@ from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import Fragment, SourceFragment
 
 if TYPE_CHECKING:
-    from windrow_runtime.spark.clock_keeper import Report
+    from windrow_runtime.spark.clock.keeper import Report
     from windrow_runtime.spark.column_scan import ColumnScan, ColumnTarget
 
 __all__ = ["CLOCK_PAYLOAD", "ColumnWay", "Decoded", "MalformedRule", "SourceStage"]

@@ -34,8 +34,8 @@ from windrow_runtime.outputs import Output, open_outputs
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.outputs.sink_folders import check_owner, other_run
 from windrow_runtime.spark.batch_note import BatchNote
-from windrow_runtime.spark.clock_files import batch_tag
-from windrow_runtime.spark.clock_keeper import ClockKeeper, Report
+from windrow_runtime.spark.clock.files import batch_tag
+from windrow_runtime.spark.clock.keeper import ClockKeeper, Report
 from windrow_runtime.spark.columns_sink import ColumnsSink
 from windrow_runtime.spark.engine_errors import engine_failure, secrets_hidden, spark_said, unwritable
 from windrow_runtime.spark.exchange.classes import register_classes

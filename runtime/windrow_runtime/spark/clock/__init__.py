@@ -1,0 +1,1 @@
+"""The watermark and the processing time of each batch."""
