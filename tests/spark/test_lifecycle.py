@@ -21,7 +21,7 @@ from windrow.sources import CollectionSource, JsonFileSource
 from windrow.windows import TumblingEventTimeWindows, TumblingProcessingTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import RunningPipeline, SparkRunner
-from windrow_runtime.spark.checkpoint import Checkpoint
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.gate import BatchGate
 from windrow_runtime.spark.session_settings import QUERY
 

@@ -15,7 +15,9 @@ import pytest
 from tests.spark.checkpoints.archives import KEPT, archives, unpack
 from windrow.errors import CheckpointError, IncompatibleStateError, WindrowError
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.checkpoint import Checkpoint
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.stored_json import read_json, write_json
+from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
 from windrow_runtime.spark.clock.files import BatchClock, ClockFiles, TrackerNote
 from windrow_runtime.spark.clock.keeper import ClockKeeper
 from windrow_runtime.spark.facts import OPEN_WINDOWS
@@ -23,8 +25,6 @@ from windrow_runtime.spark.lowering import forms_of, time_of
 from windrow_runtime.spark.progress import PipelineProgress, StepProgress
 from windrow_runtime.spark.progress_keeper import ProgressKeeper, WatchedStep
 from windrow_runtime.spark.results import SpooledResults
-from windrow_runtime.spark.stored_json import read_json, write_json
-from windrow_runtime.spark.stored_plan import Parallelism, StoredPlan, resume
 from windrow_runtime.storage.values import StateCodec
 
 NEWEST = 7

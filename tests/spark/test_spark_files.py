@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from windrow.errors import CheckpointError
-from windrow_runtime.spark.spark_files import check_source_logs, check_spark_files, clear_leftovers
+from windrow_runtime.spark.checkpoint.spark_files import check_source_logs, check_spark_files, clear_leftovers
 
 
 def lay(folder: Path, *files: str, offset: str = '{"logOffset":1}') -> Path:

@@ -28,8 +28,8 @@ from windrow.triggers import CountTrigger, DeltaTrigger, EventTimeTrigger, Purgi
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows, WindowAssigner
 from windrow_runtime.columnar.forms.steps import Form, columnar_form
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.checkpoint import Checkpoint
-from windrow_runtime.spark.stored_plan import Parallelism, StoredPlan, resume
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
 
 # Any in this module: streams of every type.
 Change = Callable[[DataStream[Any]], DataStream[Any]]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from windrow_runtime.outputs.whole_files import write_whole
-from windrow_runtime.spark.checkpoint_files import checkpoint_errors, read_number
+from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors, read_number
 
 __all__ = ["BatchNote"]
 

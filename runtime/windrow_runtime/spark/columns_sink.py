@@ -11,7 +11,7 @@ from windrow.errors import IncompatibleStateError, InvalidArgumentError
 from windrow.paths import local_path
 from windrow.plan import SinkNode
 from windrow.sinks import Sink
-from windrow_runtime.spark.checkpoint import Checkpoint
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
 
 __all__ = ["ColumnsSink", "checkpoint_inside", "pipeline_of"]
 

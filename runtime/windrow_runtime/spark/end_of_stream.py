@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windrow_runtime.outputs.whole_files import write_whole
-from windrow_runtime.spark.checkpoint_files import checkpoint_errors, read_number
+from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors, read_number
 from windrow_runtime.spark.clock.files import current_batch
 
 __all__ = ["END_LINE", "EndMark"]

@@ -37,8 +37,9 @@ from windrow_runtime.operators.choose import form_text, operator_for
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
 from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
 from windrow_runtime.spark.batch_note import BatchNote
-from windrow_runtime.spark.checkpoint import Checkpoint
-from windrow_runtime.spark.checkpoint_files import checkpoint_errors
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors
+from windrow_runtime.spark.checkpoint.stored_plan import StoredPlan, unstored
 from windrow_runtime.spark.clock.event_clock import END_OF_STREAM
 from windrow_runtime.spark.clock.files import ClockFiles
 from windrow_runtime.spark.clock.keeper import needs_keeper
@@ -60,7 +61,6 @@ from windrow_runtime.spark.progress_keeper import WatchedStep
 from windrow_runtime.spark.readers import ColumnReader, Reader, gives_columns, scan_source
 from windrow_runtime.spark.shipping import functions_of, known_classes, without_ends
 from windrow_runtime.spark.source_stage import CLOCK_PAYLOAD, ColumnWay, MalformedRule, SourceStage
-from windrow_runtime.spark.stored_plan import StoredPlan, unstored
 from windrow_runtime.spark.writers import takes_columns
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ import msgspec
 
 from windrow.errors import CheckpointError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.spark.checkpoint.stored_json import StoredTime, read_json, write_json
 from windrow_runtime.spark.clock.files import ClockFiles
 from windrow_runtime.spark.facts import (
     LATE,
@@ -30,7 +31,6 @@ from windrow_runtime.spark.facts import (
     Count,
 )
 from windrow_runtime.spark.progress import PipelineProgress, StepProgress
-from windrow_runtime.spark.stored_json import StoredTime, read_json, write_json
 
 __all__ = ["ProgressKeeper", "WatchedStep", "log_line"]
 

@@ -13,7 +13,7 @@ from windrow.sinks import CollectSink, WriterSink
 from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.outputs import Output
-from windrow_runtime.spark.checkpoint import Checkpoint
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.clock.keeper import ClockKeeper
 from windrow_runtime.spark.engine_errors import engine_failure, shows_secret
 from windrow_runtime.spark.exchange.classes import register_classes

@@ -34,8 +34,8 @@ from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
 from windrow_runtime.columnar.rows.cleaning import clean_columns
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.outputs.whole_files import write_whole
-from windrow_runtime.spark.checkpoint import Checkpoint
-from windrow_runtime.spark.checkpoint_files import checkpoint_errors
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors
 from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.engine_errors import engine_failure
 from windrow_runtime.spark.kafka import kafka_frame, kafka_reader

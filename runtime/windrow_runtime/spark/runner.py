@@ -35,8 +35,9 @@ from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.outputs import has_output, open_outputs
 from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
 from windrow_runtime.spark.batch_job import batch_job, run_job
-from windrow_runtime.spark.checkpoint import Checkpoint
-from windrow_runtime.spark.checkpoint_lock import CheckpointLock
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.lock import CheckpointLock
+from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
 from windrow_runtime.spark.clock.keeper import ClockKeeper
 from windrow_runtime.spark.columns_sink import ColumnsSink, checkpoint_inside, pipeline_of
 from windrow_runtime.spark.engine_errors import secrets_hidden
@@ -50,7 +51,6 @@ from windrow_runtime.spark.running import RunningPipeline
 from windrow_runtime.spark.session import JOB_SETTINGS, local_session, prepare_workers
 from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, own_partitions, session_with
 from windrow_runtime.spark.shipping import without_ends
-from windrow_runtime.spark.stored_plan import Parallelism, StoredPlan, resume
 from windrow_runtime.spark.writers import refuse_written, unpacked
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from windrow.errors import WindrowError
 from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.tracebacks import short_tracebacks
-from windrow_runtime.spark.checkpoint_lock import CheckpointLock
+from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.progress import PipelineProgress
 from windrow_runtime.spark.query import Query
 

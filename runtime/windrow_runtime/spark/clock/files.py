@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
-from windrow_runtime.spark.checkpoint_files import checkpoint_errors, damaged_file, file_numbers
-from windrow_runtime.spark.stored_json import StoredTime, read_json, write_json
+from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors, damaged_file, file_numbers
+from windrow_runtime.spark.checkpoint.stored_json import StoredTime, read_json, write_json
 
 __all__ = ["BatchClock", "ClockFiles", "TrackerNote", "batch_tag", "current_batch"]
 

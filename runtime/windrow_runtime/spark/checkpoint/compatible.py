@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from windrow_runtime.spark.plan_shape import Shape
+from windrow_runtime.spark.checkpoint.plan_shape import Shape
 
 __all__ = ["merged", "step_changes", "type_text"]
 

@@ -17,7 +17,7 @@ import msgspec
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.outputs.whole_files import write_whole
-from windrow_runtime.spark.checkpoint_files import checkpoint_errors, damaged_file
+from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors, damaged_file
 
 __all__ = ["StoredTime", "read_json", "read_partly", "write_json"]
 

@@ -18,17 +18,17 @@ from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.batch_note import BatchNote
-from windrow_runtime.spark.checkpoint_files import checkpoint_errors, damaged_file
-from windrow_runtime.spark.clock.files import ClockFiles
-from windrow_runtime.spark.end_of_stream import END_LINE, EndMark
-from windrow_runtime.spark.paths import as_read_path, as_spark_path
-from windrow_runtime.spark.spark_files import (
+from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors, damaged_file
+from windrow_runtime.spark.checkpoint.spark_files import (
     check_source_logs,
     check_spark_files,
     clear_leftovers,
     last_number,
 )
-from windrow_runtime.spark.stored_json import read_json, read_partly, write_json
+from windrow_runtime.spark.checkpoint.stored_json import read_json, read_partly, write_json
+from windrow_runtime.spark.clock.files import ClockFiles
+from windrow_runtime.spark.end_of_stream import END_LINE, EndMark
+from windrow_runtime.spark.paths import as_read_path, as_spark_path
 
 __all__ = ["Checkpoint", "Description", "StoredSource"]
 

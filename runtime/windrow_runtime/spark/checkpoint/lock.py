@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from windrow.errors import CheckpointError, WindrowWarning
-from windrow_runtime.spark.checkpoint_files import checkpoint_errors
+from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors
 
 __all__ = ["CheckpointLock"]
 

@@ -14,10 +14,10 @@ from windrow.errors import IncompatibleStateError
 from windrow.plan import SourceNode, Step
 from windrow_runtime.columnar.forms.steps import ColumnarForm, Form, NotColumnar
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.checkpoint import Checkpoint, Description, StoredSource
-from windrow_runtime.spark.compatibility import merged, step_changes
+from windrow_runtime.spark.checkpoint.compatible import merged, step_changes
+from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
+from windrow_runtime.spark.checkpoint.plan_shape import Shape, state_ids, step_shape
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.plan_shape import Shape, state_ids, step_shape
 from windrow_runtime.storage.group_record import FINGERPRINT_BYTES
 
 __all__ = ["Parallelism", "StoredPlan", "resume", "unstored"]

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import msgspec
 
-from windrow_runtime.spark.checkpoint_files import checkpoint_errors, damaged_file, file_numbers
+from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors, damaged_file, file_numbers
 
 __all__ = ["check_source_logs", "check_spark_files", "clear_leftovers", "last_number"]
 
