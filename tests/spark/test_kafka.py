@@ -15,7 +15,7 @@ from windrow.plan import Step
 from windrow.sinks import CollectSink
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.exchange.payload import pack_elements
-from windrow_runtime.spark.failures import find_failure
+from windrow_runtime.spark.faults.marked import find_failure
 from windrow_runtime.spark.kafka import kafka_frame, kafka_reader, kafka_rows, write_kafka
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from windrow.sources import CollectionSource, JsonFileSource, ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner, writers
-from windrow_runtime.spark.failures import RemoteError
+from windrow_runtime.spark.faults.marked import RemoteError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

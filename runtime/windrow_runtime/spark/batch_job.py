@@ -17,7 +17,7 @@ from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs import open_outputs
 from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
-from windrow_runtime.spark.engine_errors import engine_failure
+from windrow_runtime.spark.faults.spark_errors import engine_failure
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.lowering import Lowered, forms_of, lower_batch, steps_by_clock
 from windrow_runtime.spark.progress_keeper import ProgressKeeper

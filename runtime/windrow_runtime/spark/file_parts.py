@@ -28,7 +28,7 @@ from windrow_runtime.operators.errors import sink_errors, with_field
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import unpack_columns, unpack_elements
-from windrow_runtime.spark.failures import failures_marked
+from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.shipping import detached
 
 __all__ = [

@@ -28,7 +28,7 @@ from windrow_runtime.operators.errors import shortened, with_field
 from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import unpack_elements
-from windrow_runtime.spark.failures import failures_marked
+from windrow_runtime.spark.faults.marked import failures_marked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,9 +15,9 @@ from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.outputs import Output
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.clock.keeper import ClockKeeper
-from windrow_runtime.spark.engine_errors import engine_failure, shows_secret
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.pickled_values import state_codec
+from windrow_runtime.spark.faults.spark_errors import engine_failure, shows_secret
 from windrow_runtime.spark.gate import BatchGate, Interrupted
 from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.progress import PipelineProgress

@@ -37,7 +37,7 @@ from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors
 from windrow_runtime.spark.decoded import Decoded
-from windrow_runtime.spark.engine_errors import engine_failure
+from windrow_runtime.spark.faults.spark_errors import engine_failure
 from windrow_runtime.spark.kafka import kafka_frame, kafka_reader
 from windrow_runtime.spark.named_files import ParquetFiles, TextFiles, file_names
 from windrow_runtime.spark.paths import (

@@ -40,8 +40,8 @@ from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
 from windrow_runtime.spark.clock.keeper import ClockKeeper
 from windrow_runtime.spark.columns_sink import ColumnsSink, checkpoint_inside, pipeline_of
-from windrow_runtime.spark.engine_errors import secrets_hidden
 from windrow_runtime.spark.exchange.pickled_values import state_codec
+from windrow_runtime.spark.faults.spark_errors import secrets_hidden
 from windrow_runtime.spark.kafka import check_connector
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, lower, time_of
 from windrow_runtime.spark.query import Query

@@ -21,7 +21,7 @@ from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.payload import Phase, pack_elements, sequence_number
 from windrow_runtime.spark.exchange.rows import CLOCK, COUNTERS, REPORTS, WARNINGS, PackedRow, packed_batch
 from windrow_runtime.spark.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, Count
-from windrow_runtime.spark.failures import failures_marked
+from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.garbage import rare_collections
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import Fragment, SourceFragment

@@ -37,12 +37,12 @@ from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.clock.files import batch_tag
 from windrow_runtime.spark.clock.keeper import ClockKeeper, Report
 from windrow_runtime.spark.columns_sink import ColumnsSink
-from windrow_runtime.spark.engine_errors import engine_failure, secrets_hidden, spark_said, unwritable
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import unpack_elements
 from windrow_runtime.spark.exchange.rows import COUNTERS, END, FIRST_SINK, REPORTS, WARNINGS
 from windrow_runtime.spark.facts import Count
-from windrow_runtime.spark.failures import failures_marked
+from windrow_runtime.spark.faults.marked import failures_marked
+from windrow_runtime.spark.faults.spark_errors import engine_failure, secrets_hidden, spark_said, unwritable
 from windrow_runtime.spark.file_parts import (
     PART_SCHEMA,
     PartSink,

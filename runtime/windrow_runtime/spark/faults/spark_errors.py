@@ -10,7 +10,7 @@ from typing import NamedTuple
 from windrow.errors import CheckpointError, EngineError, SourceError, WindrowError
 from windrow.redaction import redact
 from windrow_runtime.operators.secrets import shown_in, without_secrets
-from windrow_runtime.spark.failures import RemoteError, find_failure, without_marks
+from windrow_runtime.spark.faults.marked import RemoteError, find_failure, without_marks
 
 __all__ = ["engine_failure", "secrets_hidden", "shows_secret", "spark_said", "unwritable"]
 

@@ -1,0 +1,1 @@
+"""Turns failures of Spark and of its workers into windrow's errors."""
