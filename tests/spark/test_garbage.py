@@ -10,7 +10,7 @@ import pytest
 
 COUNT_FROZEN = """
 import gc
-from windrow_runtime.spark.garbage import rare_collections
+from windrow_runtime.spark.worker.gc_tuning import rare_collections
 
 for _ in range(4):
     with rare_collections():

@@ -22,9 +22,9 @@ from windrow_runtime.spark.exchange.payload import Phase, pack_elements, sequenc
 from windrow_runtime.spark.exchange.rows import CLOCK, COUNTERS, REPORTS, WARNINGS, PackedRow, packed_batch
 from windrow_runtime.spark.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, Count
 from windrow_runtime.spark.faults.marked import failures_marked
-from windrow_runtime.spark.garbage import rare_collections
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import Fragment, SourceFragment
+from windrow_runtime.spark.worker.gc_tuning import rare_collections
 
 if TYPE_CHECKING:
     from windrow_runtime.spark.clock.keeper import Report
