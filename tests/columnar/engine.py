@@ -27,7 +27,6 @@ from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.clock.event_clock import encode_timer
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
-from windrow_runtime.spark.column_scan import ColumnScan, ColumnTarget
 from windrow_runtime.spark.exchange.packer import ToSink
 from windrow_runtime.spark.exchange.payload import unpack_elements, unpack_partials
 from windrow_runtime.spark.exchange.rows import COUNTERS, FIRST_SINK, PackedRow
@@ -35,6 +34,7 @@ from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.shipping import known_classes
+from windrow_runtime.spark.sources.column_scan import ColumnScan, ColumnTarget
 from windrow_runtime.storage.group_record import GroupState
 
 __all__ = [

@@ -29,7 +29,8 @@ from windrow.sources import (
     TextFileSource,
 )
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.spark import SparkRunner, named_files
+from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.sources import named_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

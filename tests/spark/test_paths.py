@@ -21,8 +21,8 @@ from windrow_runtime.codecs.record_files import LineRecords
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.named_files import TextFiles
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, source_path
+from windrow_runtime.spark.sources.named_files import TextFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

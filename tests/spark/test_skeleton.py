@@ -13,14 +13,14 @@ from pyspark.sql import functions as f
 
 from tests.spark.fake_steps import ByKey, Forward, ListOfTens, TimestampedSource, by_key, constant
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.exchange.packer import ToSink
 from windrow_runtime.spark.exchange.payload import unpack_elements
 from windrow_runtime.spark.exchange.rows import COUNTERS, FIRST_SINK, exchange_schema, source_schema
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.processor import KeyGroupProcessor
-from windrow_runtime.spark.source_stage import MalformedRule, SourceStage
+from windrow_runtime.spark.sources.decoded import Decoded
+from windrow_runtime.spark.sources.stage import MalformedRule, SourceStage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

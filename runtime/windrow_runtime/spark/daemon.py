@@ -28,7 +28,7 @@ _MODULES = (
     "pyspark.sql.pandas.serializers",
     "pyspark.sql.streaming.stateful_processor_api_client",
     "pyspark.sql.streaming.proto.StateMessage_pb2",
-    "windrow_runtime.spark.source_stage",
+    "windrow_runtime.spark.sources.stage",
     "windrow_runtime.spark.level_calls",
     "windrow_runtime.spark.column_runner",
     "windrow_runtime.spark.writers",

@@ -25,10 +25,10 @@ from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.operators.errors import shortened, with_field
-from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import unpack_elements
 from windrow_runtime.spark.faults.marked import failures_marked
+from windrow_runtime.spark.sources.decoded import Decoded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

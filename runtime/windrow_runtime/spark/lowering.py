@@ -43,7 +43,6 @@ from windrow_runtime.spark.checkpoint.stored_plan import StoredPlan, unstored
 from windrow_runtime.spark.clock.event_clock import END_OF_STREAM
 from windrow_runtime.spark.clock.files import ClockFiles
 from windrow_runtime.spark.clock.keeper import needs_keeper
-from windrow_runtime.spark.column_scan import ColumnTarget
 from windrow_runtime.spark.columns_sink import ColumnsSink
 from windrow_runtime.spark.end_of_stream import END_LINE
 from windrow_runtime.spark.exchange.classes import register_classes
@@ -58,9 +57,10 @@ from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.paths import as_read_path
 from windrow_runtime.spark.processor import KeyGroupProcessor
 from windrow_runtime.spark.progress_keeper import WatchedStep
-from windrow_runtime.spark.readers import ColumnReader, Reader, gives_columns, scan_source
 from windrow_runtime.spark.shipping import functions_of, known_classes, without_ends
-from windrow_runtime.spark.source_stage import CLOCK_PAYLOAD, ColumnWay, MalformedRule, SourceStage
+from windrow_runtime.spark.sources.column_scan import ColumnTarget
+from windrow_runtime.spark.sources.readers import ColumnReader, Reader, gives_columns, scan_source
+from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, ColumnWay, MalformedRule, SourceStage
 from windrow_runtime.spark.writers import takes_columns
 
 if TYPE_CHECKING:

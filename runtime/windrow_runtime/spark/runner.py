@@ -45,12 +45,12 @@ from windrow_runtime.spark.faults.spark_errors import secrets_hidden
 from windrow_runtime.spark.kafka import check_connector
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, lower, time_of
 from windrow_runtime.spark.query import Query
-from windrow_runtime.spark.readers import check_resumable, is_bounded
 from windrow_runtime.spark.reporter import OnProgress
 from windrow_runtime.spark.running import RunningPipeline
 from windrow_runtime.spark.session import JOB_SETTINGS, local_session, prepare_workers
 from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, own_partitions, session_with
 from windrow_runtime.spark.shipping import without_ends
+from windrow_runtime.spark.sources.readers import check_resumable, is_bounded
 from windrow_runtime.spark.writers import refuse_written, unpacked
 
 if TYPE_CHECKING:

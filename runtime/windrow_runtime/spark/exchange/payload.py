@@ -71,7 +71,7 @@ class KeyedElements(NamedTuple):
 
 
 class ColumnElements(NamedTuple):
-    """Elements for one step as columns: an Arrow stream, see :mod:`windrow_runtime.spark.column_scan`."""
+    """Elements for one step as columns: an Arrow stream, see :mod:`windrow_runtime.spark.sources.column_scan`."""
 
     step: int
     stream: bytes

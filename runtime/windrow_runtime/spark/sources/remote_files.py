@@ -12,8 +12,8 @@ from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed as codec_malformed
 from windrow_runtime.codecs.record_files import LineRecords, TextRecords
 from windrow_runtime.codecs.text_files import decoded
-from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.paths import path_of_url
+from windrow_runtime.spark.sources.decoded import Decoded
 
 __all__ = ["AsRead", "RemoteFiles", "RemoteLines"]
 

@@ -36,10 +36,8 @@ from windrow_runtime.operators.copies import own_all
 from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors
-from windrow_runtime.spark.decoded import Decoded
 from windrow_runtime.spark.faults.spark_errors import engine_failure
 from windrow_runtime.spark.kafka import kafka_frame, kafka_reader
-from windrow_runtime.spark.named_files import ParquetFiles, TextFiles, file_names
 from windrow_runtime.spark.paths import (
     FILE_COLUMN,
     FILE_SCHEMA,
@@ -48,8 +46,10 @@ from windrow_runtime.spark.paths import (
     as_spark_path,
     source_path,
 )
-from windrow_runtime.spark.remote_files import AsRead, RemoteFiles, RemoteLines
 from windrow_runtime.spark.session_settings import moved_to
+from windrow_runtime.spark.sources.decoded import Decoded
+from windrow_runtime.spark.sources.named_files import ParquetFiles, TextFiles, file_names
+from windrow_runtime.spark.sources.remote_files import AsRead, RemoteFiles, RemoteLines
 from windrow_runtime.storage.values import StateCodec
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from windrow_runtime.codecs.malformed import MalformedRecord, UnmatchedHeader, a
 from windrow_runtime.codecs.record_files import TextRecords
 from windrow_runtime.codecs.text_files import opened_file
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.spark.decoded import Decoded
-from windrow_runtime.spark.file_ranges import lines_before, range_of
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, path_of_url
 from windrow_runtime.spark.session_settings import own_partitions
+from windrow_runtime.spark.sources.decoded import Decoded
+from windrow_runtime.spark.sources.file_ranges import lines_before, range_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

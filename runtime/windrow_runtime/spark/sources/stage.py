@@ -28,7 +28,7 @@ from windrow_runtime.spark.worker.gc_tuning import rare_collections
 
 if TYPE_CHECKING:
     from windrow_runtime.spark.clock.keeper import Report
-    from windrow_runtime.spark.column_scan import ColumnScan, ColumnTarget
+    from windrow_runtime.spark.sources.column_scan import ColumnScan, ColumnTarget
 
 __all__ = ["CLOCK_PAYLOAD", "ColumnWay", "Decoded", "MalformedRule", "SourceStage"]
 
@@ -263,7 +263,7 @@ class SourceStage:
     def _scan(self, origin: int, fragment: SourceFragment) -> ColumnScan | None:
         if self.way is None:
             return None
-        from windrow_runtime.spark.column_scan import ColumnScan
+        from windrow_runtime.spark.sources.column_scan import ColumnScan
 
         return ColumnScan(self.way.targets, self.groups, origin, fragment.observe)
 

@@ -1,0 +1,1 @@
+"""Reads sources with Spark."""
