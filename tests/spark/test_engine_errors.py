@@ -18,7 +18,7 @@ from windrow_runtime.spark.faults.marked import MarkedError, find_failure
 from windrow_runtime.spark.faults.spark_errors import engine_failure, secrets_hidden, unwritable
 from windrow_runtime.spark.kafka import write_kafka
 from windrow_runtime.spark.query import Query
-from windrow_runtime.spark.writers import ConnectWriter
+from windrow_runtime.spark.sinks.batch_writer import ConnectWriter
 
 # Any in this module: what stands for Spark.
 

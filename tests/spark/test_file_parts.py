@@ -19,7 +19,7 @@ from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.exchange.payload import pack_columns, pack_elements
 from windrow_runtime.spark.exchange.rows import COUNTERS, FIRST_SINK, PackedRow, exchange_batch
 from windrow_runtime.spark.faults.marked import MarkedError
-from windrow_runtime.spark.file_parts import PartSink, PartStage, part_sink
+from windrow_runtime.spark.sinks.parts import PartSink, PartStage, part_sink
 
 # Any in this module: pyarrow has no types.
 

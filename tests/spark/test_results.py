@@ -16,7 +16,7 @@ import pytest
 from windrow.errors import CheckpointError, UnsupportedOperationError
 from windrow_runtime.spark.exchange.payload import pack_elements
 from windrow_runtime.spark.exchange.pickled_values import state_codec
-from windrow_runtime.spark.results import MemoryResults, Results, SpooledResults
+from windrow_runtime.spark.sinks.results import MemoryResults, Results, SpooledResults
 from windrow_runtime.storage.packed import packed
 from windrow_runtime.storage.values import StateCodec
 

@@ -24,7 +24,7 @@ from windrow_runtime.spark.facts import OPEN_WINDOWS
 from windrow_runtime.spark.lowering import forms_of, time_of
 from windrow_runtime.spark.progress import PipelineProgress, StepProgress
 from windrow_runtime.spark.progress_keeper import ProgressKeeper, WatchedStep
-from windrow_runtime.spark.results import SpooledResults
+from windrow_runtime.spark.sinks.results import SpooledResults
 from windrow_runtime.storage.values import StateCodec
 
 NEWEST = 7

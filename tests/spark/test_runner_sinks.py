@@ -21,8 +21,9 @@ from windrow.sinks import CollectSink, ConsoleSink, FunctionSink, JsonFileSink, 
 from windrow.sources import CollectionSource, JsonFileSource, ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.spark import SparkRunner, writers
+from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.faults.marked import RemoteError
+from windrow_runtime.spark.sinks import batch_writer as writers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

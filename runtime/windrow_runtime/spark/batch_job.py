@@ -22,9 +22,9 @@ from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.lowering import Lowered, forms_of, lower_batch, steps_by_clock
 from windrow_runtime.spark.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.reporter import OnProgress, Reporter
-from windrow_runtime.spark.results import MemoryResults
+from windrow_runtime.spark.sinks.batch_writer import BatchWriter, refuse_written
+from windrow_runtime.spark.sinks.results import MemoryResults
 from windrow_runtime.spark.sources.readers import is_bounded
-from windrow_runtime.spark.writers import BatchWriter, refuse_written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

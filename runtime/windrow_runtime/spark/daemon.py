@@ -31,7 +31,7 @@ _MODULES = (
     "windrow_runtime.spark.sources.stage",
     "windrow_runtime.spark.level_calls",
     "windrow_runtime.spark.column_runner",
-    "windrow_runtime.spark.writers",
+    "windrow_runtime.spark.sinks.batch_writer",
 )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
     from windrow_runtime.columnar.forms.arrivals import RowForm
     from windrow_runtime.columnar.forms.steps import ColumnarForm
-    from windrow_runtime.spark.file_parts import PartSink
+    from windrow_runtime.spark.sinks.parts import PartSink
 
 __all__ = ["Fragment", "KeyedStep", "Level", "SourceFragment"]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         ValueState,
     )
 
-    from windrow_runtime.spark.file_parts import PartWriter
+    from windrow_runtime.spark.sinks.parts import PartWriter
 
 __all__ = ["LevelCalls"]
 
@@ -98,7 +98,7 @@ class LevelCalls:
                 continue
             if self._parts is None:
                 # Most plans write no files here.
-                from windrow_runtime.spark.file_parts import PartWriter
+                from windrow_runtime.spark.sinks.parts import PartWriter
 
                 register_classes(self._level.classes)
                 self._parts = PartWriter(_batch_number(), parts)

@@ -43,7 +43,6 @@ from windrow_runtime.spark.checkpoint.stored_plan import StoredPlan, unstored
 from windrow_runtime.spark.clock.event_clock import END_OF_STREAM
 from windrow_runtime.spark.clock.files import ClockFiles
 from windrow_runtime.spark.clock.keeper import needs_keeper
-from windrow_runtime.spark.columns_sink import ColumnsSink
 from windrow_runtime.spark.end_of_stream import END_LINE
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.fragment import PortFragment, Routes
@@ -51,17 +50,18 @@ from windrow_runtime.spark.exchange.payload import sequence_number
 from windrow_runtime.spark.exchange.picklable import check_picklable
 from windrow_runtime.spark.exchange.pickled_values import state_codec
 from windrow_runtime.spark.exchange.rows import CLOCK, END, FIRST_SINK, exchange_schema, source_schema
-from windrow_runtime.spark.file_parts import PartSink, part_sinks
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.level import KeyedStep, Level
 from windrow_runtime.spark.paths import as_read_path
 from windrow_runtime.spark.processor import KeyGroupProcessor
 from windrow_runtime.spark.progress_keeper import WatchedStep
 from windrow_runtime.spark.shipping import functions_of, known_classes, without_ends
+from windrow_runtime.spark.sinks.batch_writer import takes_columns
+from windrow_runtime.spark.sinks.dataframe import ColumnsSink
+from windrow_runtime.spark.sinks.parts import PartSink, part_sinks
 from windrow_runtime.spark.sources.column_scan import ColumnTarget
 from windrow_runtime.spark.sources.readers import ColumnReader, Reader, gives_columns, scan_source
 from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, ColumnWay, MalformedRule, SourceStage
-from windrow_runtime.spark.writers import takes_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

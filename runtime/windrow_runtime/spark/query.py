@@ -24,7 +24,6 @@ from windrow_runtime.spark.progress import PipelineProgress
 from windrow_runtime.spark.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
 from windrow_runtime.spark.reporter import OnProgress, Reporter, ReportPoller
-from windrow_runtime.spark.results import MemoryResults, Results, SpooledResults
 from windrow_runtime.spark.session import is_connect
 from windrow_runtime.spark.session_settings import (
     QUERY,
@@ -33,7 +32,8 @@ from windrow_runtime.spark.session_settings import (
     settings_during,
 )
 from windrow_runtime.spark.shipping import detached
-from windrow_runtime.spark.writers import BatchWriter, ConnectWriter, unpacked
+from windrow_runtime.spark.sinks.batch_writer import BatchWriter, ConnectWriter, unpacked
+from windrow_runtime.spark.sinks.results import MemoryResults, Results, SpooledResults
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

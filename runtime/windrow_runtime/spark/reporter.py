@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.progress import PipelineProgress
 from windrow_runtime.spark.progress_keeper import log_line
-from windrow_runtime.spark.results import SpooledResults
+from windrow_runtime.spark.sinks.results import SpooledResults
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

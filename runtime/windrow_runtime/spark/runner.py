@@ -39,7 +39,6 @@ from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
 from windrow_runtime.spark.clock.keeper import ClockKeeper
-from windrow_runtime.spark.columns_sink import ColumnsSink, checkpoint_inside, pipeline_of
 from windrow_runtime.spark.exchange.pickled_values import state_codec
 from windrow_runtime.spark.faults.spark_errors import secrets_hidden
 from windrow_runtime.spark.kafka import check_connector
@@ -50,8 +49,9 @@ from windrow_runtime.spark.running import RunningPipeline
 from windrow_runtime.spark.session import JOB_SETTINGS, local_session, prepare_workers
 from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, own_partitions, session_with
 from windrow_runtime.spark.shipping import without_ends
+from windrow_runtime.spark.sinks.batch_writer import refuse_written, unpacked
+from windrow_runtime.spark.sinks.dataframe import ColumnsSink, checkpoint_inside, pipeline_of
 from windrow_runtime.spark.sources.readers import check_resumable, is_bounded
-from windrow_runtime.spark.writers import refuse_written, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,0 +1,1 @@
+"""Writes the results of a batch."""
