@@ -30,9 +30,9 @@ from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
 from windrow_runtime.spark.exchange.packer import ToSink
 from windrow_runtime.spark.exchange.payload import unpack_elements, unpack_partials
 from windrow_runtime.spark.exchange.rows import COUNTERS, FIRST_SINK, PackedRow
-from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.level import KeyedStep, Level
+from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
+from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.shipping import known_classes
 from windrow_runtime.spark.sources.column_scan import ColumnScan, ColumnTarget
 from windrow_runtime.storage.group_record import GroupState

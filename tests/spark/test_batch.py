@@ -22,7 +22,8 @@ from windrow.sinks import CollectSink, FunctionSink, JsonFileSink, WriterSink
 from windrow.sources import CollectionSource, JsonFileSource, RateRecord, RateSource
 from windrow.windows import TumblingEventTimeWindows, TumblingProcessingTimeWindows
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.spark import SparkRunner, batch_level
+from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.keyed import batch_level
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

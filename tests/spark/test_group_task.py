@@ -46,9 +46,9 @@ from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
 from windrow_runtime.spark.exchange.packer import ToSink
 from windrow_runtime.spark.exchange.payload import pack_keyed, unpack_elements
 from windrow_runtime.spark.exchange.rows import FIRST_SINK
-from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.level import KeyedStep, Level
+from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
+from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.shipping import known_classes
 from windrow_runtime.storage import keyed_pages as step_pages
 from windrow_runtime.storage import page_codec, page_contents

@@ -469,7 +469,7 @@ ONE: Final = CODEC.pack([1])
 FOREIGN: Final = {
     "a record of this module": packed("r", scalars=[f"{__name__}:Unnamed", "field"], columns=[ONE]),
     "a record of windrow": packed(
-        "r", scalars=["windrow_runtime.spark.processor:KeyGroupProcessor", "_packed"], columns=[ONE]
+        "r", scalars=["windrow_runtime.spark.keyed.processor:KeyGroupProcessor", "_packed"], columns=[ONE]
     ),
     "a node of a plan": packed("r", scalars=["windrow.plan.nodes:MapNode", "function"], columns=[ONE]),
     "a sink": packed("r", scalars=["windrow.sinks:WriterSink", "other"], columns=[ONE]),

@@ -17,8 +17,8 @@ from windrow_runtime.spark.exchange.packer import ToSink
 from windrow_runtime.spark.exchange.payload import unpack_elements
 from windrow_runtime.spark.exchange.rows import COUNTERS, FIRST_SINK, exchange_schema, source_schema
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.level import KeyedStep, Level
-from windrow_runtime.spark.processor import KeyGroupProcessor
+from windrow_runtime.spark.keyed.level import KeyedStep, Level
+from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
 from windrow_runtime.spark.sources.decoded import Decoded
 from windrow_runtime.spark.sources.stage import MalformedRule, SourceStage
 

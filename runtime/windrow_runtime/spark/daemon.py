@@ -29,8 +29,8 @@ _MODULES = (
     "pyspark.sql.streaming.stateful_processor_api_client",
     "pyspark.sql.streaming.proto.StateMessage_pb2",
     "windrow_runtime.spark.sources.stage",
-    "windrow_runtime.spark.level_calls",
-    "windrow_runtime.spark.column_runner",
+    "windrow_runtime.spark.keyed.level_calls",
+    "windrow_runtime.spark.keyed.column_step",
     "windrow_runtime.spark.sinks.batch_writer",
 )
 

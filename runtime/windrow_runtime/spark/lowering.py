@@ -35,7 +35,6 @@ from windrow_runtime.columnar.forms.steps import ColumnarForm, Form, columnar_fo
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.choose import form_text, operator_for
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
-from windrow_runtime.spark.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
 from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors
@@ -51,9 +50,10 @@ from windrow_runtime.spark.exchange.picklable import check_picklable
 from windrow_runtime.spark.exchange.pickled_values import state_codec
 from windrow_runtime.spark.exchange.rows import CLOCK, END, FIRST_SINK, exchange_schema, source_schema
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.level import KeyedStep, Level
+from windrow_runtime.spark.keyed.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
+from windrow_runtime.spark.keyed.level import KeyedStep, Level
+from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
 from windrow_runtime.spark.paths import as_read_path
-from windrow_runtime.spark.processor import KeyGroupProcessor
 from windrow_runtime.spark.progress_keeper import WatchedStep
 from windrow_runtime.spark.shipping import functions_of, known_classes, without_ends
 from windrow_runtime.spark.sinks.batch_writer import takes_columns

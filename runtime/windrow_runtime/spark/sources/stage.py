@@ -23,7 +23,7 @@ from windrow_runtime.spark.exchange.rows import CLOCK, COUNTERS, REPORTS, WARNIN
 from windrow_runtime.spark.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, Count
 from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.level import Fragment, SourceFragment
+from windrow_runtime.spark.keyed.level import Fragment, SourceFragment
 from windrow_runtime.spark.worker.gc_tuning import rare_collections
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, MapState, TimerValues, ValueState
 
-    from windrow_runtime.spark.level import Level
-    from windrow_runtime.spark.level_calls import LevelCalls
+    from windrow_runtime.spark.keyed.level import Level
+    from windrow_runtime.spark.keyed.level_calls import LevelCalls
 
 __all__ = ["KeyGroupProcessor"]
 
@@ -84,7 +84,7 @@ class KeyGroupProcessor(StatefulProcessor):
 
     def _level_calls(self) -> LevelCalls:
         if self._calls is None:
-            from windrow_runtime.spark.level_calls import LevelCalls
+            from windrow_runtime.spark.keyed.level_calls import LevelCalls
 
             assert self._handle is not None, "Spark calls init first"
             assert self._state is not None, "Spark calls init first"

@@ -10,7 +10,7 @@ from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.metrics import Metrics
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.facts import LATE, RECORDS_OUT, Count, facts_of
-from windrow_runtime.spark.level import KeyedStep
+from windrow_runtime.spark.keyed.level import KeyedStep
 
 __all__ = ["Collector", "counts_of"]
 

@@ -14,9 +14,9 @@ from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import Phase, pack_elements, phase_of, unpack_elements
 from windrow_runtime.spark.exchange.rows import CLOCK, END, PackedRow
 from windrow_runtime.spark.faults.marked import failures_marked
-from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
-from windrow_runtime.spark.level import Level
-from windrow_runtime.spark.state_calls import StateCalls, StoredPages
+from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
+from windrow_runtime.spark.keyed.level import Level
+from windrow_runtime.spark.keyed.state_calls import StateCalls, StoredPages
 from windrow_runtime.spark.worker.gc_tuning import rare_collections
 from windrow_runtime.storage.group_record import GroupState
 

@@ -18,8 +18,8 @@ from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import sequence_number
 from windrow_runtime.spark.exchange.rows import CLOCK, END, REPORTS, PackedRow, exchange_batch
 from windrow_runtime.spark.faults.marked import failures_marked
-from windrow_runtime.spark.group_task import GroupTask, GroupUpdate
-from windrow_runtime.spark.level import Level
+from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
+from windrow_runtime.spark.keyed.level import Level
 from windrow_runtime.spark.worker.gc_tuning import rare_collections
 
 __all__ = ["FIRST_ROUND", "PIECE_BYTES", "SECOND_ROUND", "BatchLevel"]

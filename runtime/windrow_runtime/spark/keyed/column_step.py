@@ -20,13 +20,13 @@ from windrow_runtime.operators.metrics import Metrics
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
-from windrow_runtime.spark.collector import Collector, counts_of
-from windrow_runtime.spark.column_state import load_chunks, load_pages, store_chunks, store_pages
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.payload import ColumnElements, pack_columns
 from windrow_runtime.spark.exchange.rows import PackedRow
 from windrow_runtime.spark.facts import OPEN_WINDOWS, RECORDS_IN, RECORDS_OUT, Count
-from windrow_runtime.spark.level import KeyedStep
+from windrow_runtime.spark.keyed.collector import Collector, counts_of
+from windrow_runtime.spark.keyed.column_state import load_chunks, load_pages, store_chunks, store_pages
+from windrow_runtime.spark.keyed.level import KeyedStep
 from windrow_runtime.storage.record import StepRecord
 
 __all__ = ["ColumnRunner"]

@@ -26,7 +26,6 @@ from windrow_runtime.operators.windows.loops import TableOperator
 from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.spark.clock.event_clock import encode_timer
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
-from windrow_runtime.spark.collector import Collector, counts_of
 from windrow_runtime.spark.exchange.packer import Packer, ToStep
 from windrow_runtime.spark.exchange.payload import (
     ColumnElements,
@@ -49,7 +48,8 @@ from windrow_runtime.spark.facts import (
     timers_in,
     windows_in,
 )
-from windrow_runtime.spark.level import KeyedStep, Level
+from windrow_runtime.spark.keyed.collector import Collector, counts_of
+from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.storage.group_record import GroupState
 from windrow_runtime.storage.keyed_pages import StepPages
 from windrow_runtime.storage.page_codec import PageCodec
@@ -57,7 +57,7 @@ from windrow_runtime.storage.page_work import Chunk, Share
 from windrow_runtime.storage.record import StepRecord
 
 if TYPE_CHECKING:
-    from windrow_runtime.spark.column_runner import ColumnRunner
+    from windrow_runtime.spark.keyed.column_step import ColumnRunner
 
 __all__ = ["GroupTask", "GroupUpdate"]
 
@@ -357,7 +357,7 @@ def _runner_of(step: KeyedStep) -> _StepRunner | ColumnRunner:
     if step.form is None:
         return _StepRunner(step)
     # A plan without columns needs nothing of them.
-    from windrow_runtime.spark.column_runner import ColumnRunner
+    from windrow_runtime.spark.keyed.column_step import ColumnRunner
 
     return ColumnRunner(step, step.form)
 

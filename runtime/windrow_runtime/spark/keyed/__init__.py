@@ -1,0 +1,1 @@
+"""Runs keyed steps in Spark's stateful processors."""
