@@ -17,7 +17,7 @@ from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.spark.faults.marked import MarkedError, find_failure
 from windrow_runtime.spark.faults.spark_errors import engine_failure, secrets_hidden, unwritable
 from windrow_runtime.spark.kafka import write_kafka
-from windrow_runtime.spark.query import Query
+from windrow_runtime.spark.run.query import Query
 from windrow_runtime.spark.sinks.batch_writer import ConnectWriter
 
 # Any in this module: what stands for Spark.

@@ -22,7 +22,7 @@ from windrow.windows import TumblingEventTimeWindows, TumblingProcessingTimeWind
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import RunningPipeline, SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.gate import BatchGate
+from windrow_runtime.spark.run.gate import BatchGate
 from windrow_runtime.spark.session_settings import QUERY
 
 if TYPE_CHECKING:

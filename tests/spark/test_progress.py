@@ -22,8 +22,8 @@ from windrow.sinks import CollectSink, ParquetFileSink, WriterSink
 from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 from windrow_runtime.spark import PipelineProgress, SparkRunner
-from windrow_runtime.spark.facts import OPEN_WINDOWS, WATERMARK
-from windrow_runtime.spark.progress_keeper import ProgressKeeper, WatchedStep
+from windrow_runtime.spark.run.facts import OPEN_WINDOWS, WATERMARK
+from windrow_runtime.spark.run.progress_keeper import ProgressKeeper, WatchedStep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,10 +20,10 @@ from windrow_runtime.spark.checkpoint.stored_json import read_json, write_json
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
 from windrow_runtime.spark.clock.files import BatchClock, ClockFiles, TrackerNote
 from windrow_runtime.spark.clock.keeper import ClockKeeper
-from windrow_runtime.spark.facts import OPEN_WINDOWS
 from windrow_runtime.spark.lowering import forms_of, time_of
-from windrow_runtime.spark.progress import PipelineProgress, StepProgress
-from windrow_runtime.spark.progress_keeper import ProgressKeeper, WatchedStep
+from windrow_runtime.spark.run.facts import OPEN_WINDOWS
+from windrow_runtime.spark.run.progress import PipelineProgress, StepProgress
+from windrow_runtime.spark.run.progress_keeper import ProgressKeeper, WatchedStep
 from windrow_runtime.spark.sinks.results import SpooledResults
 from windrow_runtime.storage.values import StateCodec
 

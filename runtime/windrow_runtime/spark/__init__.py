@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from windrow_runtime.operators.results import PipelineResult
-    from windrow_runtime.spark.progress import PipelineProgress, StepProgress
+    from windrow_runtime.spark.run.progress import PipelineProgress, StepProgress
     from windrow_runtime.spark.runner import RunningPipeline, SparkRunner
 
 __all__ = ["PipelineProgress", "PipelineResult", "RunningPipeline", "SparkRunner", "StepProgress"]
 
 _MODULES = {
-    "PipelineProgress": "windrow_runtime.spark.progress",
-    "StepProgress": "windrow_runtime.spark.progress",
+    "PipelineProgress": "windrow_runtime.spark.run.progress",
+    "StepProgress": "windrow_runtime.spark.run.progress",
     "PipelineResult": "windrow_runtime.operators.results",
-    "RunningPipeline": "windrow_runtime.spark.running",
+    "RunningPipeline": "windrow_runtime.spark.run.running",
     "SparkRunner": "windrow_runtime.spark.runner",
 }
 

@@ -42,7 +42,6 @@ from windrow_runtime.spark.checkpoint.stored_plan import StoredPlan, unstored
 from windrow_runtime.spark.clock.event_clock import END_OF_STREAM
 from windrow_runtime.spark.clock.files import ClockFiles
 from windrow_runtime.spark.clock.keeper import needs_keeper
-from windrow_runtime.spark.end_of_stream import END_LINE
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.fragment import PortFragment, Routes
 from windrow_runtime.spark.exchange.payload import sequence_number
@@ -54,7 +53,8 @@ from windrow_runtime.spark.keyed.batch_level import FIRST_ROUND, SECOND_ROUND, B
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
 from windrow_runtime.spark.paths import as_read_path
-from windrow_runtime.spark.progress_keeper import WatchedStep
+from windrow_runtime.spark.run.end_of_stream import END_LINE
+from windrow_runtime.spark.run.progress_keeper import WatchedStep
 from windrow_runtime.spark.shipping import functions_of, known_classes, without_ends
 from windrow_runtime.spark.sinks.batch_writer import takes_columns
 from windrow_runtime.spark.sinks.dataframe import ColumnsSink

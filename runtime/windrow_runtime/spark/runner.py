@@ -34,7 +34,6 @@ from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.outputs import has_output, open_outputs
 from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
-from windrow_runtime.spark.batch_job import batch_job, run_job
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
@@ -43,9 +42,10 @@ from windrow_runtime.spark.exchange.pickled_values import state_codec
 from windrow_runtime.spark.faults.spark_errors import secrets_hidden
 from windrow_runtime.spark.kafka import check_connector
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, lower, time_of
-from windrow_runtime.spark.query import Query
-from windrow_runtime.spark.reporter import OnProgress
-from windrow_runtime.spark.running import RunningPipeline
+from windrow_runtime.spark.run.batch_job import batch_job, run_job
+from windrow_runtime.spark.run.query import Query
+from windrow_runtime.spark.run.reporter import OnProgress
+from windrow_runtime.spark.run.running import RunningPipeline
 from windrow_runtime.spark.session import JOB_SETTINGS, local_session, prepare_workers
 from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, own_partitions, session_with
 from windrow_runtime.spark.shipping import without_ends

@@ -27,8 +27,8 @@ from windrow_runtime.spark.checkpoint.spark_files import (
 )
 from windrow_runtime.spark.checkpoint.stored_json import read_json, read_partly, write_json
 from windrow_runtime.spark.clock.files import ClockFiles
-from windrow_runtime.spark.end_of_stream import END_LINE, EndMark
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
+from windrow_runtime.spark.run.end_of_stream import END_LINE, EndMark
 
 __all__ = ["Checkpoint", "Description", "StoredSource"]
 

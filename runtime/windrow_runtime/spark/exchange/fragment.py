@@ -15,7 +15,7 @@ from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTra
 from windrow_runtime.spark.clock.files import ClockFiles, current_batch
 from windrow_runtime.spark.clock.keeper import Report, ReportingTracker
 from windrow_runtime.spark.exchange.packer import ToSink, ToStep
-from windrow_runtime.spark.facts import RECORDS_IN, Count
+from windrow_runtime.spark.run.facts import RECORDS_IN, Count
 
 __all__ = ["PortFragment", "Routes"]
 

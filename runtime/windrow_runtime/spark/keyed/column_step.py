@@ -23,10 +23,10 @@ from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.payload import ColumnElements, pack_columns
 from windrow_runtime.spark.exchange.rows import PackedRow
-from windrow_runtime.spark.facts import OPEN_WINDOWS, RECORDS_IN, RECORDS_OUT, Count
 from windrow_runtime.spark.keyed.collector import Collector, counts_of
 from windrow_runtime.spark.keyed.column_state import load_chunks, load_pages, store_chunks, store_pages
 from windrow_runtime.spark.keyed.level import KeyedStep
+from windrow_runtime.spark.run.facts import OPEN_WINDOWS, RECORDS_IN, RECORDS_OUT, Count
 from windrow_runtime.storage.record import StepRecord
 
 __all__ = ["ColumnRunner"]

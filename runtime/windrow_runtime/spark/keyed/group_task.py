@@ -40,7 +40,9 @@ from windrow_runtime.spark.exchange.payload import (
 )
 from windrow_runtime.spark.exchange.pickled_values import state_codec
 from windrow_runtime.spark.exchange.rows import COUNTERS, REPORTS, PackedRow
-from windrow_runtime.spark.facts import (
+from windrow_runtime.spark.keyed.collector import Collector, counts_of
+from windrow_runtime.spark.keyed.level import KeyedStep, Level
+from windrow_runtime.spark.run.facts import (
     OPEN_WINDOWS,
     STATE_BYTES,
     TIMERS,
@@ -48,8 +50,6 @@ from windrow_runtime.spark.facts import (
     timers_in,
     windows_in,
 )
-from windrow_runtime.spark.keyed.collector import Collector, counts_of
-from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.storage.group_record import GroupState
 from windrow_runtime.storage.keyed_pages import StepPages
 from windrow_runtime.storage.page_codec import PageCodec

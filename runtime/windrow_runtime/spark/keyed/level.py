@@ -11,8 +11,8 @@ from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.spark.clock.files import ClockFiles
 from windrow_runtime.spark.clock.keeper import Report
 from windrow_runtime.spark.exchange.packer import ToSink, ToStep
-from windrow_runtime.spark.facts import Count
 from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.run.facts import Count
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType

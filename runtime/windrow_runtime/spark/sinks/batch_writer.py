@@ -39,12 +39,12 @@ from windrow_runtime.spark.clock.keeper import ClockKeeper, Report
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import unpack_elements
 from windrow_runtime.spark.exchange.rows import COUNTERS, END, FIRST_SINK, REPORTS, WARNINGS
-from windrow_runtime.spark.facts import Count
 from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.faults.spark_errors import engine_failure, secrets_hidden, spark_said, unwritable
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
-from windrow_runtime.spark.progress_keeper import ProgressKeeper
+from windrow_runtime.spark.run.facts import Count
+from windrow_runtime.spark.run.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.sinks.dataframe import ColumnsSink
 from windrow_runtime.spark.sinks.parts import (
     PART_SCHEMA,

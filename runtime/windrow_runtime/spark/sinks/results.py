@@ -16,7 +16,7 @@ from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors, damaged_file, file_numbers
 from windrow_runtime.spark.checkpoint.stored_json import read_json, write_json
 from windrow_runtime.spark.exchange.payload import unpack_elements
-from windrow_runtime.spark.progress import PipelineProgress
+from windrow_runtime.spark.run.progress import PipelineProgress
 from windrow_runtime.storage.values import StateCodec
 
 __all__ = ["MemoryResults", "Results", "SpooledResults"]

@@ -17,8 +17,8 @@ from windrow_runtime.columnar.rows.grouping import encode_keys
 from windrow_runtime.columnar.state.chunks import concatenated, dump_rows
 from windrow_runtime.spark.exchange.payload import Phase, pack_columns, pack_partials, sequence_number
 from windrow_runtime.spark.exchange.rows import TO_STEPS, PackedRow
-from windrow_runtime.spark.facts import RECORDS_IN, Count
 from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.run.facts import RECORDS_IN, Count
 
 __all__ = ["ColumnScan", "ColumnTarget"]
 

@@ -15,15 +15,15 @@ from windrow_runtime.spark.batch_note import BatchNote
 from windrow_runtime.spark.clock.event_clock import encode_watermark
 from windrow_runtime.spark.clock.files import current_batch
 from windrow_runtime.spark.clock.times import NO_TIME
-from windrow_runtime.spark.end_of_stream import EndMark
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.payload import Phase, pack_elements, sequence_number
 from windrow_runtime.spark.exchange.rows import CLOCK, COUNTERS, REPORTS, WARNINGS, PackedRow, packed_batch
-from windrow_runtime.spark.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, Count
 from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.level import Fragment, SourceFragment
+from windrow_runtime.spark.run.end_of_stream import EndMark
+from windrow_runtime.spark.run.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, Count
 from windrow_runtime.spark.worker.gc_tuning import rare_collections
 
 if TYPE_CHECKING:

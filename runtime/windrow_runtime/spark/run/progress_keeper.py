@@ -20,7 +20,7 @@ from windrow.errors import CheckpointError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.spark.checkpoint.stored_json import StoredTime, read_json, write_json
 from windrow_runtime.spark.clock.files import ClockFiles
-from windrow_runtime.spark.facts import (
+from windrow_runtime.spark.run.facts import (
     LATE,
     OPEN_WINDOWS,
     RECORDS_IN,
@@ -30,7 +30,7 @@ from windrow_runtime.spark.facts import (
     WATERMARK,
     Count,
 )
-from windrow_runtime.spark.progress import PipelineProgress, StepProgress
+from windrow_runtime.spark.run.progress import PipelineProgress, StepProgress
 
 __all__ = ["ProgressKeeper", "WatchedStep", "log_line"]
 

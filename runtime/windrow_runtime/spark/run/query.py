@@ -18,12 +18,12 @@ from windrow_runtime.spark.clock.keeper import ClockKeeper
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.pickled_values import state_codec
 from windrow_runtime.spark.faults.spark_errors import engine_failure, shows_secret
-from windrow_runtime.spark.gate import BatchGate, Interrupted
 from windrow_runtime.spark.lowering import Lowered
-from windrow_runtime.spark.progress import PipelineProgress
-from windrow_runtime.spark.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
-from windrow_runtime.spark.reporter import OnProgress, Reporter, ReportPoller
+from windrow_runtime.spark.run.gate import BatchGate, Interrupted
+from windrow_runtime.spark.run.progress import PipelineProgress
+from windrow_runtime.spark.run.progress_keeper import ProgressKeeper
+from windrow_runtime.spark.run.reporter import OnProgress, Reporter, ReportPoller
 from windrow_runtime.spark.session import is_connect
 from windrow_runtime.spark.session_settings import (
     QUERY,

@@ -20,8 +20,8 @@ from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
 from windrow_runtime.spark.faults.spark_errors import engine_failure
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.lowering import Lowered, forms_of, lower_batch, steps_by_clock
-from windrow_runtime.spark.progress_keeper import ProgressKeeper
-from windrow_runtime.spark.reporter import OnProgress, Reporter
+from windrow_runtime.spark.run.progress_keeper import ProgressKeeper
+from windrow_runtime.spark.run.reporter import OnProgress, Reporter
 from windrow_runtime.spark.sinks.batch_writer import BatchWriter, refuse_written
 from windrow_runtime.spark.sinks.results import MemoryResults
 from windrow_runtime.spark.sources.readers import is_bounded

@@ -10,8 +10,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.progress import PipelineProgress
-from windrow_runtime.spark.progress_keeper import log_line
+from windrow_runtime.spark.run.progress import PipelineProgress
+from windrow_runtime.spark.run.progress_keeper import log_line
 from windrow_runtime.spark.sinks.results import SpooledResults
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from windrow.errors import WindrowError
 from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
-from windrow_runtime.spark.progress import PipelineProgress
-from windrow_runtime.spark.query import Query
+from windrow_runtime.spark.run.progress import PipelineProgress
+from windrow_runtime.spark.run.query import Query
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
