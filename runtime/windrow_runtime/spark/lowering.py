@@ -35,7 +35,7 @@ from windrow_runtime.columnar.forms.steps import ColumnarForm, Form, columnar_fo
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.choose import form_text, operator_for
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
-from windrow_runtime.spark.batch_note import BatchNote
+from windrow_runtime.spark.batch_number import BatchNote
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import StoredPlan, unstored

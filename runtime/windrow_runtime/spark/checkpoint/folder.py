@@ -17,7 +17,7 @@ from windrow.redaction import redact_address
 from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs.whole_files import write_whole
-from windrow_runtime.spark.batch_note import BatchNote
+from windrow_runtime.spark.batch_number import BatchNote
 from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors, damaged_file
 from windrow_runtime.spark.checkpoint.spark_files import (
     check_source_logs,

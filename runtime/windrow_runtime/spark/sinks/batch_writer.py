@@ -33,7 +33,7 @@ from windrow_runtime.operators.source_files import warn_of_header
 from windrow_runtime.outputs import Output, open_outputs
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.outputs.sink_folders import check_owner, other_run
-from windrow_runtime.spark.batch_note import BatchNote
+from windrow_runtime.spark.batch_number import BatchNote
 from windrow_runtime.spark.clock.files import batch_tag
 from windrow_runtime.spark.clock.keeper import ClockKeeper, Report
 from windrow_runtime.spark.exchange.classes import register_classes

@@ -11,7 +11,7 @@ from windrow.sources import MalformedRecord
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.malformed import malformed_error
-from windrow_runtime.spark.batch_note import BatchNote
+from windrow_runtime.spark.batch_number import BatchNote
 from windrow_runtime.spark.clock.event_clock import encode_watermark
 from windrow_runtime.spark.clock.files import current_batch
 from windrow_runtime.spark.clock.times import NO_TIME
