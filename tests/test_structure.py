@@ -70,3 +70,16 @@ def test_circles_are_found() -> None:
 def test_no_modules_import_each_other_in_a_circle() -> None:
     known = modules()
     assert circles({module: set(imported(file, known)) - {module} for module, file in known.items()}) == []
+
+
+def test_rooms_are_small() -> None:
+    """A folder with more modules than a reader can keep in mind holds two things."""
+    sizes = {
+        folder: len([*folder.glob("*.py")]) for package in PACKAGES.values() for folder in folders(package)
+    }
+    assert {str(folder.relative_to(ROOT)): size for folder, size in sizes.items() if size > 20} == {}
+
+
+def folders(package: Path) -> list[Path]:
+    """The folders of a package that hold modules."""
+    return sorted({file.parent for file in package.rglob("*.py")})

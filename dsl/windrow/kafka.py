@@ -17,8 +17,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 from typing_extensions import TypeForm
 
+from windrow.addresses.redaction import redact_options, secrets_in
 from windrow.errors import InvalidArgumentError, require_callable
-from windrow.redaction import redact_options, secrets_in
 from windrow.sinks import Sink
 from windrow.sources import OnMalformed, Source, check_on_malformed
 from windrow.text_options import checked_timezone

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any, Generic, TypeVar
 
-from windrow.database_url import DatabaseUrl
+from windrow.addresses.database_url import DatabaseUrl
+from windrow.addresses.paths import local_path
+from windrow.addresses.redaction import longest_first, redact_address, secrets_in, secrets_in_address
 from windrow.errors import InvalidArgumentError
-from windrow.paths import local_path
-from windrow.redaction import longest_first, redact_address, secrets_in, secrets_in_address
 from windrow.text_options import checked_delimiter
 
 __all__ = [

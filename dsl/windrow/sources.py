@@ -11,10 +11,10 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, overloa
 
 from typing_extensions import TypeForm
 
+from windrow.addresses.paths import check_pattern
+from windrow.addresses.redaction import redact_address, secrets_in, secrets_in_address
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
-from windrow.paths import check_pattern
-from windrow.redaction import redact_address, secrets_in, secrets_in_address
 from windrow.tags import OutputTag
 from windrow.text_options import checked_delimiter, checked_encoding, checked_timezone
 

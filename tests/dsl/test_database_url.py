@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windrow import Pipeline, from_collection
-from windrow.database_url import DatabaseUrl
+from windrow.addresses.database_url import DatabaseUrl
 from windrow.errors import InvalidArgumentError
 from windrow.sinks import DatabaseSink, DeltaSink
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from windrow import Pipeline, from_source
+from windrow.addresses.redaction import redact, redact_options, secrets_in
 from windrow.errors import InvalidArgumentError
 from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource
-from windrow.redaction import redact, redact_options, secrets_in
 from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import JsonFileSource
 

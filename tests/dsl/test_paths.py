@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from windrow.addresses.paths import check_pattern, local_path, real_path
+from windrow.addresses.patterns import alternatives, hadoop_pattern, pattern_regex, split_pattern
 from windrow.errors import InvalidArgumentError
-from windrow.paths import check_pattern, local_path, real_path
-from windrow.patterns import alternatives, hadoop_pattern, pattern_regex, split_pattern
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
+from windrow.addresses.paths import is_inside, reads_from, real_path
 from windrow.errors import Fault
-from windrow.paths import is_inside, reads_from, real_path
 from windrow.plan.nodes import SinkNode, SourceNode
 from windrow.plan.steps import Step
 from windrow.sinks import DeltaSink, FileSink

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from windrow.addresses.paths import local_path
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError
-from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
 from windrow.sinks import (
     CollectSink,

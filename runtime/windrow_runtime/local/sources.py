@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from windrow.addresses.paths import PathGuard, check_visible, is_hidden, local_path
+from windrow.addresses.patterns import listed, matches, split_pattern
 from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
-from windrow.paths import PathGuard, check_visible, is_hidden, local_path
-from windrow.patterns import listed, matches, split_pattern
 from windrow.plan import SourceNode, Step
 from windrow.sources import (
     CollectionSource,

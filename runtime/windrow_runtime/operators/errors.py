@@ -9,10 +9,10 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Final
 
+from windrow.addresses.redaction import redact, redact_address, secrets_in_address
 from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError, WindrowError
 from windrow.plan import Step
 from windrow.plan.keys import HINT as HASH_HINT
-from windrow.redaction import redact, redact_address, secrets_in_address
 from windrow_runtime.operators.state.model import NOTHING
 
 __all__ = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable, Sequence
 
+from windrow.addresses.redaction import hide, longest_first
 from windrow.errors import WindrowError
 from windrow.plan import SinkNode, SourceNode, Step
-from windrow.redaction import hide, longest_first
 
 __all__ = ["RedactedError", "secrets_of", "shown_in", "without_secrets"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+from windrow.addresses.paths import is_hidden, local_path
+from windrow.addresses.patterns import matches, split_pattern
+from windrow.addresses.redaction import redact_address
 from windrow.errors import Location, SourceError, WindrowError, warn
-from windrow.paths import is_hidden, local_path
-from windrow.patterns import matches, split_pattern
 from windrow.plan import SourceNode, Step
-from windrow.redaction import redact_address
 from windrow.sources import FileSource
 from windrow_runtime.operators.topology import Topology
 

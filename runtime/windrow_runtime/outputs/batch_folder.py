@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from windrow.paths import BATCH_FOLDER
+from windrow.addresses.paths import BATCH_FOLDER
 
 __all__ = ["BatchFolder", "is_batch_folder", "is_unfinished"]
 

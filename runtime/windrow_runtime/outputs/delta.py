@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
+from windrow.addresses.redaction import longest_first, redact
 from windrow.errors import InvalidArgumentError, SinkError, WindrowError
 from windrow.plan import Step
-from windrow.redaction import longest_first, redact
 from windrow.sinks import DeltaSink
 from windrow_runtime.codecs.arrow.batches import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type

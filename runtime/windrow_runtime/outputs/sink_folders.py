@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from windrow.addresses.paths import local_path
 from windrow.errors import SinkError
-from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
 from windrow.sinks import FileSink
 from windrow_runtime.operators.errors import sink_errors

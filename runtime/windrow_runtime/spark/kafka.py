@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
+from windrow.addresses.redaction import redact
 from windrow.errors import (
     InvalidArgumentError,
     SourceError,
@@ -17,7 +18,6 @@ from windrow.errors import (
 )
 from windrow.kafka import KafkaFormat, KafkaRecord, KafkaSink, TopicSource
 from windrow.plan import SinkNode, SourceNode, Step
-from windrow.redaction import redact
 from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed as codec_malformed
 from windrow_runtime.codecs.class_names import UserClass

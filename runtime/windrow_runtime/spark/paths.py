@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from windrow.addresses.paths import local_path
+from windrow.addresses.patterns import WILDCARD, alternatives, hadoop_pattern, pattern_regex, split_pattern
+from windrow.addresses.redaction import redact_address
 from windrow.errors import InvalidArgumentError, WindrowError
-from windrow.paths import local_path
-from windrow.patterns import WILDCARD, alternatives, hadoop_pattern, pattern_regex, split_pattern
 from windrow.plan import Step
-from windrow.redaction import redact_address
 from windrow_runtime.operators.source_files import path_missing
 
 if TYPE_CHECKING:

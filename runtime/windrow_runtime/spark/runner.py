@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windrow import DataStream
+from windrow.addresses.paths import reads_from
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.kafka import KafkaSink
-from windrow.paths import reads_from
 from windrow.plan import Pipeline, SinkNode, SourceNode, Step
 from windrow.sinks import (
     CollectSink,

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import msgspec
 
+from windrow.addresses.paths import local_path
+from windrow.addresses.redaction import redact_address
 from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgumentError
-from windrow.paths import local_path
 from windrow.plan import SourceNode, Step
-from windrow.redaction import redact_address
 from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs.whole_files import write_whole

@@ -52,7 +52,8 @@ class PackedRow(NamedTuple):
     Attributes:
         group: The label of the key group that takes it at the next stage; of no meaning behind the last stage.
         sink: The number of the sink that takes it, or one of the constants of this module.
-        number: Its place among the rows of its batch, see :func:`~windrow_runtime.spark.exchange.payload.sequence_number`.
+        number: Its place among the rows of its batch, see
+            :func:`~windrow_runtime.spark.exchange.payload.sequence_number`.
         payload: The elements.
     """
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from windrow import errors
+from windrow.addresses.redaction import redact, redact_address
 from windrow.errors import SourceError, WindrowError
-from windrow.redaction import redact, redact_address
 from windrow_runtime.operators.tracebacks import is_ours
 
 __all__ = ["MarkedError", "RemoteError", "failures_marked", "find_failure", "without_marks"]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from windrow.addresses.redaction import redact
 from windrow.errors import CheckpointError, EngineError, SourceError, WindrowError
-from windrow.redaction import redact
 from windrow_runtime.operators.secrets import shown_in, without_secrets
 from windrow_runtime.spark.faults.marked import RemoteError, find_failure, without_marks
 

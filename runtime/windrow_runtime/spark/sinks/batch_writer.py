@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from windrow.addresses.paths import local_path
 from windrow.errors import Location, WindrowError
 from windrow.kafka import KafkaSink
-from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
 from windrow.sinks import (
     CollectSink,

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from windrow import DataStream, DataStreamSink, Pipeline
+from windrow.addresses.paths import local_path
 from windrow.errors import IncompatibleStateError, InvalidArgumentError
-from windrow.paths import local_path
 from windrow.plan import SinkNode
 from windrow.sinks import Sink
 from windrow_runtime.spark.checkpoint.folder import Checkpoint

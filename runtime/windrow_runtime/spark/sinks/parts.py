@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from windrow.addresses.paths import local_path
 from windrow.errors import SinkError, WindrowError
-from windrow.paths import local_path
 from windrow.plan import SinkNode, Step
 from windrow.sinks import FileSink, JsonFileSink, ParquetFileSink
 from windrow_runtime.codecs.arrow.batches import arrow_schema, encode_batch

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from windrow.addresses.paths import PathGuard, is_hidden, is_read
+from windrow.addresses.patterns import split_pattern
 from windrow.errors import WindrowError
-from windrow.paths import PathGuard, is_hidden, is_read
-from windrow.patterns import split_pattern
 from windrow_runtime.codecs.arrow.parquet import ParquetRows, read_parquet
 from windrow_runtime.codecs.malformed import MalformedRecord, UnmatchedHeader, as_malformed
 from windrow_runtime.codecs.record_files import TextRecords

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
+from windrow.addresses.paths import check_visible, local_path
+from windrow.addresses.patterns import split_pattern
+from windrow.addresses.redaction import redact_address
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.kafka import TopicSource
-from windrow.paths import check_visible, local_path
-from windrow.patterns import split_pattern
 from windrow.plan import SourceNode, Step
-from windrow.redaction import redact_address
 from windrow.sources import (
     CollectionSource,
     DataFrameSource,

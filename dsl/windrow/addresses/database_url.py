@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
+from windrow.addresses.redaction import REDACTED, redact, spellings
 from windrow.errors import InvalidArgumentError
-from windrow.redaction import REDACTED, redact, spellings
 
 __all__ = ["DatabaseUrl"]
 

@@ -8,8 +8,8 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from windrow.addresses.redaction import redact_address
 from windrow.errors import InvalidArgumentError, SourceError
-from windrow.redaction import redact_address
 
 __all__ = [
     "WILDCARD",

@@ -10,9 +10,9 @@ import posixpath
 import re
 from typing import Final
 
+from windrow.addresses.patterns import WILDCARD, alternatives, pattern_regex, split_pattern
+from windrow.addresses.redaction import redact_address
 from windrow.errors import InvalidArgumentError, SourceError
-from windrow.patterns import WILDCARD, alternatives, pattern_regex, split_pattern
-from windrow.redaction import redact_address
 
 __all__ = [
     "BATCH_FOLDER",
@@ -146,8 +146,8 @@ def is_read(path: str, pattern: str, file: str) -> bool:
 
     Args:
         path: The path of the source in the mounted file system, absolute.
-        pattern: The end of the path that is a pattern, as :func:`~windrow.patterns.split_pattern` gave it when the run
-            began.
+        pattern: The end of the path that is a pattern, as :func:`~windrow.addresses.patterns.split_pattern` gave it
+            when the run began.
         file: The file, absolute.
     """
     literal = path.removesuffix(pattern)
