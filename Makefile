@@ -54,9 +54,10 @@ test: java lint types docs ## run everything that CI runs
 check: lint types docs ## run everything that needs neither Spark nor Java
 	$(BIN)/python -m pytest -m "not spark" $(ARGS)
 
-lint: $(STAMP) ## check style, format and the direction of imports
+lint: $(STAMP) ## check style, format, spelling and the direction of imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/codespell
 	$(BIN)/lint-imports --no-logo
 
 types: $(STAMP) ## check types with mypy --strict and with pyright in strict mode

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -83,3 +84,23 @@ def test_rooms_are_small() -> None:
 def folders(package: Path) -> list[Path]:
     """The folders of a package that hold modules."""
     return sorted({file.parent for file in package.rglob("*.py")})
+
+
+def test_the_pages_name_the_folders_that_exist() -> None:
+    there = {str(folder.relative_to(ROOT)) for package in PACKAGES.values() for folder in folders(package)}
+    architecture = set(
+        re.findall(r"`((?:dsl|runtime)/[\w/]+)`", (ROOT / "docs" / "architecture.md").read_text())
+    )
+    assert architecture == there - {"runtime/windrow_runtime"}
+    readme = (ROOT / "README.md").read_text().partition("## Layout")[2]
+    named = set(re.findall(r"`((?:dsl|runtime)/[\w/]+)`", readme))
+    runtime = PACKAGES["windrow_runtime"]
+    assert named >= {str(folder.relative_to(ROOT)) for folder in folders(runtime) if folder.parent == runtime}
+    assert named <= there
+
+
+def test_contributing_names_what_exists() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`((?:dsl|runtime|tests|docs)/[\w/.]+)`", page))
+    assert named
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
