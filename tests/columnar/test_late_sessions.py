@@ -135,7 +135,7 @@ MEMBERS: tuple[Any, ...] = (
 )
 def test_elements_in_any_order(lateness: timedelta, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "_INLINE_BYTES", 1500)
-    sizes = replace(pages._SIZES, small=400, dense=1500, split_where_due=1500)
+    sizes = replace(pages._SIZES, small=400, dense=1500, split_budget_when_due=1500)
     monkeypatch.setattr(pages, "_SIZES", sizes)
     make_working_sets_small(monkeypatch, 2_000)
     build = sessions(15, lateness, *MEMBERS, late=late)

@@ -198,7 +198,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pane_rows, "_ROWS_AT_ONCE", 200)
     monkeypatch.setattr(pane_rows, "_WORTH_SHARING", 16)
     monkeypatch.setattr(pages, "_INLINE_BYTES", 2500)
-    sizes = replace(pages._SIZES, small=500, dense=2500, split_where_due=2500)
+    sizes = replace(pages._SIZES, small=500, dense=2500, split_budget_when_due=2500)
     monkeypatch.setattr(pages, "_SIZES", sizes)
     make_working_sets_small(monkeypatch, 2_000)
 

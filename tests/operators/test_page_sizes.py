@@ -12,7 +12,7 @@ from windrow_runtime.storage.paging import PageSizes, half_of, page_of
 
 HASHES = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=50)
 COUNTS = st.integers(1, 1 << 17)
-SIZES = PageSizes(small=512, dense=32 << 10, least=128, keys_for_all=3)
+SIZES = PageSizes(small=512, dense=32 << 10, least=128, keys_per_page_for_full_scan=3)
 KEYS = st.integers(0, 1 << 20)
 TOTALS = st.integers(16 << 10, 1 << 30)
 
@@ -111,7 +111,7 @@ def test_sizes_go_with_what_a_batch_touches() -> None:
 def test_pages_with_hardly_anything_are_joined_unless_the_sizes_say_otherwise() -> None:
     total, count = 20_000, 1_000
     assert SIZES.are_too_small(1, total, count)
-    never = PageSizes(small=512, dense=32 << 10, least=0, keys_for_all=3)
+    never = PageSizes(small=512, dense=32 << 10, least=0, keys_per_page_for_full_scan=3)
     assert not never.are_too_small(1, total, count)
 
 

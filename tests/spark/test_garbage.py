@@ -10,10 +10,10 @@ import pytest
 
 COUNT_FROZEN = """
 import gc
-from windrow_runtime.spark.worker.gc_tuning import rare_collections
+from windrow_runtime.spark.worker.gc_tuning import infrequent_gc
 
 for _ in range(4):
-    with rare_collections():
+    with infrequent_gc():
         print(gc.get_freeze_count())
     kept = [[] for _ in range(1000)]
 """

@@ -212,7 +212,7 @@ def test_a_sink_that_spark_writes_is_not_reported(spark: SparkSession, tmp_path:
         runner.start(Pipeline("written", written.sink_to(sink)))
 
 
-COUNTED = WatchedStep("p.2.window", "window", follows=True, has_windows=True, has_timers=True)
+COUNTED = WatchedStep("p.2.window", "window", has_watermark=True, has_windows=True, has_timers=True)
 
 
 def held(keeper: ProgressKeeper, batch: int, windows: int) -> tuple[int | None, int | None]:

@@ -14,7 +14,7 @@ from windrow_runtime.operators.state.model import KeyState, OperatorState
 from windrow_runtime.operators.state.stored_list import StoredList
 from windrow_runtime.spark.exchange.payload import KeyedElements
 from windrow_runtime.storage.keyed_pages import StepPages
-from windrow_runtime.storage.record import NO_TIMER, quads
+from windrow_runtime.storage.record import NO_TIMER, int64_array
 
 
 def test_a_small_state_needs_no_pages() -> None:
@@ -179,8 +179,8 @@ def touched_keys(pages: StepPages, keys: Sequence[Hashable], chunks: int) -> int
 
 def test_keys_are_counted_alike_in_one_chunk_and_in_many() -> None:
     group = Group()
-    group.record.sizes = quads(*[32 << 10] * 128)
-    group.record.events = group.record.clocks = quads(*[NO_TIMER] * 128)
+    group.record.sizes = int64_array(*[32 << 10] * 128)
+    group.record.events = group.record.clocks = int64_array(*[NO_TIMER] * 128)
     for chunks in (1, 4, 50):
         pages = StepPages(group.record, CODEC, group.store, stable_hash, 4)
         assert touched_keys(pages, list(range(5000)), chunks) >= (128 * 32 << 10) // 2048

@@ -18,10 +18,10 @@ from windrow_runtime.operators.state.model import NOTHING
 __all__ = [
     "USER_ERRORS",
     "call_description",
-    "calls_of_life",
     "check_hashable",
     "first_line",
     "function_failed",
+    "lifecycle_errors",
     "shortened",
     "sink_errors",
     "sink_failed",
@@ -147,7 +147,7 @@ def sink_errors(step: Step, path: str) -> Iterator[None]:
 
 
 @contextmanager
-def calls_of_life(step: Step, name: str, function: object) -> Iterator[None]:
+def lifecycle_errors(step: Step, name: str, function: object) -> Iterator[None]:
     """Names the step where a call raises that is not made for an element, such as ``open`` and ``close``.
 
     Args:

@@ -34,13 +34,13 @@ from windrow.plan.emitting import records_of
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.copies import own, own_all
-from windrow_runtime.operators.errors import USER_ERRORS, calls_of_life, function_failed, shortened
+from windrow_runtime.operators.errors import USER_ERRORS, function_failed, lifecycle_errors, shortened
 from windrow_runtime.operators.reading import only_reads
 from windrow_runtime.operators.state.nan_keys import with_one_nan
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
 from windrow_runtime.operators.watermarks import TimestampObserver
 
-__all__ = ["Fragment", "FragmentOutput", "ObserverOf", "leads_on"]
+__all__ = ["Fragment", "FragmentOutput", "ObserverOf", "has_readers"]
 
 # Any in this module: chunks hold elements of every type.
 Values = list[Any]
@@ -71,7 +71,7 @@ class Fragment:
         port: Port,
         output: FragmentOutput,
         observer_of: ObserverOf,
-        elsewhere: frozenset[str] = frozenset(),
+        fed_by_columns: frozenset[str] = frozenset(),
     ) -> None:
         """Build the fragment.
 
@@ -80,9 +80,9 @@ class Fragment:
             port: Where the fragment begins.
             output: Takes what leaves the fragment.
             observer_of: Gives what timestamp-assigning steps show their elements to.
-            elsewhere: The keyed steps that get their elements in another way; what leads to them alone is left out.
+            fed_by_columns: The keyed steps that get their elements as columns; what leads to them alone is left out.
         """
-        builder = _Builder(topology, output, observer_of, elsewhere)
+        builder = _Builder(topology, output, observer_of, fed_by_columns)
         begin = topology.step(port.step)
         self._head = _Head(begin, constant=port.tag is None and is_constant_type(begin.node.element_type))
         self._head.then = [
@@ -91,20 +91,20 @@ class Fragment:
         self._functions = builder.functions
 
     @property
-    def leads_on(self) -> bool:
+    def has_readers(self) -> bool:
         """Whether there is anything to run."""
         return bool(self._head.then)
 
     def open(self, runtime: Callable[[Step], RuntimeContext]) -> None:
         """Open the user's functions."""
         for step, function in self._functions:
-            with calls_of_life(step, "open", function):
+            with lifecycle_errors(step, "open", function):
                 function.open(runtime(step))
 
     def close(self) -> None:
         """Close the user's functions."""
         for step, function in self._functions:
-            with calls_of_life(step, "close", function):
+            with lifecycle_errors(step, "close", function):
                 function.close()
 
     def run(self, values: Values, timestamps: Timestamps) -> None:
@@ -117,17 +117,17 @@ class Fragment:
         self._head.push(values, timestamps)
 
 
-def leads_on(topology: Topology, port: Port, elsewhere: frozenset[str]) -> bool:
+def has_readers(topology: Topology, port: Port, fed_by_columns: frozenset[str]) -> bool:
     """Whether a fragment has anything to run, when these keyed steps get their elements in another way."""
-    return any(_is_wanted(topology, entry, elsewhere) for entry in topology.entries(port))
+    return any(_is_wanted(topology, entry, fed_by_columns) for entry in topology.entries(port))
 
 
-def _is_wanted(topology: Topology, step: Step, elsewhere: frozenset[str]) -> bool:
+def _is_wanted(topology: Topology, step: Step, fed_by_columns: frozenset[str]) -> bool:
     if is_keyed(step.node):
-        return step.id not in elsewhere
+        return step.id not in fed_by_columns
     if isinstance(step.node, SinkNode):
         return True
-    return any(_is_wanted(topology, reader, elsewhere) for reader in topology.readers(step))
+    return any(_is_wanted(topology, reader, fed_by_columns) for reader in topology.readers(step))
 
 
 class _Stage(ABC):
@@ -332,12 +332,16 @@ class _Sink(_Stage):
 
 class _Builder:
     def __init__(
-        self, topology: Topology, output: FragmentOutput, observer_of: ObserverOf, elsewhere: frozenset[str]
+        self,
+        topology: Topology,
+        output: FragmentOutput,
+        observer_of: ObserverOf,
+        fed_by_columns: frozenset[str],
     ) -> None:
         self._topology = topology
         self._output = output
         self._observer_of = observer_of
-        self._elsewhere = elsewhere
+        self._fed_by_columns = fed_by_columns
         self._built: dict[str, _Stage] = {}
         self.functions: list[tuple[Step, RichFunction]] = []
 
@@ -352,7 +356,7 @@ class _Builder:
 
     def is_wanted(self, step: Step) -> bool:
         """Whether the step leads to something that gets its elements from this fragment."""
-        return _is_wanted(self._topology, step, self._elsewhere)
+        return _is_wanted(self._topology, step, self._fed_by_columns)
 
     def _readers(self, step: Step) -> list[Step]:
         return [reader for reader in self._topology.readers(step) if self.is_wanted(reader)]

@@ -14,8 +14,8 @@ from windrow.tags import OutputTag
 from windrow_runtime.operators.errors import (
     USER_ERRORS,
     call_description,
-    calls_of_life,
     function_failed,
+    lifecycle_errors,
 )
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.handles import StateAccess, open_state
@@ -50,11 +50,11 @@ class ProcessOperator(KeyedOperator):
         self._context = _Context(self)
 
     def open(self, runtime: RuntimeContext) -> None:
-        with calls_of_life(self.step, "open", self._function):
+        with lifecycle_errors(self.step, "open", self._function):
             self._function.open(runtime)
 
     def close(self) -> None:
-        with calls_of_life(self.step, "close", self._function):
+        with lifecycle_errors(self.step, "close", self._function):
             self._function.close()
 
     def process_batch(

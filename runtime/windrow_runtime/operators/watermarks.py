@@ -11,7 +11,7 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
 from windrow_runtime.operators.attributes import attributes_of, set_attributes
 from windrow_runtime.operators.copies import own
-from windrow_runtime.operators.errors import USER_ERRORS, calls_of_life, function_failed, shortened
+from windrow_runtime.operators.errors import USER_ERRORS, function_failed, lifecycle_errors, shortened
 from windrow_runtime.operators.topology import Topology
 
 __all__ = [
@@ -112,7 +112,7 @@ class WatermarkTracker:
         Args:
             now: The clock, in milliseconds.
         """
-        with calls_of_life(self.step, "on_periodic_emit", self._generator):
+        with lifecycle_errors(self.step, "on_periodic_emit", self._generator):
             self._generator.on_periodic_emit(self)
         if self._active or self._last_active is None:
             self._last_active = now

@@ -30,7 +30,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.forms.arrivals import RowForm, row_form
 from windrow_runtime.columnar.forms.folds import fold_for
-from windrow_runtime.columnar.forms.scan_target import Arriving
+from windrow_runtime.columnar.forms.scan_target import ScanTarget
 from windrow_runtime.columnar.forms.steps import ColumnarForm, Form, columnar_form
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.choose import form_text, operator_for
@@ -55,7 +55,7 @@ from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
 from windrow_runtime.spark.paths import as_read_path
 from windrow_runtime.spark.run.end_of_stream import END_LINE
 from windrow_runtime.spark.run.progress_keeper import WatchedStep
-from windrow_runtime.spark.shipping import functions_of, known_classes, without_ends
+from windrow_runtime.spark.shipping import functions_of, known_classes, without_sources_and_sinks
 from windrow_runtime.spark.sinks.batch_writer import takes_columns
 from windrow_runtime.spark.sinks.dataframe import ColumnsSink
 from windrow_runtime.spark.sinks.parts import PartSink, part_sinks
@@ -230,7 +230,7 @@ class _Lowering:
         self._checkpoint = checkpoint
         self._stored = stored
         self._groups = stored.groups
-        self._shipped = Topology(without_ends(topology.steps))
+        self._shipped = Topology(without_sources_and_sinks(topology.steps))
         # Workers get the steps without what only the driver can load.
         self._forms = {
             step_id: replace(form, step=self._shipped.step(step_id))
@@ -243,7 +243,7 @@ class _Lowering:
             if step_id not in self._forms
         }
         # The steps that get their elements as columns.
-        self._by_columns: dict[str, Arriving] = {**self._forms, **self._arrivals}
+        self._by_columns: dict[str, ScanTarget] = {**self._forms, **self._arrivals}
         self._classes = known_classes(topology.steps)
         for step in topology.steps:
             check_picklable(step, functions_of(step.node))
@@ -311,7 +311,7 @@ class _Lowering:
                 WatchedStep(
                     step.id,
                     self._stored.state_ids[step.id],
-                    follows=bool(self._topology.stampers(step)),
+                    has_watermark=bool(self._topology.stampers(step)),
                     has_windows=isinstance(step.node, WindowNode) and not on_panes,
                     has_timers=form is None,
                 )
@@ -442,7 +442,7 @@ class _Lowering:
                 output=self._fragment(Port(step.id)) if Port(step.id) in ports else None,
                 side_outputs=sides,
                 by_clock=self._by_clock,
-                follows=bool(self._topology.stampers(step)),
+                has_watermark=bool(self._topology.stampers(step)),
                 name=step.node.name,
                 where=step.where,
                 form=self._forms.get(step.id),
@@ -466,8 +466,8 @@ class _Lowering:
         return tuple(found)
 
     def _create(self, port: Port) -> Callable[[], PortFragment]:
-        elsewhere = frozenset(self._by_columns)
-        return partial(PortFragment, self._shipped, port, self._routes, self._clock, elsewhere)
+        fed_by_columns = frozenset(self._by_columns)
+        return partial(PortFragment, self._shipped, port, self._routes, self._clock, fed_by_columns)
 
     def _fragment(self, port: Port) -> PortFragment:
         return PortFragment(self._shipped, port, self._routes, self._clock)

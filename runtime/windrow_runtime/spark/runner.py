@@ -48,7 +48,7 @@ from windrow_runtime.spark.run.reporter import OnProgress
 from windrow_runtime.spark.run.running import RunningPipeline
 from windrow_runtime.spark.session import JOB_SETTINGS, local_session, prepare_workers
 from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, own_partitions, session_with
-from windrow_runtime.spark.shipping import without_ends
+from windrow_runtime.spark.shipping import without_sources_and_sinks
 from windrow_runtime.spark.sinks.batch_writer import refuse_written, unpacked
 from windrow_runtime.spark.sinks.dataframe import ColumnsSink, checkpoint_inside, pipeline_of
 from windrow_runtime.spark.sources.readers import check_resumable, is_bounded
@@ -351,7 +351,7 @@ class SparkRunner:
         if lowered.clock is not None:
             keeper = ClockKeeper(
                 lowered.clock,
-                Topology(without_ends(topology.steps)),
+                Topology(without_sources_and_sinks(topology.steps)),
                 self._clock,
                 state_codec(lowered.classes, allow_pickled=pipeline.allow_pickled_state),
             )

@@ -35,7 +35,7 @@ from windrow_runtime.operators.origins import is_standard
 from windrow_runtime.operators.state.declared import declared_state, held_types
 from windrow_runtime.spark.exchange.by_value import make_picklable
 
-__all__ = ["detached", "functions_of", "known_classes", "without_ends"]
+__all__ = ["functions_of", "known_classes", "sink_alone", "without_sources_and_sinks"]
 
 # Any in this module: steps of all types.
 
@@ -58,7 +58,7 @@ class _NoSink(Sink[Any]):
         return "written by the engine"
 
 
-def without_ends(steps: Sequence[Step]) -> list[Step]:
+def without_sources_and_sinks(steps: Sequence[Step]) -> list[Step]:
     """The same steps, with sources and sinks that any worker can load.
 
     A source may hold a million elements or a DataFrame, and the function of a sink may hold what exists on the driver
@@ -78,7 +78,7 @@ def without_ends(steps: Sequence[Step]) -> list[Step]:
     return shipped
 
 
-def detached(step: Step) -> Step:
+def sink_alone(step: Step) -> Step:
     """A sink without the steps in front of it, for a process that writes it and runs none of them."""
     node = step.node
     assert isinstance(node, SinkNode)

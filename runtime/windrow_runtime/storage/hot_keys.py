@@ -13,7 +13,14 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["WORKING_SET", "how_many_come", "how_many_leave", "keys_lately", "most_worth", "seen_after"]
+__all__ = [
+    "WORKING_SET",
+    "how_many_come",
+    "how_many_leave",
+    "keys_lately",
+    "largest_informative_batch",
+    "seen_after",
+]
 
 WORKING_SET: Final = -1
 """Its number among those of pages."""
@@ -29,7 +36,7 @@ _LEAVE_AT_ONCE: Final = 64
 _BYTES_SEEN: Final = 4
 
 
-def most_worth(total: int) -> int:
+def largest_informative_batch(total: int) -> int:
     """A batch that touches so many keys, of a state of ``total`` bytes, says nothing of a working set.
 
     They are most of the state, where keys are small, or more than a working set takes.

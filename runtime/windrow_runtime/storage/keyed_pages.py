@@ -16,12 +16,12 @@ from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.operators.state.split import Layout, join_states, keys_in, layout_of, split_state
 from windrow_runtime.operators.state.state_errors import part_missing
-from windrow_runtime.storage.hot_keys import WORKING_SET, most_worth
+from windrow_runtime.storage.hot_keys import WORKING_SET, largest_informative_batch
 from windrow_runtime.storage.page_codec import PageCodec
 from windrow_runtime.storage.page_contents import holds_nothing, segments_in, timers_of
 from windrow_runtime.storage.page_work import Chunk, Share, divide, keys_among
 from windrow_runtime.storage.paging import PageSizes, half_of, page_of
-from windrow_runtime.storage.record import NO_TIMER, StepRecord, quads
+from windrow_runtime.storage.record import NO_TIMER, StepRecord, int64_array
 from windrow_runtime.storage.step_working_set import StepWorkingSet
 
 __all__ = ["StepPages"]
@@ -29,7 +29,7 @@ __all__ = ["StepPages"]
 # Any in this module: state is of the user's types.
 
 # To read and write a page takes 0.2 ms, and 0.001 to 0.01 ms for each key in it.
-_SIZES: Final = PageSizes(small=512, dense=32 << 10, least=128, keys_for_all=3)
+_SIZES: Final = PageSizes(small=512, dense=32 << 10, least=128, keys_per_page_for_full_scan=3)
 _INLINE_BYTES: Final = 16 << 10
 # So many bytes of pages are in memory at a time, as objects, which take a hundred times as much.
 _SHARE_BYTES: Final = 512 << 10
@@ -174,7 +174,7 @@ class StepPages:
     def _begin(self, before: Sequence[Chunk], after: Sequence[Chunk], total: int) -> None:
         """Look at the keys of the elements."""
         known = self._working_set.keys
-        worth = most_worth(total + len(self.record.working))
+        worth = largest_informative_batch(total + len(self.record.working))
         most = max(_SIZES.most_keys(total, len(self.record.sizes)), worth) + len(known)
         keys = keys_among(before, after, most)
         are_all = len(keys) < most
@@ -316,9 +316,9 @@ class StepPages:
             for page, size in enumerate(record.sizes):
                 if size:
                     self._store.remove(self._number(page))
-        record.sizes = quads(*[0] * count)
-        record.events = quads(*[NO_TIMER] * count)
-        record.clocks = quads(*[NO_TIMER] * count)
+        record.sizes = int64_array(*[0] * count)
+        record.events = int64_array(*[NO_TIMER] * count)
+        record.clocks = int64_array(*[NO_TIMER] * count)
         self._forget_places()
 
     def _forget_places(self) -> None:

@@ -134,7 +134,7 @@ class PageCodec:
             CheckpointError: If the bytes are damaged.
             IncompatibleStateError: If they name a class that the plan does not know.
         """
-        with _damages_told():
+        with _damage_errors():
             page = self._codec.loads(decompress(data))
             if page.tag != _PAGE:
                 raise damaged_state(f"a page that begins {page.tag!r}")
@@ -143,7 +143,7 @@ class PageCodec:
 
     def load_segment(self, data: bytes, reader: SegmentReader) -> list[Any]:
         """The elements of a segment."""
-        with _damages_told():
+        with _damage_errors():
             return self._codec.unpack(self._codec.loads(decompress(data)), reader)
 
     def dump_shared(self, shared: dict[str, Any]) -> bytes:
@@ -154,7 +154,7 @@ class PageCodec:
         """What :meth:`dump_shared` was given."""
         if not data:
             return {}
-        with _damages_told():
+        with _damage_errors():
             (shared,) = self._codec.unpack(self._codec.loads(data))
             return dict(shared)
 
@@ -253,7 +253,7 @@ def _members(keys: list[Hashable], names: list[Hashable]) -> bytes:
 
 
 @contextmanager
-def _damages_told() -> Iterator[None]:
+def _damage_errors() -> Iterator[None]:
     """Turns any error while decoding into a CheckpointError."""
     try:
         yield

@@ -44,29 +44,31 @@ class PageSizes:
         small: Bytes of a page where batches touch few keys.
         dense: Bytes of a page where they touch all pages.
         least: Pages that have fewer bytes on average are joined whatever a batch touches; 0: they are not.
-        keys_for_all: More keys than so many for each page leave few pages untouched; one for each may be what is due.
-        few: So many times the keys of a batch are fewer than small pages, and most of these are left alone.
-        split_where_due: So many bytes are split for batches to come, at most, by a batch in which something is due.
+        keys_per_page_for_full_scan: Above this many touched keys for each page nearly every page is touched, and all
+            are read.
+        sparse_factor: A batch is sparse if this many times its keys are fewer than there would be small pages.
+        split_budget_when_due: A batch in which timers are due splits at most this many bytes of pages for later
+            batches.
     """
 
     small: int
     dense: int
     least: int
-    keys_for_all: int
-    few: int = 4
-    split_where_due: int = 64 << 10
+    keys_per_page_for_full_scan: int
+    sparse_factor: int = 4
+    split_budget_when_due: int = 64 << 10
 
     def touch_all(self, keys: int, count: int) -> bool:
         """Whether a batch has so many keys that it leaves few pages untouched."""
-        return keys > self.keys_for_all * count
+        return keys > self.keys_per_page_for_full_scan * count
 
     def are_few(self, keys: int, total: int) -> bool:
         """Whether a batch would leave most pages untouched, were they small."""
-        return self.few * keys < total // self.small
+        return self.sparse_factor * keys < total // self.small
 
     def most_keys(self, total: int, count: int) -> int:
         """So many keys and more are alike to all questions."""
-        return max(self.keys_for_all * count, total // (self.few * self.small)) + 1
+        return max(self.keys_per_page_for_full_scan * count, total // (self.sparse_factor * self.small)) + 1
 
     def are_too_large(self, total: int, count: int) -> bool:
         """Whether pages are too large for any batch."""
@@ -90,4 +92,4 @@ class PageSizes:
 
         At most as many as it has ``read`` itself. Whether something was due says nothing about batches to come.
         """
-        return min(read, self.split_where_due) if has_due else read
+        return min(read, self.split_budget_when_due) if has_due else read

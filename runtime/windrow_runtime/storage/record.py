@@ -9,13 +9,13 @@ from typing import Final
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.storage.hot_keys import WORKING_SET
 
-__all__ = ["NO_TIMER", "StepRecord", "quads"]
+__all__ = ["NO_TIMER", "StepRecord", "int64_array"]
 
 NO_TIMER: Final = MIN_TIMESTAMP
 """In the place of a page's earliest timer, where it has none."""
 
 
-def quads(*values: int) -> array[int]:
+def int64_array(*values: int) -> array[int]:
     """Numbers of 64 bits side by side."""
     return array("q", values)
 
@@ -46,9 +46,9 @@ class StepRecord:
     segments: int = 0
     shared: bytes = b""
     inline: bytes = b""
-    sizes: array[int] = field(default_factory=lambda: quads(0))
-    events: array[int] = field(default_factory=lambda: quads(NO_TIMER))
-    clocks: array[int] = field(default_factory=lambda: quads(NO_TIMER))
+    sizes: array[int] = field(default_factory=lambda: int64_array(0))
+    events: array[int] = field(default_factory=lambda: int64_array(NO_TIMER))
+    clocks: array[int] = field(default_factory=lambda: int64_array(NO_TIMER))
     working: bytes = b""
     working_event: int = NO_TIMER
     working_clock: int = NO_TIMER

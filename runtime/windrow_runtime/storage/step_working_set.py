@@ -13,7 +13,7 @@ from windrow_runtime.storage.hot_keys import (
     how_many_come,
     how_many_leave,
     keys_lately,
-    most_worth,
+    largest_informative_batch,
     seen_after,
 )
 from windrow_runtime.storage.page_contents import holds_nothing
@@ -71,7 +71,7 @@ class StepWorkingSet:
         """
         record = self._record
         self._touched = touched
-        if len(touched) >= most_worth(total + len(record.working)):
+        if len(touched) >= largest_informative_batch(total + len(record.working)):
             return
         seen = frozenset(array("I", record.seen))
         fresh = array("I")

@@ -12,12 +12,12 @@ from windrow_runtime.columnar.forms.route import Route
 from windrow_runtime.columnar.rows.grouping import Ints, Keys
 from windrow_runtime.operators.windows.partials import Partials
 
-__all__ = ["Arriving"]
+__all__ = ["ScanTarget"]
 
 # Any in this module: pyarrow has no types.
 
 
-class Arriving(Protocol):
+class ScanTarget(Protocol):
     """How the elements of a keyed step leave the scan as columns.
 
     A task calls these in the order in which they stand here: the first three for each batch that it reads, the others

@@ -39,8 +39,8 @@ class Kernel(ABC):
         inputs: The selectors whose columns ``partial`` takes; None is the element itself.
         state_types: A state is one value of each of these types.
         result_type: The type of ``results``.
-        ordered: Whether it shows in the result in which order states are merged. Not the last bits of a float, and not
-            the sign of a zero: such results are equal.
+        ordered: Whether the result depends on the order in which states are merged. The last bits of a float and the
+            sign of a zero do not count: such results are equal.
         is_numbered: Whether ``partial`` takes one more column, the last: numbers of the rows' arrival, which ascend.
             States hold those that ``merge`` goes by, whatever the order of states.
     """

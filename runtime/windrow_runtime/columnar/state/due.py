@@ -63,7 +63,7 @@ class DueRows:
                     del rows  # not beside those of the next part
 
     def _first_ones(self) -> tuple[list[Any], int]:
-        """All rows, if they are one part, and how many parts there are: so many that each is small enough."""
+        """The rows and 1, if they fit into memory; else nothing, and into how many parts to split them."""
         found: list[tuple[Chunk | None, Any]] = []
         size = stored = 0
         for entry, rows in self._read():

@@ -33,7 +33,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _INLINE_BYTES: Final = 32 << 10
 # To read and write a page takes 0.3 ms, and 0.001 ms for each row in it.
-_SIZES: Final = PageSizes(small=2 << 10, dense=64 << 10, least=0, keys_for_all=1)
+_SIZES: Final = PageSizes(small=2 << 10, dense=64 << 10, least=0, keys_per_page_for_full_scan=1)
 _MOST_PAGES: Final = 1 << 16
 _AHEAD: Final = 16
 _BYTES_AT_ONCE: Final = 2 << 20

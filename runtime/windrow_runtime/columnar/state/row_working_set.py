@@ -20,7 +20,7 @@ from windrow_runtime.storage.hot_keys import (
     how_many_come,
     how_many_leave,
     keys_lately,
-    most_worth,
+    largest_informative_batch,
     seen_after,
 )
 
@@ -77,7 +77,7 @@ class RowWorkingSet:
             total: The size of all pages in bytes.
         """
         self._touched = touched
-        if len(touched) >= most_worth(total + len(self.data)):
+        if len(touched) >= largest_informative_batch(total + len(self.data)):
             return
         others = touched[~self.has(touched)]
         bits = bits_in_group(others).astype("<u4")

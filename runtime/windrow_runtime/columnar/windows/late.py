@@ -35,7 +35,7 @@ from windrow_runtime.columnar.state.pane_rows import panes_in
 from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.operators.errors import USER_ERRORS, function_failed
 
-__all__ = ["LateResult", "OnRows", "fire_late"]
+__all__ = ["LateResult", "RowAggregate", "fire_late"]
 
 # Any in this module: keys, accumulators and results are of every type, and pyarrow has no types.
 
@@ -60,7 +60,7 @@ class LateResult:
 
 
 @dataclass(frozen=True, slots=True)
-class OnRows:
+class RowAggregate:
     """The aggregate of a step, as one of rows: these hold side by side what the kernel takes from an element.
 
     Attributes:
@@ -72,7 +72,7 @@ class OnRows:
     function: AggregateFunction[Any, Any, Any]
 
     @classmethod
-    def of(cls, form: ColumnarForm) -> OnRows:
+    def of(cls, form: ColumnarForm) -> RowAggregate:
         """That of a step."""
         return cls(form, _on_rows(form.aggregate, form.kernel.inputs))
 
@@ -125,7 +125,7 @@ def _on_rows(
 
 def fire_late(
     operator: PaneOperator,
-    aggregate: OnRows,
+    aggregate: RowAggregate,
     chunks: Chunks,
     keys: Any,
     panes: Ints,
@@ -159,7 +159,7 @@ def fire_late(
 
 
 def _accumulators(
-    operator: PaneOperator, aggregate: OnRows, chunks: Chunks, keys: Any, places: Ints, starts: Ints
+    operator: PaneOperator, aggregate: RowAggregate, chunks: Chunks, keys: Any, places: Ints, starts: Ints
 ) -> dict[tuple[Any, int], Any]:
     """What the state holds of the windows that fire: by key and start."""
     import pyarrow as pa

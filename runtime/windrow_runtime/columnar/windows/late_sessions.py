@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windrow_runtime.columnar.rows.values import python_values
-from windrow_runtime.columnar.windows.late import LateResult, OnRows
+from windrow_runtime.columnar.windows.late import LateResult, RowAggregate
 from windrow_runtime.columnar.windows.replay import TimeLine, by_owner
 from windrow_runtime.columnar.windows.sessions import Placed, SessionOperator
 
@@ -34,7 +34,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 def fire_late_sessions(
     operator: SessionOperator,
-    aggregate: OnRows,
+    aggregate: RowAggregate,
     rows: Any,
     placed: Placed,
     inputs: Sequence[Any],
@@ -92,7 +92,7 @@ def _where_some_fire(placed: Placed, behind: Mask) -> Mask:
 
 def _contents(
     operator: SessionOperator,
-    aggregate: OnRows,
+    aggregate: RowAggregate,
     rows: Any,
     inputs: Sequence[Any],
     places: npt.NDArray[np.int64],

@@ -30,8 +30,8 @@ from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import (
     USER_ERRORS,
     call_description,
-    calls_of_life,
     function_failed,
+    lifecycle_errors,
     shortened,
 )
 from windrow_runtime.operators.operator import KeyedOperator, Output
@@ -110,12 +110,12 @@ class WindowOperator(KeyedOperator):
     def open(self, runtime: RuntimeContext) -> None:
         self._runtime = runtime
         for function in self._rich:
-            with calls_of_life(self.step, "open", function):
+            with lifecycle_errors(self.step, "open", function):
                 function.open(runtime)
 
     def close(self) -> None:
         for function in self._rich:
-            with calls_of_life(self.step, "close", function):
+            with lifecycle_errors(self.step, "close", function):
                 function.close()
 
     @property

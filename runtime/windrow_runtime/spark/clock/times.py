@@ -41,17 +41,17 @@ class BatchTimes:
     current: BatchTime
     watermarks: Mapping[str, tuple[int, int]] | None = field(default=None)
 
-    def of(self, step: str, *, follows: bool = True) -> tuple[BatchTime, BatchTime]:
+    def of(self, step: str, *, has_watermark: bool = True) -> tuple[BatchTime, BatchTime]:
         """The time of the batch before and of this one, for a step.
 
         Args:
             step: Its id.
-            follows: Whether a timestamp-assigning step is in front; otherwise only the end of the stream is seen.
+            has_watermark: Whether a timestamp-assigning step is in front; otherwise only the end of the stream is seen.
         """
         if self.watermarks is not None:
             before, now = self.watermarks.get(step, (MIN_TIMESTAMP, MIN_TIMESTAMP))
             return self.previous._replace(watermark=before), self.current._replace(watermark=now)
-        if follows:
+        if has_watermark:
             return self.previous, self.current
         return _without_watermark(self.previous), _without_watermark(self.current)
 

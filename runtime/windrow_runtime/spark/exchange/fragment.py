@@ -45,7 +45,7 @@ class PortFragment:
         port: Where the fragment begins.
         routes: The numbers of what it leads to.
         clock: Where the time of each batch is kept, if windrow keeps it; the driver's trackers make the watermark then.
-        elsewhere: The keyed steps that get their elements in another way.
+        fed_by_columns: The keyed steps that get their elements as columns.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class PortFragment:
         port: Port,
         routes: Routes,
         clock: ClockFiles | None = None,
-        elsewhere: frozenset[str] = frozenset(),
+        fed_by_columns: frozenset[str] = frozenset(),
     ) -> None:
         self._topology = topology
         self._port = port
         self._routes = routes
         self._clock = clock
-        self._elsewhere = elsewhere
+        self._fed_by_columns = fed_by_columns
         self._fragment: Fragment | None = None
         self._trackers: dict[str, WatermarkTracker] = {}
         self._reporting: dict[str, ReportingTracker] = {}
@@ -71,7 +71,7 @@ class PortFragment:
         self._wheres = {step: keys.where for step, keys in selectors.items() if keys is not None}
 
     def __getstate__(self) -> tuple[Topology, Port, Routes, ClockFiles | None, frozenset[str]]:
-        return self._topology, self._port, self._routes, self._clock, self._elsewhere
+        return self._topology, self._port, self._routes, self._clock, self._fed_by_columns
 
     def __setstate__(self, state: tuple[Topology, Port, Routes, ClockFiles | None, frozenset[str]]) -> None:
         self.__init__(*state)  # type: ignore[misc]  # unpickling begins the object anew
@@ -85,7 +85,7 @@ class PortFragment:
         return self._routed
 
     def _start(self) -> Fragment:
-        fragment = Fragment(self._topology, self._port, self, self._observer_of, self._elsewhere)
+        fragment = Fragment(self._topology, self._port, self, self._observer_of, self._fed_by_columns)
         now = self._now()
         for tracker in self._trackers.values():
             tracker.now = now
@@ -111,7 +111,7 @@ class PortFragment:
         """Whether all elements of the source get where they go in another way."""
         if self._fragment is None:
             self._fragment = self._start()
-        return not self._fragment.leads_on
+        return not self._fragment.has_readers
 
     def _observer_of(self, step: Step, node: TimestampsNode) -> TimestampObserver:
         if self._clock is not None:

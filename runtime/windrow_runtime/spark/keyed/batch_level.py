@@ -20,7 +20,7 @@ from windrow_runtime.spark.exchange.rows import CLOCK, END, REPORTS, PackedRow, 
 from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import Level
-from windrow_runtime.spark.worker.gc_tuning import rare_collections
+from windrow_runtime.spark.worker.gc_tuning import infrequent_gc
 
 __all__ = ["FIRST_ROUND", "PIECE_BYTES", "SECOND_ROUND", "BatchLevel"]
 
@@ -71,7 +71,7 @@ class BatchLevel:
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Called by Spark with the Arrow batches of a partition; gives Arrow batches of packed rows."""
-        with failures_marked(), rare_collections():
+        with failures_marked(), infrequent_gc():
             register_classes(self.level.classes)
             task = GroupTask(self.level)
             try:

@@ -12,7 +12,7 @@ from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.results import record_batch, values_of
 from windrow_runtime.columnar.state.chunks import Chunks, concatenated, dump_rows, load_rows, no_rows
 from windrow_runtime.columnar.state.pane_rows import panes_in
-from windrow_runtime.columnar.windows.late import OnRows, fire_late
+from windrow_runtime.columnar.windows.late import RowAggregate, fire_late
 from windrow_runtime.columnar.windows.late_sessions import fire_late_sessions
 from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator
@@ -53,7 +53,7 @@ class ColumnRunner:
         self._collector = Collector(step)
         self.facts: Counter[int] = Counter()
         self._to_sinks: Counter[str] = Counter()
-        self._on_rows = OnRows.of(form) if form.windows.lateness else None
+        self._on_rows = RowAggregate.of(form) if form.windows.lateness else None
 
     def close(self) -> None:
         """Closes the user's functions behind the step."""
@@ -61,7 +61,7 @@ class ColumnRunner:
 
     def times(self, times: BatchTimes) -> tuple[BatchTime, BatchTime]:
         """The time of the batch before and of this one, for the step."""
-        return times.of(self.step.step_id, follows=self.step.follows)
+        return times.of(self.step.step_id, has_watermark=self.step.has_watermark)
 
     def take_counts(self) -> list[Count]:
         """What was counted since the last time: (step id, counter or fact, increment)."""
@@ -104,14 +104,14 @@ class ColumnRunner:
         elements: Sequence[ColumnElements],
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
-        early, late = packers
+        before, after = packers
         chunks = load_chunks(record, store, operator.schema, operator.measure(watermark), operator.merged)
         if watermark > record.watermark:
             for fired in operator.advance(chunks, record.watermark, watermark):
-                yield from self._emit(fired, early)
+                yield from self._emit(fired, before)
                 del fired  # not beside the next ones
         if elements:
-            yield from self._add(operator, chunks, elements, watermark, late)
+            yield from self._add(operator, chunks, elements, watermark, after)
         store_chunks(record, chunks)
 
     def _run_sessions(

@@ -97,7 +97,7 @@ class _StepRunner:
 
     def times(self, times: BatchTimes) -> tuple[BatchTime, BatchTime]:
         """The time of the batch before and of this one, for the step."""
-        return times.of(self.step.step_id, follows=self.step.follows)
+        return times.of(self.step.step_id, has_watermark=self.step.has_watermark)
 
     def objects_of(self, elements: Sequence[KeyedElements | ColumnElements | PartialElements]) -> list[Chunk]:
         """Elements as the operator takes them, in their order."""
@@ -130,14 +130,14 @@ class _StepRunner:
         for share in pages.shares(*elements, *current):
             yield from self._run_share(share, pages, times, packers)
         pages.record.watermark, pages.record.now = current
-        with self._told():
+        with self._errors_with_step():
             pages.end_batch()
 
     def _run_share(
         self, share: Share, pages: StepPages, times: BatchTimes, packers: tuple[Packer, Packer]
     ) -> Iterator[PackedRow]:
         previous, current = self.times(times)
-        early, late = packers
+        before, after = packers
         state = pages.load(share.pages)
         windows, timers = windows_in(state), timers_in(state)
         self._operator.bind(state, self._collector)
@@ -146,14 +146,14 @@ class _StepRunner:
         self._operator.current_processing_time = pages.record.now
         self._operator.set_clock(current.now)
         for chunk in share.before:
-            yield from self._advance(previous.watermark, early)
-            self._process(chunk, early)
-            yield from early.full()
-        yield from self._advance(current.watermark, early)
-        yield from self._fire(self._operator.advancing_processing_time(current.now), early)
+            yield from self._advance(previous.watermark, before)
+            self._process(chunk, before)
+            yield from before.full()
+        yield from self._advance(current.watermark, before)
+        yield from self._fire(self._operator.advancing_processing_time(current.now), before)
         for chunk in share.after:
-            self._process(chunk, late)
-            yield from late.full()
+            self._process(chunk, after)
+            yield from after.full()
         if len(state.processing_timers) and not self.step.by_clock:
             raise UnsupportedOperationError(
                 "a timer in processing time was set, or state expires, and nothing in the plan says so",
@@ -164,11 +164,11 @@ class _StepRunner:
             )
         self.facts[OPEN_WINDOWS] += windows_in(state) - windows
         self.facts[TIMERS] += timers_in(state) - timers
-        with self._told():
+        with self._errors_with_step():
             pages.save(share.pages, state)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors_with_step(self) -> Iterator[None]:
         """Says of state that cannot be stored whose it is."""
         try:
             yield
@@ -254,11 +254,11 @@ class GroupTask:
         origin = self._origin_of[label]
         for packer in self._packers:
             packer.start(origin, self._level.groups.service_label_of(label))
-        early, late = (_by_step(payloads) for payloads in (before, after))
-        for found, packer in zip((early, late), self._packers, strict=True):
+        steps_before, steps_after = (_by_step(payloads) for payloads in (before, after))
+        for found, packer in zip((steps_before, steps_after), self._packers, strict=True):
             yield from self._pass_on(found, packer)
         for number, runner in self._runners.items():
-            elements = early.get(number, []), late.get(number, [])
+            elements = steps_before.get(number, []), steps_after.get(number, [])
             step = runner.step.state_id
             known = group.steps.get(step)
             if not any(elements) and (known is None or not _is_due(known, runner.times(times)[1])):
@@ -327,7 +327,7 @@ class GroupTask:
             if earliest is not None and watermark != MAX_TIMESTAMP:
                 # A timer that was set at or behind the watermark is due when the watermark advances next.
                 due = max(earliest, watermark + 1)
-                events.append(due if runner.step.follows else MAX_TIMESTAMP)
+                events.append(due if runner.step.has_watermark else MAX_TIMESTAMP)
             if clock is not None:
                 clocks.append(clock)
         if not self._level.by_clock:

@@ -81,7 +81,7 @@ class KeyedStep:
         output: Where its elements go; None: nowhere.
         side_outputs: The same for each side output that is used.
         by_clock: Whether timers in processing time are served.
-        follows: Whether a timestamp-assigning step is in front of it.
+        has_watermark: Whether a timestamp-assigning step is in front of it.
         name: What the user called the step, if anything.
         where: The step and its line in the user's program, in errors.
         form: How it runs on columns; None: on Python objects.
@@ -98,7 +98,7 @@ class KeyedStep:
     output: Fragment | None
     side_outputs: Mapping[str, Fragment] = field(default_factory=dict)
     by_clock: bool = False
-    follows: bool = True
+    has_watermark: bool = True
     name: str | None = None
     where: str | None = None
     form: ColumnarForm | None = None

@@ -17,7 +17,7 @@ from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import Level
 from windrow_runtime.spark.keyed.state_calls import StateCalls, StoredPages
-from windrow_runtime.spark.worker.gc_tuning import rare_collections
+from windrow_runtime.spark.worker.gc_tuning import infrequent_gc
 from windrow_runtime.storage.group_record import GroupState
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ class LevelCalls:
             timer_values: Spark's time.
             rows: Packed rows, as Spark gives them.
         """
-        with failures_marked(), rare_collections():
+        with failures_marked(), infrequent_gc():
             for packed in self._written(self._take_rows(label, self._time_of(timer_values), rows)):
                 yield packed.as_spark_row()
 
     def expire(self, label: int, timer_values: TimerValues) -> Iterator[Row]:
         """Called for each group whose timer is due, and that got no rows."""
-        with failures_marked(), rare_collections():
+        with failures_marked(), infrequent_gc():
             time = self._time_of(timer_values)
             rows = self._tick(label, time) if label < 0 else self._run(label, time, [], [])
             for packed in self._written(rows):

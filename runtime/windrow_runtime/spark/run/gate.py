@@ -1,4 +1,4 @@
-"""Where batches wait that may not begin any more, while a query is stopped."""
+"""Holds back new batches while a query stops."""
 
 from __future__ import annotations
 

@@ -46,14 +46,14 @@ class WatchedStep:
     Attributes:
         step: Its id.
         stored: Its name in the checkpoint; None: it has no keys, and so no state.
-        follows: Whether a timestamp-assigning step is in front of it.
+        has_watermark: Whether a timestamp-assigning step is in front of it.
         has_windows: Whether it keeps each window by itself.
         has_timers: Whether it keeps timers.
     """
 
     step: str
     stored: str | None = None
-    follows: bool = False
+    has_watermark: bool = False
     has_windows: bool = False
     has_timers: bool = False
 
@@ -144,7 +144,7 @@ class ProgressKeeper:
             watermarks, ended = following.watermarks, following.ended
         else:
             watermarks = {
-                step.step: sums.watermark for step in self._steps if step.follows and self._is_known
+                step.step: sums.watermark for step in self._steps if step.has_watermark and self._is_known
             }
             ended = sums.watermark == MAX_TIMESTAMP
         now = _wall_clock() if following is None or following.now is None else following.now

@@ -31,7 +31,7 @@ from windrow_runtime.spark.session_settings import (
     SHUFFLE_PARTITIONS,
     settings_during,
 )
-from windrow_runtime.spark.shipping import detached
+from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.batch_writer import BatchWriter, ConnectWriter, unpacked
 from windrow_runtime.spark.sinks.results import MemoryResults, Results, SpooledResults
 
@@ -98,7 +98,7 @@ class Query:
             spooled.clear()
             self._poller = ReportPoller(spooled, self._reporter)
             register_classes(lowered.classes)
-            sinks = {number: detached(step) for number, step in lowered.sinks.items()}
+            sinks = {number: sink_alone(step) for number, step in lowered.sinks.items()}
             self._write = ConnectWriter(
                 sinks,
                 lowered.classes,
@@ -282,7 +282,7 @@ class Query:
         self.kill(query)
 
     def _await_rest(self, query: StreamingQuery) -> None:
-        """Wait until a query does nothing. One that is stopped while it plans a batch logs errors that are none."""
+        """Wait until a query does nothing: stopping it while it plans a batch logs spurious errors."""
         patience = time.monotonic() + _PATIENCE_SECONDS
         self._wait_until(
             query,

@@ -29,7 +29,7 @@ from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import unpack_columns, unpack_elements
 from windrow_runtime.spark.faults.marked import failures_marked
-from windrow_runtime.spark.shipping import detached
+from windrow_runtime.spark.shipping import sink_alone
 
 __all__ = [
     "PART_SCHEMA",
@@ -154,7 +154,7 @@ def part_sink(step: Step) -> PartSink | None:
     if isinstance(sink, ParquetFileSink) and kind.root.contains(*_SPARKS_OWN):
         return None
     # A worker may run in another folder than the driver.
-    return PartSink(detached(step), os.path.abspath(path), kind)
+    return PartSink(sink_alone(step), os.path.abspath(path), kind)
 
 
 def is_json_of_spark(kind: RecordType) -> bool:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from windrow.errors import WindrowError
 from windrow_runtime.columnar.forms.route import Route
-from windrow_runtime.columnar.forms.scan_target import Arriving
+from windrow_runtime.columnar.forms.scan_target import ScanTarget
 from windrow_runtime.columnar.rows.grouping import encode_keys
 from windrow_runtime.columnar.state.chunks import concatenated, dump_rows
 from windrow_runtime.spark.exchange.payload import Phase, pack_columns, pack_partials, sequence_number
@@ -39,7 +39,7 @@ class ColumnTarget:
     """
 
     step: int
-    form: Arriving
+    form: ScanTarget
     route: Route
 
 

@@ -24,7 +24,7 @@ from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.level import Fragment, SourceFragment
 from windrow_runtime.spark.run.end_of_stream import EndMark
 from windrow_runtime.spark.run.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, Count
-from windrow_runtime.spark.worker.gc_tuning import rare_collections
+from windrow_runtime.spark.worker.gc_tuning import infrequent_gc
 
 if TYPE_CHECKING:
     from windrow_runtime.spark.clock.keeper import Report
@@ -127,7 +127,7 @@ class SourceStage:
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Called by Spark with the Arrow batches of a partition; gives Arrow batches of packed rows."""
-        with failures_marked(), rare_collections():
+        with failures_marked(), infrequent_gc():
             given = batches if self.end is None else self.end.before_end(batches)
             yield from self._run(given if self.open is None else self.open(given))
 

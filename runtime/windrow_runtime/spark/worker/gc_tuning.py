@@ -7,14 +7,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["rare_collections"]
+__all__ = ["infrequent_gc"]
 
 _RARE = (500_000, 20, 100)
 _entered = 0
 
 
 @contextmanager
-def rare_collections() -> Iterator[None]:
+def infrequent_gc() -> Iterator[None]:
     """Lets the collector run seldom.
 
     By default it looks at all young objects whenever 700 more have been made than freed. While a task turns a batch of
