@@ -1,4 +1,4 @@
-"""Which operator runs which keyed step."""
+"""Chooses the operator that runs a keyed step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind."""
+"""The result of a run: what its sinks collected, and the counters of its steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent to workers of a pipeline: its steps without sources and sinks, and the classes of its elements."""
+"""Prepares what workers get of a pipeline: its steps without sources and sinks, and the classes of its elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stored for one key group, beside its pages: a record, read and written in each batch that touches the group.
+"""The record of a key group, which Spark stores beside its pages and which each batch reads that touches the group.
 
 The layout is fixed and holds nothing that has to be unpickled to be understood. All numbers are little-endian::
 

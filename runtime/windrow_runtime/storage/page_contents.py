@@ -1,4 +1,4 @@
-"""What records of steps tell of pages: when something in them is due, and which segments of long lists are theirs."""
+"""Summarises a page for the record of its step: its earliest timers, and the segments of long lists it refers to."""
 
 from __future__ import annotations
 

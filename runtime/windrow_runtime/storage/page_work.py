@@ -1,4 +1,4 @@
-"""What a batch brings for a key group, in shares: pages that are worked on together, and what comes for their keys."""
+"""Pages of a key group to load together, and the elements for the keys in them."""
 
 from __future__ import annotations
 

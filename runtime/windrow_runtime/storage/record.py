@@ -1,4 +1,4 @@
-"""What a key group's record tells of one step: where its state lies, and when something in it is due."""
+"""The part of a key group's record for one step: where the step's pages lie, and when their next timers are due."""
 
 from __future__ import annotations
 

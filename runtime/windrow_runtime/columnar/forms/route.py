@@ -1,4 +1,4 @@
-"""The way from a source to a keyed step, where every function on it is a plain expression."""
+"""Finds the way from a source to a keyed step, if every function on it is a plain expression."""
 
 from __future__ import annotations
 

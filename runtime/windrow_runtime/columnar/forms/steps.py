@@ -1,4 +1,4 @@
-"""Which steps run on columns, and why others do not."""
+"""Decides which steps run on columns, and says why others do not."""
 
 from __future__ import annotations
 

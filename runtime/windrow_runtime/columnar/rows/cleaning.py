@@ -1,4 +1,4 @@
-"""Arrow batches of a source as columns of elements, where all records in them are well-formed."""
+"""Takes Arrow batches of a source as columns of elements, where all records in them are well-formed."""
 
 from __future__ import annotations
 

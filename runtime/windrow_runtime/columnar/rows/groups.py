@@ -1,4 +1,4 @@
-"""Which rows of a batch belong together."""
+"""Groups the rows of a batch by numbers of groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of state in which something is due, as many at a time as fit into memory.
+"""Reads the rows of state that fire or are cleaned up, as many at a time as fit into memory.
 
 Where all of them fit, they are one part. Else each part has all the rows of some keys: chunks are read once for each
 part, and their bytes are held meanwhile, as far as there is room.

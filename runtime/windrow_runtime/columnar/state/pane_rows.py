@@ -1,4 +1,4 @@
-"""What rows of state hold of windows: the rows of a window's panes, merged by key, for some windows at a time.
+"""Merges the rows of state of the panes of each window by key, for some windows at a time.
 
 Windows that follow each other have most of their panes in common. Where windows are made of many panes, those that some
 have in common are merged once, and each adds what it has besides. With as many windows at a time as the square root of

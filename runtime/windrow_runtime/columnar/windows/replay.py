@@ -1,4 +1,4 @@
-"""Sessions one after the other, for what depends on the order in which their elements came."""
+"""Computes sessions one after the other, for aggregates that depend on the order in which elements arrived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which parts of a window step look at elements, and so may change them."""
+"""Finds the parts of a window step that see elements, and so may change them."""
 
 from __future__ import annotations
 

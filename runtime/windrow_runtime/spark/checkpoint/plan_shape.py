@@ -1,4 +1,4 @@
-"""What the stored state of a plan depends on, as plain data for the checkpoint.
+"""Describes the parts of a plan on which its stored state depends, as plain data for the checkpoint.
 
 Each keyed step is described: assigner, trigger, evictor, lateness, function, and the types of keys, elements and state.
 What is not known before the pipeline runs, such as the result of a lambda, is None. Plain functions are not described:

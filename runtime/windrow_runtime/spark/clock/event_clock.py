@@ -1,4 +1,4 @@
-"""How windrow's time is told to Spark.
+"""Encodes windrow's watermarks and timers as the timestamps that Spark takes.
 
 Spark keeps the watermark in milliseconds, never below 0, and 0 means that there is none yet; its timestamps are
 microseconds in 64 bits. Windrow's watermarks may be negative, and the highest one ends the stream. So times are shifted

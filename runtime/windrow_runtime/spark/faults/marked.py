@@ -1,4 +1,4 @@
-"""How an error gets from a worker to the user.
+"""Marks the errors of workers, so that the driver finds them in Spark's exceptions.
 
 Spark wraps what a worker raises into the text of several exceptions, among hundreds of lines of its own. So our errors
 are written into that text in a form that the driver finds again.

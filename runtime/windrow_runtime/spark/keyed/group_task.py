@@ -1,4 +1,4 @@
-"""Runs the keyed steps of a level on one key group after another, without a word of Spark's API.
+"""Runs the keyed steps of a level on one key group after another, without Spark's API.
 
 The order within a group and a batch is Flink's, for each step::
 

@@ -1,4 +1,4 @@
-"""What a level does with the calls that Spark makes to its stateful processor, in a worker."""
+"""Answers, in a worker, the calls that Spark makes to the stateful processor of a level."""
 
 from __future__ import annotations
 

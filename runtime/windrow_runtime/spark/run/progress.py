@@ -1,4 +1,4 @@
-"""What a batch did, step by step."""
+"""The report of a batch, step by step."""
 
 from __future__ import annotations
 

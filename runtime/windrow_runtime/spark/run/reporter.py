@@ -1,4 +1,4 @@
-"""Tells the user of each batch: in the log, and by a function of theirs."""
+"""Reports each batch to the user: a line in the log, and a call of their ``on_progress``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sinks on Spark: what is done with the packed rows of a batch."""
+"""Writes the packed rows of a batch to the sinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a plan whose elements are handed to Spark as columns."""
+"""Hands the elements at the end of a plan to Spark as columns, for ``to_dataframe``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the batches of a query collected and counted, kept where the runner finds it."""
+"""Keeps what the batches of a query collected and counted, where the runner finds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readers make of the rows of an Arrow batch."""
+"""The elements and the malformed records that a reader makes of an Arrow batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python's cyclic garbage collector, while many small objects are made that form no cycles."""
+"""Lets Python's cyclic garbage collector run seldom while a task makes many small objects, which form no cycles."""
 
 from __future__ import annotations
 
