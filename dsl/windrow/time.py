@@ -7,11 +7,12 @@ everything is a number of milliseconds.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from time import time_ns
 from typing import Final
 
 from windrow.errors import InvalidArgumentError
 
-__all__ = ["MAX_TIMESTAMP", "MIN_TIMESTAMP", "duration_millis", "timestamp_millis"]
+__all__ = ["MAX_TIMESTAMP", "MIN_TIMESTAMP", "duration_millis", "now_millis", "timestamp_millis"]
 
 MIN_TIMESTAMP: Final = -(2**63)
 """The lowest timestamp. As a watermark it says that nothing is known yet, as a timestamp that there is none."""
@@ -54,6 +55,11 @@ def duration_millis(duration: timedelta, name: str) -> int:
             expected="whole milliseconds, the unit of event time",
         )
     return millis
+
+
+def now_millis() -> int:
+    """The time of this machine's clock, in milliseconds since the epoch."""
+    return time_ns() // 1_000_000
 
 
 def positive_millis(duration: timedelta, name: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from itertools import zip_longest
@@ -11,7 +10,7 @@ from typing import Any
 from windrow.errors import warn
 from windrow.plan import Pipeline, SinkNode, SourceNode, Step, WindowNode
 from windrow.sinks import CollectSink
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow_runtime.local.execution import Chunk, Execution
 from windrow_runtime.local.sinks import check_sink, write_batch
 from windrow_runtime.local.sources import SourceBatch, malformed_tag, read_batches
@@ -40,7 +39,7 @@ class LocalRunner:
     """
 
     def __init__(self, *, clock: Callable[[], int] | None = None, fast: bool = True) -> None:
-        self._clock = clock if clock is not None else _wall_clock
+        self._clock = clock if clock is not None else now_millis
         self._fast = fast
 
     def forms(self, pipeline: Pipeline) -> dict[str, str]:
@@ -89,10 +88,6 @@ class LocalRunner:
             if metrics.totals
         }
         return PipelineResult(pipeline, counters, run.collected)
-
-
-def _wall_clock() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class _Run:

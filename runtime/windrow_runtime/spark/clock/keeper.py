@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from windrow.errors import CheckpointError, WindrowError
 from windrow.plan import TimestampsNode
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.operators.copies import own_all
@@ -141,7 +140,7 @@ class ClockKeeper:
         self._known = None
         for report in reports:
             trackers[report.step].observe(report.values, report.timestamps)
-        now = _wall_clock() if told.now is None else told.now
+        now = now_millis() if told.now is None else told.now
         for tracker in trackers.values():
             tracker.end_batch(now)
         ended = ended or told.ended
@@ -198,7 +197,3 @@ class ClockKeeper:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_known": None}
-
-
-def _wall_clock() -> int:
-    return time.time_ns() // 1_000_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import Pipeline, SinkNode, SourceNode
 from windrow.sinks import CollectSink, WriterSink
+from windrow.time import now_millis
 from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.topology import Topology
@@ -67,7 +67,7 @@ def batch_job(
             hint="run(pipeline)",
         )
     forms = forms_of(topology) if columnar else {}
-    return lower_batch(spark, pipeline, groups, clock_millis(clock or _wall_clock), forms)
+    return lower_batch(spark, pipeline, groups, clock_millis(clock or now_millis), forms)
 
 
 def run_job(pipeline: Pipeline, lowered: Lowered, on_progress: OnProgress | None = None) -> PipelineResult:
@@ -120,7 +120,3 @@ def _spark_errors(pipeline: Pipeline) -> Iterator[None]:
     except Exception as error:
         failure = engine_failure(error, f"pipeline {pipeline.name!r}", secrets_of(pipeline.steps))
         raise failure from failure.__cause__
-
-
-def _wall_clock() -> int:
-    return time.time_ns() // 1_000_000

@@ -7,7 +7,6 @@ keeper adds up the changes, and notes the sums in the checkpoint, from where the
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,7 +16,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from windrow.errors import CheckpointError
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow_runtime.spark.checkpoint.stored_json import StoredTime, read_json, write_json
 from windrow_runtime.spark.clock.files import ClockFiles
 from windrow_runtime.spark.run.facts import (
@@ -147,7 +146,7 @@ class ProgressKeeper:
                 step.step: sums.watermark for step in self._steps if step.has_watermark and self._is_known
             }
             ended = sums.watermark == MAX_TIMESTAMP
-        now = _wall_clock() if following is None or following.now is None else following.now
+        now = now_millis() if following is None or following.now is None else following.now
         steps = {
             step.step: self._progress(step, found, sums, watermarks.get(step.step), now, ended=ended)
             for step in self._steps
@@ -208,10 +207,6 @@ class ProgressKeeper:
             write_json(self._file, asdict(sums))
         except CheckpointError as error:
             _LOG.warning("what the state holds could not be noted for reports of later runs: %s", error.given)
-
-
-def _wall_clock() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def log_line(name: str, progress: PipelineProgress, sources: Iterable[str], sinks: Iterable[str]) -> str:
