@@ -43,9 +43,7 @@ def input_types(selector: Any) -> Any:
 
 
 def kernel_of(aggregate: DeclaredAggregate[Any, Any, Any]) -> Kernel:
-    kernel = kernel_for(aggregate, input_types)
-    assert isinstance(kernel, Kernel), kernel
-    return kernel
+    return kernel_for(aggregate, input_types)
 
 
 def groups_of(ids: Sequence[int], count: int) -> Groups:
@@ -98,6 +96,4 @@ def folded(aggregate: DeclaredAggregate[Any, Any, Any], elements: Sequence[Any],
 
 def kernel_of_numbers(aggregate: DeclaredAggregate[Any, Any, Any], kind: Any) -> Kernel:
     """The kernel of an aggregate whose selectors all give values of a type."""
-    kernel = kernel_for(aggregate, lambda _: kind)
-    assert isinstance(kernel, Kernel), kernel
-    return kernel
+    return kernel_for(aggregate, lambda _: kind)

@@ -17,6 +17,7 @@ from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.errors import AggregateOverflowError
 from windrow.functions.aggregate import AggregateFunction
+from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.kernels import kernel_for
 from windrow_runtime.columnar.rows.groups import Groups
 
@@ -235,4 +236,6 @@ UNKNOWN: list[tuple[AggregateFunction[Any, Any, Any], Any, str]] = [
 def test_where_there_is_no_kernel_it_says_why(
     function: AggregateFunction[Any, Any, Any], kind: Any, reason: str
 ) -> None:
-    assert kernel_for(function, lambda _: kind) == reason
+    with pytest.raises(DeclinedError) as declined:
+        kernel_for(function, lambda _: kind)
+    assert str(declined.value) == reason

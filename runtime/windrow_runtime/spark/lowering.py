@@ -7,6 +7,7 @@ pass one stateful operator for each level of keyed steps. What goes to sinks tra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ from windrow_runtime.codecs.arrow.batches import encode_batch
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.forms.arrivals import RowForm, row_form
 from windrow_runtime.columnar.forms.folds import fold_for
 from windrow_runtime.columnar.forms.scan_target import ScanTarget
@@ -145,8 +147,11 @@ def forms_of(topology: Topology) -> dict[str, Form]:
 
 def arrivals_of(topology: Topology) -> dict[str, RowForm]:
     """The keyed steps whose elements can get there as columns."""
-    found = ((step.id, row_form(topology, step, gives_columns)) for step in topology.keyed)
-    return {step_id: form for step_id, form in found if isinstance(form, RowForm)}
+    found: dict[str, RowForm] = {}
+    for step in topology.keyed:
+        with suppress(DeclinedError):
+            found[step.id] = row_form(topology, step, gives_columns)
+    return found
 
 
 def form_texts(topology: Topology, *, columnar: bool) -> dict[str, str]:
@@ -160,22 +165,25 @@ def form_texts(topology: Topology, *, columnar: bool) -> dict[str, str]:
         if isinstance(form, ColumnarForm):
             found[step.id] = form.describe()
         else:
-            found[step.id] = _python_text(step, row_form(topology, step, gives_columns), form.reason)
+            found[step.id] = _python_text(topology, step, form.reason)
     return found
 
 
-def _python_text(step: Step, arrival: RowForm | str, reason: str) -> str:
+def _python_text(topology: Topology, step: Step, reason: str) -> str:
     """How a step runs on Python objects, and why not on columns for this reason."""
-    way = "" if isinstance(arrival, str) else f", {arrival.describe()}"
+    way = ""
+    lacking = "elements cross the exchange one by one"
+    try:
+        arrival = row_form(topology, step, gives_columns)
+        way = f", {arrival.describe()}"
+        lacking = "not folded before the exchange"
+        fold_for(step)
+        why = None
+    except DeclinedError as declined:
+        why = str(declined)
     text = f"{form_text(step)}{way}; not on columns: {reason}"
-    if isinstance(arrival, str):
-        lacking, why = "elements cross the exchange one by one", arrival
-    elif arrival.fold is None:
-        lacking, why = "not folded before the exchange", str(fold_for(step))
-    else:
-        return text
     # What is said already need not be said again.
-    return text if why in text else f"{text}; {lacking}: {why}"
+    return text if why is None or why in text else f"{text}; {lacking}: {why}"
 
 
 def lower_batch(

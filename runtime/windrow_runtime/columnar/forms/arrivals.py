@@ -19,8 +19,9 @@ from windrow.plan import Step
 from windrow.sources import Source
 from windrow_runtime.codecs.arrow.batches import arrow_schema, decode_batch
 from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.forms.folds import PaneFold, fold_for
-from windrow_runtime.columnar.forms.route import NoRouteError, Route, routes_to
+from windrow_runtime.columnar.forms.route import Route, routes_to
 from windrow_runtime.columnar.rows.grouping import Ints, Keys, encode_keys
 from windrow_runtime.columnar.rows.hashing import stable_hashes
 from windrow_runtime.operators.topology import Topology
@@ -158,19 +159,19 @@ class RowChunk:
         return RowChunk(self._form, rows, [self.keys[place] for place in places])
 
 
-def row_form(
-    topology: Topology, step: Step, gives_columns: Callable[[Source[Any]], str | None]
-) -> RowForm | str:
-    """How the elements of a keyed step get there as columns, or in a few words why they do not.
+def row_form(topology: Topology, step: Step, gives_columns: Callable[[Source[Any]], str | None]) -> RowForm:
+    """How the elements of a keyed step get there as columns.
 
     Args:
         topology: The plan.
         step: The step.
         gives_columns: Whether the engine has the columns of a source: None, or why it has not.
+
+    Raises:
+        DeclinedError: If they do not.
     """
+    routes = routes_to(topology, step, gives_columns)
     try:
-        routes = routes_to(topology, step, gives_columns)
-    except NoRouteError as error:
-        return str(error)
-    fold = fold_for(step)
-    return RowForm(step, routes, None if isinstance(fold, str) else fold)
+        return RowForm(step, routes, fold_for(step))
+    except DeclinedError:
+        return RowForm(step, routes, None)

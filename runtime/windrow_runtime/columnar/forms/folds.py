@@ -23,6 +23,7 @@ from windrow.errors import WindrowError
 from windrow.functions import AggregateFunction, RichFunction
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.windows import SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows
+from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.rows.grouping import Ints, Keys, cells_of
 from windrow_runtime.columnar.windows.geometry import Panes
 from windrow_runtime.operators.copies import accumulator_maker
@@ -130,46 +131,49 @@ class PaneFold:
         return TimeWindow(start, start + self.panes.size)
 
 
-def fold_for(step: Step) -> PaneFold | str:
-    """How the elements of a step are folded in front of the exchange, or in a few words why they are not.
+def fold_for(step: Step) -> PaneFold:
+    """How the elements of a step are folded in front of the exchange.
 
     Nobody may look at them one by one, late ones included, and the function must be able to merge what tasks made.
+
+    Raises:
+        DeclinedError: If they are not.
     """
     node = step.node
     if not isinstance(node, WindowNode):
-        return "a process function sees each element"
+        raise DeclinedError("a process function sees each element")
     if not isinstance(node.function, AggregateSpec):
         if isinstance(node.function, ReduceSpec):
-            return "what a reduce leaves need not stand for its elements"  # it need not be associative
-        return "the function takes all elements of a window"
+            raise DeclinedError(
+                "what a reduce leaves need not stand for its elements"
+            )  # it need not be associative
+        raise DeclinedError("the function takes all elements of a window")
     if node.allowed_lateness:
-        return "each late element fires its window"
+        raise DeclinedError("each late element fires its window")
     if node.late_tag is not None:
-        return "late elements leave one by one"
+        raise DeclinedError("late elements leave one by one")
     panes = _panes_of(node)
-    if isinstance(panes, str):
-        return panes
     function = node.function.aggregate
     if not function.can_merge:
-        return "the function has no merge"
+        raise DeclinedError("the function has no merge")
     if _has_life(function):
-        return "the function is opened and closed where the step runs"
+        raise DeclinedError("the function is opened and closed where the step runs")
     if panes.windows_each > 1 and not function.can_share:
-        return "sliding windows share panes, and the function is not commutative"
+        raise DeclinedError("sliding windows share panes, and the function is not commutative")
     return PaneFold(step, panes, function)
 
 
-def _panes_of(node: WindowNode) -> Panes | str:
+def _panes_of(node: WindowNode) -> Panes:
     form, assigner = fast_form(node), node.assigner
     if form is None:
-        return why_general(node)
+        raise DeclinedError(why_general(node))
     if isinstance(assigner, TumblingEventTimeWindows):
         return Panes(assigner.size, assigner.size, assigner.offset, 0)
     if not isinstance(assigner, SlidingEventTimeWindows):
-        return "a task does not know where sessions end"
+        raise DeclinedError("a task does not know where sessions end")
     if assigner.slide > assigner.size:
         # Whether an element between two windows is late depends on its own timestamp.
-        return "there are gaps between windows"
+        raise DeclinedError("there are gaps between windows")
     return Panes(assigner.size, assigner.slide, assigner.offset, 0)
 
 

@@ -27,23 +27,20 @@ from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.records import has_generated
 from windrow_runtime.codecs.value_type import Field, Kind, RecordType
+from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.rows.columns import ColumnExpression, column_expression, refused_element
 from windrow_runtime.operators.topology import Topology
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Arrivals", "NoRouteError", "Route", "expression_of", "millis_of", "own_constructor", "routes_to"]
+__all__ = ["Arrivals", "Route", "expression_of", "millis_of", "own_constructor", "routes_to"]
 
 # Any in this module: pyarrow has no types, and selectors are of elements of every type.
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 _KEYS = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.BYTES})
-
-
-class NoRouteError(Exception):
-    """Elements cannot get to a step as columns; the text says why."""
 
 
 class Arrivals(NamedTuple):
@@ -144,7 +141,7 @@ def routes_to(
         gives_columns: Whether the engine has the columns of a source: None, or why it has not.
 
     Raises:
-        NoRouteError: If elements cannot get there as columns.
+        DeclinedError: If elements cannot get there as columns.
     """
     before = topology.step(step.inputs[0])
     key_by = before.node if isinstance(before.node, KeyByNode) else None
@@ -152,23 +149,23 @@ def routes_to(
     routes: list[Route] = []
     for source, stages, element in _ways(topology, start):
         if not any(stage.kind == TimestampsNode.kind for stage in stages):
-            raise NoRouteError("elements have no timestamps on the way")
+            raise DeclinedError("elements have no timestamps on the way")
         key = None
         if key_by is not None:
             key = expression_of(key_by.selector, element, "the key")
             if key.value.kind not in _KEYS:
-                raise NoRouteError(f"the key is a {key.value}")
+                raise DeclinedError(f"the key is a {key.value}")
         routes.append(Route(source, stages, key, element))
     if len({route.source for route in routes}) < len(routes):
-        raise NoRouteError("elements of one source get there by several ways")
+        raise DeclinedError("elements of one source get there by several ways")
     if len({route.element for route in routes}) > 1:
-        raise NoRouteError("elements of several types get there")
+        raise DeclinedError("elements of several types get there")
     for route in routes:
         node = topology.step(route.source).node
         assert isinstance(node, SourceNode), "ways begin at sources"
         reason = gives_columns(node.source)
         if reason is not None:
-            raise NoRouteError(reason)
+            raise DeclinedError(reason)
     return tuple(routes)
 
 
@@ -179,7 +176,7 @@ def _ways(topology: Topology, step: Step) -> list[tuple[str, tuple[_Stage, ...],
     if isinstance(node, UnionNode):
         return [way for source in step.inputs for way in _ways(topology, topology.step(source))]
     if not isinstance(node, (FilterNode, MapNode, TimestampsNode, ReturnsNode)):
-        raise NoRouteError(f"{step.id} is in front")
+        raise DeclinedError(f"{step.id} is in front")
     ways = _ways(topology, topology.step(step.inputs[0]))
     if isinstance(node, ReturnsNode):
         return ways
@@ -188,16 +185,16 @@ def _ways(topology: Topology, step: Step) -> list[tuple[str, tuple[_Stage, ...],
 
 def _element_of(node: SourceNode) -> RecordType:
     if node.element_type is None:
-        raise NoRouteError("the type of the elements is not known")
+        raise DeclinedError("the type of the elements is not known")
     try:
         kind = record_type(node.element_type)
     except InvalidArgumentError as error:
-        raise NoRouteError(error.message) from error
+        raise DeclinedError(error.message) from error
     reason = refused_element(kind)
     if reason is None and not kind.single:
         reason = own_constructor(kind.root.python_type)
     if reason is not None:
-        raise NoRouteError(reason)
+        raise DeclinedError(reason)
     return kind
 
 
@@ -218,16 +215,16 @@ def _with_stage(
     if isinstance(node, TimestampsNode):
         generator = type(node.strategy.create_generator())
         if node.strategy.ingestion_time or generator not in (BoundedOutOfOrdernessWatermarks, NoWatermarks):
-            raise NoRouteError(f"the watermark generator of {step.id} looks at each element")
+            raise DeclinedError(f"the watermark generator of {step.id} looks at each element")
         if node.timestamp is None:
-            raise NoRouteError(f"{step.id} takes the timestamps that elements have")
+            raise DeclinedError(f"{step.id} takes the timestamps that elements have")
         found = expression_of(node.timestamp, element, "the timestamp")
         if found.value.kind not in (Kind.INT, Kind.DATETIME) or found.value.nullable:
-            raise NoRouteError(f"the timestamp is a {found.value}")
+            raise DeclinedError(f"the timestamp is a {found.value}")
     elif isinstance(node, FilterNode):
         found = expression_of(node.function, element, "the filter")
         if found.value.kind is not Kind.BOOL or found.value.nullable:
-            raise NoRouteError(f"the filter gives a {found.value}")
+            raise DeclinedError(f"the filter gives a {found.value}")
     else:
         assert isinstance(node, MapNode)
         found = expression_of(node.function, element, "the map")
@@ -239,12 +236,12 @@ def expression_of(selector: Any, element: RecordType, what: str) -> ColumnExpres
     """What a function takes from elements of a type.
 
     Raises:
-        NoRouteError: If it is no plain expression of columns.
+        DeclinedError: If it is no plain expression of columns.
     """
     found = recognise(selector)
     if isinstance(found, Opaque):
-        raise NoRouteError(f"{what} {found.reason}")
-    column = column_expression(found, element)
-    if isinstance(column, str):
-        raise NoRouteError(f"{what}: {column}")
-    return column
+        raise DeclinedError(f"{what} {found.reason}")
+    try:
+        return column_expression(found, element)
+    except DeclinedError as reason:
+        raise DeclinedError(f"{what}: {reason}") from None

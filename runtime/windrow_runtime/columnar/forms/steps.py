@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windrow.aggregates.facts import FilledWindow
@@ -21,7 +21,8 @@ from windrow.windows import (
 )
 from windrow_runtime.codecs.arrow.batches import arrow_schema, decode_batch
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar.forms.route import NoRouteError, Route, expression_of, routes_to
+from windrow_runtime.columnar.declined import DeclinedError
+from windrow_runtime.columnar.forms.route import Route, expression_of, routes_to
 from windrow_runtime.columnar.kernels import Kernel, kernel_for
 from windrow_runtime.columnar.kernels.combined import same_input
 from windrow_runtime.columnar.rows.columns import ColumnExpression, WholeElement
@@ -189,52 +190,33 @@ def columnar_form(
         step: The step.
         gives_columns: Whether the engine has the columns of a source: None, or why it has not.
     """
+    try:
+        return _form(topology, step, gives_columns)
+    except DeclinedError as reason:
+        return NotColumnar(str(reason))
+
+
+def _form(topology: Topology, step: Step, gives_columns: Callable[[Source[Any]], str | None]) -> ColumnarForm:
     node = step.node
     if not isinstance(node, WindowNode):
-        return NotColumnar("a process function sees each element")
+        raise DeclinedError("a process function sees each element")
     spec = node.function
     if not isinstance(spec, AggregateSpec):
-        return NotColumnar("not an aggregate of windrow.aggregates")
+        raise DeclinedError("not an aggregate of windrow.aggregates")
     if node.evictor is not None:
-        return NotColumnar("an evictor sees each element")
+        raise DeclinedError("an evictor sees each element")
     windows = _windows(node)
-    if isinstance(windows, str):
-        return NotColumnar(windows)
     if spec.process is not None and not isinstance(spec.process, FilledWindow):
-        return NotColumnar(f"{spec.process.describe()} follows the aggregate")
-    try:
-        routes = routes_to(topology, step, gives_columns)
-        return _form(step, node, spec, windows, routes)
-    except NoRouteError as error:
-        return NotColumnar(str(error))
-
-
-def _form(
-    step: Step, node: WindowNode, spec: AggregateSpec, windows: Panes | Sessions, routes: tuple[Route, ...]
-) -> ColumnarForm | NotColumnar:
-    element = routes[0].element
-
-    def input_of(selector: Callable[[Any], Any] | None) -> ColumnExpression | WholeElement:
-        if not element.single and same_input(selector) == same_input(None):
-            return WholeElement(element)
-        return expression_of(selector or _itself, element, "")
-
-    def input_type(selector: Callable[[Any], Any] | None) -> Any:
-        try:
-            return input_of(selector).arrow_type
-        except NoRouteError:
-            return None
-
-    kernel = kernel_for(spec.aggregate, input_type)
-    if isinstance(kernel, str):
-        return NotColumnar(kernel)
+        raise DeclinedError(f"{spec.process.describe()} follows the aggregate")
+    routes = routes_to(topology, step, gives_columns)
+    input_of = partial(_input_of, routes[0].element)
+    kernel = kernel_for(spec.aggregate, partial(_input_type, routes[0].element))
     if kernel.ordered:
         if isinstance(windows, Sessions):
-            return NotColumnar("the aggregate depends on the order in which sessions merge")
+            raise DeclinedError("the aggregate depends on the order in which sessions merge")
         if windows.windows_each > 1:
             # The panes of a window are merged in order of time, which is not that of arrival.
             kernel = kernel.numbered()
-    assert spec.process is None or isinstance(spec.process, FilledWindow)
     return ColumnarForm(
         step=step,
         windows=windows,
@@ -247,33 +229,44 @@ def _form(
     )
 
 
+def _input_of(element: RecordType, selector: Callable[[Any], Any] | None) -> ColumnExpression | WholeElement:
+    if not element.single and same_input(selector) == same_input(None):
+        return WholeElement(element)
+    return expression_of(selector or _itself, element, "")
+
+
+def _input_type(element: RecordType, selector: Callable[[Any], Any] | None) -> Any:
+    try:
+        return _input_of(element, selector).arrow_type
+    except DeclinedError:
+        return None
+
+
 def _itself(element: Any) -> Any:
     return element
 
 
-def _windows(node: WindowNode) -> Panes | Sessions | str:
+def _windows(node: WindowNode) -> Panes | Sessions:
     assigner, trigger = node.assigner, node.effective_trigger
     lateness = node.allowed_lateness or 0
     if type(assigner) is GlobalWindows:
         if type(trigger) is not EndOfStreamTrigger:
-            return f"{trigger.describe()} is asked at each element"
+            raise DeclinedError(f"{trigger.describe()} is asked at each element")
         return Panes(0, 1, 0, 0)
     if type(trigger) is not EventTimeTrigger:
-        return f"{trigger.describe()} is asked at each element"
+        raise DeclinedError(f"{trigger.describe()} is asked at each element")
     if type(assigner) is EventTimeSessionWindows:
-        return (
-            Sessions(assigner.gap, lateness)
-            if assigner.gap <= FARTHEST
-            else "the gap is too long for columns"
-        )
+        if assigner.gap > FARTHEST:
+            raise DeclinedError("the gap is too long for columns")
+        return Sessions(assigner.gap, lateness)
     if type(assigner) is TumblingEventTimeWindows and assigner.stagger is WindowStagger.ALIGNED:
         size = slide = assigner.size
     elif type(assigner) is SlidingEventTimeWindows:
         size, slide = assigner.size, assigner.slide
     else:
-        return f"{assigner.describe()} has no form on columns"
+        raise DeclinedError(f"{assigner.describe()} has no form on columns")
     if slide > size:
-        return "there are gaps between windows"
+        raise DeclinedError("there are gaps between windows")
     if size > FARTHEST:
-        return "windows are too large for columns"
+        raise DeclinedError("windows are too large for columns")
     return Panes(size, slide, assigner.offset, lateness)

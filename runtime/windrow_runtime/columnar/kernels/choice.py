@@ -16,6 +16,7 @@ from windrow.aggregates.distinct import CountDistinct
 from windrow.aggregates.order import Extreme, ExtremeBy, TopK
 from windrow.aggregates.sketches import ApproxCountDistinct, ApproxQuantiles
 from windrow.functions.aggregate import AggregateFunction
+from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.kernels.arrays import has_order, is_number
 from windrow_runtime.columnar.kernels.arrival import CollectListKernel, EdgeKernel
 from windrow_runtime.columnar.kernels.combined import CombinedKernel
@@ -46,27 +47,20 @@ _TIMES: Final = (pa.timestamp("us", tz="UTC"), pa.date32(), pa.duration("us"))
 """The types of columns of datetimes, dates and time spans."""
 
 
-class _NoKernelError(Exception):
-    """There is no kernel; says why."""
-
-
-def kernel_for(aggregate: AggregateFunction[Any, Any, Any], input_types: InputTypes) -> Kernel | str:
+def kernel_for(aggregate: AggregateFunction[Any, Any, Any], input_types: InputTypes) -> Kernel:
     """The kernel of an aggregate whose inputs have these types.
 
-    Returns:
-        The kernel; or in a few words why there is none, as ``explain()`` shows it: ``sum of texts``.
+    Raises:
+        DeclinedError: If there is none; it says of what, as ``explain()`` shows it: ``sum of texts``.
     """
-    try:
-        return _kernel(aggregate, input_types)
-    except _NoKernelError as reason:
-        return str(reason)
+    return _kernel(aggregate, input_types)
 
 
 @singledispatch
 def _kernel(aggregate: AggregateFunction[Any, Any, Any], input_types: InputTypes) -> Kernel:
     if isinstance(aggregate, DeclaredAggregate):
-        raise _NoKernelError(f"{aggregate.declaration.kind} has no kernel")
-    raise _NoKernelError(f"{aggregate.describe()} is an aggregate function of yours")
+        raise DeclinedError(f"{aggregate.declaration.kind} has no kernel")
+    raise DeclinedError(f"{aggregate.describe()} is an aggregate function of yours")
 
 
 @_kernel.register(Count)
@@ -143,7 +137,7 @@ def _(aggregate: ApproxCountDistinct[Any], input_types: InputTypes) -> Kernel:
     kind = _ordered_type(aggregate, aggregate.selector, input_types)
     # A sketch takes a time for what it is in Python, which a column of another unit, or without a zone, does not tell.
     if pa.types.is_temporal(kind) and kind not in _TIMES:
-        raise _NoKernelError(f"{aggregate.declaration.kind} of {_plural(kind)}")
+        raise DeclinedError(f"{aggregate.declaration.kind} of {_plural(kind)}")
     return ApproxCountDistinctKernel(aggregate)
 
 
@@ -166,10 +160,10 @@ def _type_of(
         return kind
     name = aggregate.declaration.kind
     if selector is None:
-        raise _NoKernelError(f"{name} takes the element, which is no column")
+        raise DeclinedError(f"{name} takes the element, which is no column")
     found = recognise(selector)
     said = found.reason if isinstance(found, Opaque) else f"takes {found}, which is no column"
-    raise _NoKernelError(f"the selector of {name} {said}")
+    raise DeclinedError(f"the selector of {name} {said}")
 
 
 def _number_type(
@@ -177,7 +171,7 @@ def _number_type(
 ) -> ArrowType:
     kind = _type_of(aggregate, selector, input_types)
     if not is_number(kind):
-        raise _NoKernelError(f"{aggregate.declaration.kind} of {_plural(kind)}")
+        raise DeclinedError(f"{aggregate.declaration.kind} of {_plural(kind)}")
     return kind
 
 
@@ -186,7 +180,7 @@ def _ordered_type(
 ) -> ArrowType:
     kind = _type_of(aggregate, selector, input_types)
     if not has_order(kind):
-        raise _NoKernelError(f"{aggregate.declaration.kind} of {_plural(kind)}")
+        raise DeclinedError(f"{aggregate.declaration.kind} of {_plural(kind)}")
     return kind
 
 

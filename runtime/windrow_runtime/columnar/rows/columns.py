@@ -15,6 +15,7 @@ from windrow.aggregates.expressions import COMPARISONS
 from windrow_runtime.codecs.arrow.types import arrow_type
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
+from windrow_runtime.columnar.declined import DeclinedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,23 +113,20 @@ def _refused_value(value: ValueType, path: str) -> str | None:
     return None if value.kind in _PLAIN else f"{path} is a {value}"
 
 
-def column_expression(expression: Expression, kind: RecordType) -> ColumnExpression | str:
-    """The column form of an expression over elements of a type, or in a few words why there is none."""
-    try:
-        value = _value_of(expression, kind)
-    except _NoColumnsError as reason:
-        return str(reason)
+def column_expression(expression: Expression, kind: RecordType) -> ColumnExpression:
+    """The column form of an expression over elements of a type.
+
+    Raises:
+        DeclinedError: If there is none.
+    """
+    value = _value_of(expression, kind)
     return ColumnExpression(_by_column(expression, kind), value, frozenset(_columns_of(expression, kind)))
-
-
-class _NoColumnsError(Exception):
-    """An expression has no column form; the text says why."""
 
 
 def _value_of(expression: Expression, kind: RecordType) -> ValueType:
     if isinstance(expression, Element):
         if not kind.single:
-            raise _NoColumnsError("takes the whole element")
+            raise DeclinedError("takes the whole element")
         return kind.columns[0].type
     if isinstance(expression, (Field, Item)):
         return _field_of(expression, kind).type
@@ -138,20 +136,20 @@ def _value_of(expression: Expression, kind: RecordType) -> ValueType:
         return _unary(expression, kind)
     if isinstance(expression, Binary):
         return _binary(expression, kind)
-    raise _NoColumnsError(f"{expression} has no column form")
+    raise DeclinedError(f"{expression} has no column form")
 
 
 def _field_of(expression: Field | Item, kind: RecordType) -> RecordField:
     if not isinstance(expression.of, Element):
-        raise _NoColumnsError(f"{expression} lies within a field")
+        raise DeclinedError(f"{expression} lies within a field")
     if kind.single:
-        raise _NoColumnsError(f"{expression} is no column")
+        raise DeclinedError(f"{expression} is no column")
     if isinstance(expression, Field):
         if kind.root.kind is Kind.RECORD and kind.root.shape is not RecordShape.TYPED_DICT:
             for field in kind.columns:
                 if field.name == expression.name:
                     return field
-        raise _NoColumnsError(f"{expression} is no field")
+        raise DeclinedError(f"{expression} is no field")
     if isinstance(expression.key, str) and kind.root.shape is RecordShape.TYPED_DICT:
         for field in kind.columns:
             if field.name == expression.key:
@@ -163,17 +161,17 @@ def _field_of(expression: Field | Item, kind: RecordType) -> RecordField:
         and -len(kind.columns) <= expression.key < len(kind.columns)
     ):
         return kind.columns[expression.key]
-    raise _NoColumnsError(f"{expression} is no column")
+    raise DeclinedError(f"{expression} is no column")
 
 
 def _constant_type(constant: Constant) -> ValueType:
     kinds = {bool: Kind.BOOL, int: Kind.INT, float: Kind.FLOAT, str: Kind.STR}
     kind = kinds.get(type(constant.value))
     if kind is None:
-        raise _NoColumnsError(f"uses {constant}")
+        raise DeclinedError(f"uses {constant}")
     if isinstance(constant.value, str) and not _is_utf8(constant.value):
         # Columns hold no such text, yet Python compares with it.
-        raise _NoColumnsError(f"uses {constant}, which is no text of UTF-8")
+        raise DeclinedError(f"uses {constant}, which is no text of UTF-8")
     return ValueType(kind, type(constant.value))
 
 
@@ -188,14 +186,14 @@ def _is_utf8(text: str) -> bool:
 def _unary(expression: Unary, kind: RecordType) -> ValueType:
     value = _value_of(expression.of, kind)
     if value.kind is not Kind.FLOAT or value.nullable:
-        raise _NoColumnsError(f"{expression} is computed in Python: only floats that are never None are not")
+        raise DeclinedError(f"{expression} is computed in Python: only floats that are never None are not")
     return value
 
 
 def _binary(expression: Binary, kind: RecordType) -> ValueType:
     left, right = (_value_of(side, kind) for side in (expression.left, expression.right))
     if left.nullable or right.nullable:
-        raise _NoColumnsError(f"{expression} may meet None")
+        raise DeclinedError(f"{expression} may meet None")
     if expression.operator in COMPARISONS:
         _check_comparison(expression, left, right)
         return ValueType(Kind.BOOL, bool)
@@ -210,14 +208,14 @@ def _binary(expression: Binary, kind: RecordType) -> ValueType:
         for side in (expression.left, expression.right):
             _check_exact(side, expression)
         return ValueType(Kind.FLOAT, float)
-    raise _NoColumnsError(
+    raise DeclinedError(
         f"{expression} is computed in Python: ints may outgrow 64 bits, and divisions may fail"
     )
 
 
 def _check_exact(side: Expression, whole: Expression) -> None:
     if isinstance(side, Constant) and type(side.value) is int and abs(side.value) > _LARGEST_EXACT:
-        raise _NoColumnsError(f"{whole} has an int that no float can hold")
+        raise DeclinedError(f"{whole} has an int that no float can hold")
 
 
 def _check_comparison(expression: Binary, left: ValueType, right: ValueType) -> None:
@@ -233,9 +231,9 @@ def _check_comparison(expression: Binary, left: ValueType, right: ValueType) -> 
             if value.kind is Kind.INT and not (
                 isinstance(side, Constant) and abs(_int(side)) <= _LARGEST_EXACT
             ):
-                raise _NoColumnsError(f"{expression} compares an int with a float")
+                raise DeclinedError(f"{expression} compares an int with a float")
         return
-    raise _NoColumnsError(f"{expression} compares {left} with {right}")
+    raise DeclinedError(f"{expression} compares {left} with {right}")
 
 
 def _fits(side: Expression) -> bool:

@@ -1,0 +1,12 @@
+"""The one way in which a faster form of a step is declined."""
+
+from __future__ import annotations
+
+__all__ = ["DeclinedError"]
+
+
+class DeclinedError(Exception):
+    """A step, a function or an expression has no form on columns; the text says why, in a few words for ``explain()``.
+
+    It is raised where the reason is found, and caught where forms are chosen.
+    """
