@@ -25,7 +25,7 @@ def path_missing(path: str, where: str | None = None) -> SourceError:
         where=where,
         hint=None
         if os.path.isabs(path) or local_path(path) != path
-        else f"a relative path begins at the folder in which the program was started, {os.getcwd()}",
+        else "a relative path begins at the folder in which the program was started",
     )
 
 

@@ -59,7 +59,7 @@ def csv_rows(lines: Iterator[str], quotes: CsvQuotes) -> Iterator[CsvRow]:
 
 
 class CsvQuotes:
-    """The rules of quotes in the rows of a text, of which Python's reader checks some.
+    """The rules of quotes in the rows of a text. Python's reader checks the others.
 
     Args:
         delimiter: What stands between cells.

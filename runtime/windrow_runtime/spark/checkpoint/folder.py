@@ -254,7 +254,7 @@ class Checkpoint:
         file = self.path / _DESCRIPTION
         found = read_partly(file, _Version)
         if found is None:
-            if self._newest_told() >= 0 or (not self.inside and self.last_planned() >= 0):
+            if self._newest_known() >= 0 or (not self.inside and self.last_planned() >= 0):
                 raise damaged_file(file, "it is gone, and batches have run")
             return None
         if found.version != _VERSION:
@@ -267,10 +267,10 @@ class Checkpoint:
             )
         return read_json(file, Description)
 
-    def _newest_told(self) -> int:
+    def _newest_known(self) -> int:
         """The number of the newest batch that has run, by all that windrow keeps beside Spark's files; -1: none has."""
         end = self.end_mark.batch()
-        # The time of a batch is told at the end of the one before.
+        # The time of a batch is stored at the end of the one before.
         return max(
             self.note.newest(),
             -1 if end is None else end,
@@ -295,7 +295,7 @@ class Checkpoint:
             CheckpointError: If so, with the file that is missing.
         """
         # First of all: a query that runs plans a batch before it notes it.
-        newest = self._newest_told()
+        newest = self._newest_known()
         stateful = bool(topology.keyed)
         check_spark_files(self._spark, newest, stateful=stateful)
         # Spark reads a stream once that two DataFrames have in common, and has one log for both.

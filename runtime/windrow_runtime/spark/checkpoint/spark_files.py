@@ -96,11 +96,11 @@ def check_source_logs(spark: Path, sources: int) -> None:
     for number, line in enumerate(lines[_HEAD:]):
         log = spark / "sources" / str(number)
         with checkpoint_errors(log):
-            told = _offset(spark / "offsets" / str(batch), line)
-            if isinstance(told, _LogOffset):
-                missing = _check_file_log(log, told.last)
+            offset = _offset(spark / "offsets" / str(batch), line)
+            if isinstance(offset, _LogOffset):
+                missing = _check_file_log(log, offset.last)
             else:
-                missing = 0 if told is not None and not (log / "0").exists() else None
+                missing = 0 if offset is not None and not (log / "0").exists() else None
         if missing is not None:
             raise damaged_file(log / str(missing), f"{_GONE}, and batch {batch} has read the source beyond")
 
@@ -130,21 +130,21 @@ _KafkaOffset: TypeAlias = dict[str, dict[Annotated[str, msgspec.Meta(pattern="^[
 def _offset(file: Path, line: str) -> _LogOffset | _KafkaOffset | int | None:
     """How far a source was read, if it is one of those that note in their log where they began; else None."""
     try:
-        told: Any = json.loads(line)  # Any: as each kind of source has it
+        offset: Any = json.loads(line)  # Any: as each kind of source has it
         # A topic of Kafka may have that name, too.
         if (
-            isinstance(told, dict)
-            and told.keys() == {"logOffset"}
-            and not isinstance(told["logOffset"], dict)
+            isinstance(offset, dict)
+            and offset.keys() == {"logOffset"}
+            and not isinstance(offset["logOffset"], dict)
         ):
-            return msgspec.convert(told, _LogOffset)
+            return msgspec.convert(offset, _LogOffset)
     except json.JSONDecodeError:
         return None  # "-": nothing was read
     except (ValueError, RecursionError) as error:
         raise damaged_file(file, f"{error}") from error
     try:
         # The rate source and Kafka.
-        return None if told == {} else msgspec.convert(told, int | _KafkaOffset)
+        return None if offset == {} else msgspec.convert(offset, int | _KafkaOffset)
     except msgspec.ValidationError:
         return None
 
@@ -172,7 +172,7 @@ def _check_file_log(log: Path, last: int) -> int | None:
 
 
 def _check_entries(file: Path, entries: range) -> None:
-    """Refuse a file of a log that does not hold all of certain entries, of which each has a file that was read.
+    """Refuse a file of a log that lacks one of certain entries: Spark writes none without a file that was read.
 
     Spark would take those files for new ones, and read them again.
     """

@@ -70,7 +70,7 @@ def read_json(file: Path, kind: type[T]) -> T | None:
 
 
 def read_partly(file: Path, kind: type[T]) -> T | None:
-    """Read some fields of a file, whatever else is in it and whoever wrote it; else as :func:`read_json`."""
+    """Read some fields of a file as :func:`read_json` does, without a look at its checksum and other fields."""
     content = _parsed(file)
     if content is None:
         return None

@@ -100,7 +100,7 @@ class ClockKeeper:
     """Tells the time of the next batch when one has ended.
 
     Args:
-        files: Where it is told.
+        files: Keeps the time of each batch.
         topology: The plan.
         clock: Gives processing time in milliseconds; None: Spark's clock is used.
         codec: Writes the memory of watermark generators.
@@ -132,29 +132,29 @@ class ClockKeeper:
             ended: Whether the stream is at its end.
         """
         if self.files.exists(batch + 1):
-            # The batch was run before, and perhaps the next one as well: what was told stands.
+            # The batch was run before, and perhaps the next one as well: what was stored stands.
             return
-        told = self.files.read(batch)
-        trackers = self._trackers_of(batch, told)
+        stored = self.files.read(batch)
+        trackers = self._trackers_of(batch, stored)
         # What fails from here on must not find elements counted that were seen before it failed.
         self._known = None
         for report in reports:
             trackers[report.step].observe(report.values, report.timestamps)
-        now = now_millis() if told.now is None else told.now
+        now = now_millis() if stored.now is None else stored.now
         for tracker in trackers.values():
             tracker.end_batch(now)
-        ended = ended or told.ended
+        ended = ended or stored.ended
         reached = watermarks_of(self._topology, trackers)
         watermarks = {
-            step: MAX_TIMESTAMP if ended else max(told.watermarks.get(step, MIN_TIMESTAMP), watermark)
+            step: MAX_TIMESTAMP if ended else max(stored.watermarks.get(step, MIN_TIMESTAMP), watermark)
             for step, watermark in reached.items()
         }
         self.files.write(
             batch + 1,
             BatchClock(
                 watermarks=watermarks,
-                # A step that is new at a restart was not told of.
-                previous={step: told.watermarks.get(step, MIN_TIMESTAMP) for step in watermarks},
+                # A step that is new at a restart has nothing stored.
+                previous={step: stored.watermarks.get(step, MIN_TIMESTAMP) for step in watermarks},
                 now=None if self._clock is None else clock_millis(self._clock),
                 ended=ended,
                 trackers={step: self._encoded(tracker) for step, tracker in trackers.items()},
@@ -162,15 +162,15 @@ class ClockKeeper:
         )
         self._known = _Trackers(batch + 1, trackers)
 
-    def _trackers_of(self, batch: int, told: BatchClock) -> dict[str, WatermarkTracker]:
+    def _trackers_of(self, batch: int, stored: BatchClock) -> dict[str, WatermarkTracker]:
         if self._known is not None and self._known.batch == batch:
             return self._known.trackers
         trackers: dict[str, WatermarkTracker] = {}
         for step, node in self._steps:
             tracker = trackers[step.id] = WatermarkTracker(step, node)
-            if step.id in told.trackers:
+            if step.id in stored.trackers:
                 try:
-                    tracker.restore(self._decoded(told.trackers[step.id]))
+                    tracker.restore(self._decoded(stored.trackers[step.id]))
                 except CheckpointError as error:
                     raise error.at(str(self.files.file(batch))) from error.__cause__
         return trackers
