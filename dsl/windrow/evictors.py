@@ -41,7 +41,7 @@ class TimestampedValue(Generic[T_co]):
 
 
 class EvictorContext(Protocol):
-    """What an evictor can ask for during one call."""
+    """Gives an evictor the times it may need during one call."""
 
     @property
     def current_watermark(self) -> int:

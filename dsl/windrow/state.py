@@ -155,7 +155,7 @@ class AggregatingState(Protocol[T_contra, R_co]):
 
 @dataclass(frozen=True, slots=True)
 class StateTtlConfig:
-    """How long a piece of state lives.
+    """Says how long a piece of state lives.
 
     Attributes:
         time_to_live: After this much processing time without a write, the state is gone.
@@ -177,7 +177,7 @@ class StateTtlConfig:
 # No slots: typing sets __orig_class__ on ReducingStateDescriptor[int](...), which slotted frozen classes refuse badly.
 @dataclass(frozen=True)
 class StateDescriptor:
-    """What all descriptors have.
+    """The base of all descriptors of state: a name and a time to live.
 
     Attributes:
         name: Names the state; unique within a step (and, for triggers, within the trigger).

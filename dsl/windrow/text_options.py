@@ -1,4 +1,4 @@
-"""Checks of what sources and sinks say about texts: delimiters, encodings, and where a clock without an offset is."""
+"""Checks the options of sources and sinks of text: delimiters, encodings, and where a clock without an offset is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["checked_delimiter", "checked_encoding", "checked_timezone"]
 
 
 def checked_delimiter(given: str) -> str:
-    """What stands between the values of a CSV file.
+    """Checks the character between the values of a CSV file.
 
     Raises:
         InvalidArgumentError: If it is not one character, or one that values are quoted with or lines end with.

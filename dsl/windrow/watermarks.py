@@ -27,7 +27,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class WatermarkOutput(Protocol):
-    """Where a generator puts its watermarks."""
+    """Takes the watermarks that a generator emits."""
 
     def emit_watermark(self, watermark: int) -> None:
         """Say that event time has come to ``watermark``, in milliseconds. One below an earlier one has no effect."""
@@ -89,7 +89,7 @@ class NoWatermarks(WatermarkGenerator[object]):
 
 @dataclass(frozen=True)
 class WatermarkStrategy(Generic[T_contra]):
-    """How a stream gets its watermarks.
+    """Says how a stream gets its timestamps and watermarks.
 
     Attributes:
         create_generator: Makes a generator; called once for each parallel instance of the step.

@@ -1,4 +1,4 @@
-"""What all stages behind ``window`` share: settings, and the functions that do not depend on an evictor."""
+"""The base of all stages behind ``window``: settings, and the functions that do not depend on an evictor."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, slots=True)
 class WindowSettings:
-    """What the calls of a windowed stage have set so far."""
+    """Holds what the calls of a windowed stage have set so far."""
 
     input: Node
     # The constructor of streams is handed in: their module imports this one.
@@ -82,7 +82,7 @@ class WindowSettings:
 
 
 class WindowStage(Generic[T, W]):
-    """What all stages of windows share."""
+    """The base of all stages of windows."""
 
     __slots__ = ("_settings",)
 
@@ -236,7 +236,7 @@ class WindowStage(Generic[T, W]):
 
 
 class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
-    """What the keyed stages share: the functions."""
+    """The base of the keyed stages: their functions."""
 
     __slots__ = ()
 
@@ -323,7 +323,7 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
 
 
 class AllStage(WindowStage[T, W]):
-    """What the stages without keys share: the functions."""
+    """The base of the stages without keys: their functions."""
 
     __slots__ = ()
 

@@ -1,1 +1,1 @@
-"""Where sources read and sinks write: paths, patterns, addresses of databases, and the secrets in them."""
+"""Reads the addresses of sources and sinks: paths, patterns, addresses of databases, and the secrets in them."""

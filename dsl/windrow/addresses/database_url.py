@@ -16,7 +16,7 @@ _BACKENDS = {
     "sqlite": "sqlite",
     "sqlite+pysqlite": "sqlite",
 }
-# What else a query may hold could be a secret, or the path to one: drivers take a password there as well.
+# Any other parameter of a query may be a secret or the path to one: drivers take a password there as well.
 _SHOWN_PARAMETERS = frozenset(
     ["application_name", "connect_timeout", "host", "mode", "port", "sslmode", "timeout", "uri"]
 )

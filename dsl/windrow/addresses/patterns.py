@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 WILDCARD: Final = re.compile(r"[*?\[{]")
-"""What makes a name a pattern."""
+"""A name that holds one of these signs is a pattern."""
 
 
 def split_pattern(path: str) -> tuple[str, str]:
@@ -44,7 +44,7 @@ def split_pattern(path: str) -> tuple[str, str]:
 
 
 def pattern_regex(pattern: str) -> re.Pattern[str]:
-    """What a pattern of names matches, for :meth:`re.Pattern.fullmatch`.
+    """Returns a pattern of names as a regular expression, for :meth:`re.Pattern.fullmatch`.
 
     ``*`` stands for any characters, ``?`` for one, ``[ab]`` and ``[^ab]`` for one of these or another one, ``{x,y}``
     for one of several texts, and a backslash takes the wildcard behind it as it is. A wildcard in front matches no
@@ -140,7 +140,7 @@ def alternatives(pattern: str) -> Iterator[str]:
 
 
 def _find(pattern: str, wanted: str, index: int) -> int:
-    """Where a sign stands that no backslash takes as it is; -1: nowhere."""
+    """Returns the index of the first sign that no backslash takes as it is; -1: nowhere."""
     while index < len(pattern) and pattern[index] != wanted:
         index += 2 if pattern[index] == "\\" else 1
     return index if index < len(pattern) else -1
@@ -193,7 +193,7 @@ def hadoop_pattern(pattern: str) -> str:
 
 
 def _signs_of_class(pattern: str, opened: int) -> tuple[str, int]:
-    """What stands in brackets, as a regular expression and Hadoop both take it, and where they are closed."""
+    """Reads what brackets hold; returns it as a regular expression and as Hadoop takes it, and where they close."""
     end = _find(pattern, "]", opened + 1)
     inside = pattern[opened + 1 : end]
     negated = inside[:1] in ("^", "!")

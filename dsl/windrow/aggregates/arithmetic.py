@@ -230,7 +230,7 @@ class Spread(DeclaredAggregate[T, Moments, float | None, None]):
 
 # Any: whatever the selector gives is only compared with None.
 def count(selector: Callable[[T], Any] | None = None) -> Count[T]:
-    """How many elements there are, or for how many ``selector`` gives something else than None. Nothing counts as 0."""
+    """Counts the elements, or those for which ``selector`` gives something else than None. Nothing counts as 0."""
     if selector is not None:
         check_selector(selector, "count")
     return Count(selector)

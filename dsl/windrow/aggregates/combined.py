@@ -95,7 +95,7 @@ class Combined(DeclaredAggregate[T, Accumulators, R, E, K], Generic[T, R, E, K])
         return self.made_of(results)
 
     def made_of(self, results: Sequence[Any]) -> R:
-        """What the target makes of one result for each member."""
+        """Calls the target with one result for each member."""
         if self.target is None:
             return cast(R, tuple(results))  # the overloads of combine say which tuple
         if not self.members[0][0]:

@@ -1,4 +1,4 @@
-"""What all declared aggregates are: aggregate functions that say what they compute."""
+"""Declared aggregates are aggregate functions that engines can compute themselves: a declaration says what."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ K = TypeVar("K", default=object)
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What an aggregate computes, for engines that can compute it themselves, and for ``explain()``.
+    """Describes what an aggregate computes, for engines that can compute it themselves, and for ``explain()``.
 
     Attributes:
         kind: The name of the function that made it, such as ``mean``; ``function`` for an aggregate function of
@@ -71,7 +71,7 @@ class DeclaredAggregate(AggregateFunction[T, A, R, E, K], ABC, Generic[T, A, R, 
     @property
     @abstractmethod
     def declaration(self) -> Declaration:
-        """What it computes."""
+        """The description of what it computes."""
 
     def gives_none(self, element_type: object | None, *, may_be_empty: bool = False) -> bool | None:
         """Whether the result may be None; None where annotations do not say.

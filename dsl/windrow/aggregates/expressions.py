@@ -1,4 +1,4 @@
-"""What a selector takes from an element, as a tree: fields, constants and operators."""
+"""A tree of fields, constants and operators describes what a selector takes from an element."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Expression:
     """A node of the tree."""
 
     def evaluate(self, element: Any) -> Any:
-        """What the selector gives for ``element``; raises what the selector would raise."""
+        """Returns what the selector returns for ``element``, and raises what the selector would raise."""
         raise NotImplementedError
 
     def type_of(self, element_type: object) -> object | None:

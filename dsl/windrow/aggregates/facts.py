@@ -1,4 +1,4 @@
-"""What a window knows besides its elements: its key, its start, its end; to stand in a result beside aggregates."""
+"""Facts of a window put its key, its start or its end into a result, beside aggregates of its elements."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class FilledWindow(ProcessWindowFunction[tuple[Any, ...], Any, Any, Any]):
 
     @property
     def target(self) -> Callable[..., Any] | None:
-        """What makes the result; None: it is a tuple, or the fact itself."""
+        """The callable that makes the result; None: the result is a tuple, or the fact itself."""
         return None if isinstance(self.combined, WindowFact) else self.combined.target
 
     def describe(self) -> str:

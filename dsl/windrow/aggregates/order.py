@@ -27,7 +27,7 @@ One = tuple[Any, ...]
 """A value, or nothing."""
 
 Ranked = tuple[list[Any], list[Any]]
-"""What is compared, highest first, and the values that belong to it."""
+"""The compared values, highest first, and the elements that belong to them."""
 
 
 def _precedes(a: Any, b: Any) -> bool:

@@ -38,7 +38,7 @@ class Opaque:
 
 
 def recognise(selector: Callable[[Any], Any]) -> Expression | Opaque:
-    """What ``selector`` takes from an element.
+    """Recognises what ``selector`` takes from an element.
 
     Returns:
         An expression that gives for every element what the selector gives, and raises where it raises; or why there

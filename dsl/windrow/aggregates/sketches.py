@@ -92,7 +92,7 @@ class Sketch:
 @final
 @dataclass(eq=False)
 class HllSketch(Sketch):
-    """How many different values there are, by HyperLogLog."""
+    """Estimates how many different values there are, by HyperLogLog."""
 
     def update(self, value: int | float | str, lg_k: int) -> None:
         """Add a value to a sketch of ``2 ** lg_k`` buckets."""
@@ -100,7 +100,7 @@ class HllSketch(Sketch):
         self._stored = None
 
     def estimate(self) -> float:
-        """How many different values there were."""
+        """The estimated number of different values."""
         return float(self._opened(_LG_K_MIN).get_estimate())
 
     def union(self, other: HllSketch, lg_k: int) -> HllSketch:
@@ -144,7 +144,7 @@ class KllSketch(Sketch):
         self._stored = None
 
     def count(self, k: int) -> int:
-        """How many values were added."""
+        """The number of values that were added."""
         return int(self._opened(k).n)
 
     def quantile(self, rank: float, k: int) -> float:
@@ -278,7 +278,7 @@ def _all(quantiles: Sequence[float] | None) -> list[float]:
 
 
 def approx_count_distinct(selector: Callable[[T], Any], *, rsd: float = 0.02) -> ApproxCountDistinct[T]:
-    """About how many different values ``selector`` gives, by a HyperLogLog sketch; 0 of nothing.
+    """Estimates how many different values ``selector`` gives, by a HyperLogLog sketch; 0 of nothing.
 
     None is left out, all NaNs are one value. Needs ``pip install 'windrow-streams[sketches]'``.
 
@@ -372,7 +372,7 @@ def _library() -> Any:
     return datasketches
 
 
-# What tells values apart, in the same way in every process. As in Python, 1, 1.0 and True are one value.
+# The bytes that tell values apart are the same in every process. As in Python, 1, 1.0 and True are one value.
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _INT_MIN: Final = -(2**63)
@@ -380,7 +380,7 @@ _INT_MAX: Final = 2**63 - 1
 
 
 def hashed(value: Any) -> int | float | str:
-    """What an :class:`HllSketch` is given for a value.
+    """Returns the bytes that an :class:`HllSketch` counts for a value.
 
     Raises:
         InvalidArgumentError: If it cannot tell the value from others.

@@ -1,4 +1,4 @@
-"""What a function is called in plans."""
+"""Names functions in plans."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["function_name"]
 
 
 def function_name(function: object) -> str:
-    """How a function is called in a plan."""
+    """The name of a function in a plan."""
     name = getattr(function, "__qualname__", None)
     if isinstance(name, str):
         return "lambda" if "<lambda>" in name else name.rpartition("<locals>.")[2]

@@ -40,7 +40,7 @@ R = TypeVar("R")
 
 
 class TimeDomain(Enum):
-    """Which time a timer waits for."""
+    """The kind of time that a timer waits for."""
 
     EVENT_TIME = "event_time"
     """The watermark."""
@@ -80,7 +80,7 @@ class TimerService(Protocol):
 
 
 class KeyedProcessContext(Protocol[K_co]):
-    """What a process function can ask for during one call. Not to be kept beyond it.
+    """Gives a process function key, time, timers and side outputs during one call; it is not to be kept beyond it.
 
     Outside a call there is no key, and to ask for state or timers is an error.
     """
@@ -117,11 +117,11 @@ class KeyedProcessContext(Protocol[K_co]):
 
 
 class OnTimerContext(KeyedProcessContext[K_co], Protocol[K_co]):
-    """What a process function can ask for when a timer fires."""
+    """Gives a process function key, time, timers and side outputs when a timer fires."""
 
     @property
     def time_domain(self) -> TimeDomain:
-        """Which time the timer waited for."""
+        """The kind of time that the timer waited for."""
         ...
 
 

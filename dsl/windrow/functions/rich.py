@@ -1,4 +1,4 @@
-"""Rich functions: those that are told when their step opens and closes."""
+"""Rich functions have ``open`` and ``close``, which are called around the elements of their step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MetricGroup(Protocol):
 
 
 class RuntimeContext(Protocol):
-    """Where a function runs."""
+    """Describes the step and the worker that a function runs in."""
 
     @property
     def step_name(self) -> str:

@@ -25,7 +25,7 @@ S = TypeVar("S")
 
 
 class ProcessWindowContext(Protocol[W_co]):
-    """What a window function can ask for during one call."""
+    """Gives a window function the window, time, state and side outputs during one call."""
 
     @property
     def window(self) -> W_co:

@@ -19,7 +19,7 @@ W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
 
 
 class TriggerResult(Enum):
-    """What becomes of a window after a trigger was asked."""
+    """A trigger's answer: whether the window fires, and whether its contents are purged."""
 
     CONTINUE = (False, False)
     """Nothing."""
@@ -50,7 +50,7 @@ class TriggerResult(Enum):
 
 
 class TriggerContext(KeyedStateStore, Protocol):
-    """What a trigger can ask for, for one key and window. Not to be kept beyond the call.
+    """Gives a trigger time, timers and state of one key and window; it is not to be kept beyond the call.
 
     ``get_state`` gives state of this key and window. A timer is unique by its time: to set one twice sets it once,
     to delete one that is not set does nothing. A timer at or before the current time fires at the next advance of
@@ -89,7 +89,7 @@ class TriggerContext(KeyedStateStore, Protocol):
 
 
 class OnMergeContext(TriggerContext, Protocol):
-    """What a trigger can ask for while windows merge."""
+    """Gives a trigger what :class:`TriggerContext` does while windows merge, and merges their state."""
 
     def merge_partitioned_state(self, descriptor: MergingStateDescriptor) -> None:
         """Move that state of all merged windows into that of the window they became."""

@@ -17,7 +17,7 @@ W = TypeVar("W", bound=Window)
 
 
 class AssignerContext(Protocol):
-    """What an assigner can ask for while it assigns."""
+    """Gives an assigner the clock while it assigns."""
 
     @property
     def current_processing_time(self) -> int:
@@ -78,7 +78,7 @@ class MergingWindowAssigner(WindowAssigner[T_contra, W]):
 
     @abstractmethod
     def merge_windows(self, windows: Collection[W]) -> Iterable[Merge[W]]:
-        """Which of ``windows`` merge, called whenever a window is added to a key.
+        """Returns which of ``windows`` merge; called whenever a window is added to a key.
 
         Args:
             windows: The live windows of one key in the order in which they came to be, the new one last.

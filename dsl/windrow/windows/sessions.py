@@ -49,7 +49,7 @@ def merge_time_windows(windows: Collection[TimeWindow]) -> list[Merge[TimeWindow
 
 
 class SessionWindows(MergingWindowAssigner[T_contra, TimeWindow]):
-    """What all sessions share: windows of one gap that merge when they overlap or touch.
+    """The base of all sessions: windows of one gap that merge when they overlap or touch.
 
     A subclass that keeps this :meth:`merge_windows` runs in the faster form for sessions.
     """
@@ -83,7 +83,7 @@ class _DynamicGap(SessionWindows[T_contra], Generic[T_contra]):
         self._gap = gap
 
     def gap_of(self, element: T_contra) -> int:
-        """What the function says of ``element``.
+        """The gap that the user's function returns for ``element``.
 
         Raises:
             InvalidArgumentError: If the gap is not positive.

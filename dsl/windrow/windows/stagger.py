@@ -9,7 +9,7 @@ __all__ = ["WindowStagger"]
 
 
 class WindowStagger(Enum):
-    """How the windows of a parallel instance are shifted, after Flink's ``WindowStagger``."""
+    """Says how the windows of a parallel instance are shifted, after Flink's ``WindowStagger``."""
 
     ALIGNED = "aligned"
     """Not at all."""

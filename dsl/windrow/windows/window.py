@@ -10,7 +10,7 @@ __all__ = ["GlobalWindow", "TimeWindow", "Window", "window_start"]
 
 
 class Window(Protocol):
-    """What a user-defined window needs: a last timestamp, and to be hashable and comparable by value.
+    """The protocol of windows: a last timestamp, and to be hashable and comparable by value.
 
     A frozen dataclass or a NamedTuple with a :meth:`max_timestamp` is a window. Two windows of one key that are equal
     are the same window.
