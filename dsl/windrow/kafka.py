@@ -134,6 +134,11 @@ class TopicSource(Source[T_co]):
         """Whether the elements are records with key, offset and timestamp, and not their values alone."""
 
     @property
+    def is_bounded(self) -> bool:
+        """False."""
+        return False
+
+    @property
     def options(self) -> Mapping[str, str]:
         """All options for the reader of Spark. They have the secrets in them, so do not show them."""
         return MappingProxyType(self._options)

@@ -84,6 +84,11 @@ class Source(ABC, Generic[T_co]):
         return "fail"
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether the source comes to an end by itself."""
+        return True
+
+    @property
     def has_timestamps(self) -> bool:
         """Whether the elements come with timestamps, so that none need be assigned."""
         return False
@@ -366,6 +371,11 @@ class SocketSource(Source[str]):
         """``str``."""
         return str
 
+    @property
+    def is_bounded(self) -> bool:
+        """False."""
+        return False
+
     def describe(self) -> str:
         return f"socket {self.host}:{self.port}"
 
@@ -426,6 +436,11 @@ class DataFrameSource(Source[T]):
         """What becomes of malformed rows."""
         return self._on_malformed
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the DataFrame is static."""
+        return not self.dataframe.isStreaming
+
     def describe(self) -> str:
         return f"{'streaming' if self.dataframe.isStreaming else 'static'} DataFrame"
 
@@ -459,6 +474,11 @@ class RateSource(Source[RateRecord]):
     def element_type(self) -> object:
         """:class:`RateRecord`."""
         return RateRecord
+
+    @property
+    def is_bounded(self) -> bool:
+        """False."""
+        return False
 
     @property
     def secrets(self) -> tuple[str, ...]:

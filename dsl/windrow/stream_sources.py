@@ -11,6 +11,7 @@ from typing_extensions import TypeForm
 from windrow.errors import InvalidArgumentError
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import SourceNode
+from windrow.plan.types import base_argument
 from windrow.sources import CollectionSource, DataFrameSource, OnMalformed, Source, SparkDataFrame
 from windrow.stream import DataStream
 
@@ -34,8 +35,11 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
             where=caller_location(),
             hint="from_collection(elements) for elements of your program",
         )
+    element_type = source.element_type
+    if element_type is None:
+        element_type = base_argument(source, Source, 0)
     return DataStream(
-        SourceNode(source=source, name=name, element_type=source.element_type, location=caller_location())
+        SourceNode(source=source, name=name, element_type=element_type, location=caller_location())
     )
 
 

@@ -13,13 +13,13 @@ from pyspark.sql import functions as f
 
 from tests.spark.fake_steps import ByKey, Forward, ListOfTens, TimestampedSource, by_key, constant
 from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.spark.exchange.packer import ToSink
 from windrow_runtime.spark.exchange.payload import unpack_elements
 from windrow_runtime.spark.exchange.rows import COUNTERS, FIRST_SINK, exchange_schema, source_schema
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
-from windrow_runtime.spark.sources.decoded import Decoded
 from windrow_runtime.spark.sources.stage import MalformedRule, SourceStage
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ INPUT, FIRST, SECOND, LATE = range(FIRST_SINK, FIRST_SINK + 4)
 FINGERPRINT = bytes(16)
 
 
-def decode(batch: Any) -> Decoded:  # pyarrow has no types
-    return Decoded([tuple(json.loads(line)) for line in batch.column(0).to_pylist()])
+def decode(batch: Any) -> SourceBatch:  # pyarrow has no types
+    return SourceBatch([tuple(json.loads(line)) for line in batch.column(0).to_pylist()])
 
 
 def stable(key: str) -> int:

@@ -11,12 +11,13 @@ from windrow.errors import warn
 from windrow.plan import Pipeline, SinkNode, SourceNode, Step, WindowNode
 from windrow.sinks import CollectSink
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
+from windrow_runtime.inputs.batch import SourceBatch
+from windrow_runtime.inputs.checks import check_bounded, check_source_files
 from windrow_runtime.local.execution import Chunk, Execution
 from windrow_runtime.local.sinks import check_sink, write_batch
-from windrow_runtime.local.sources import SourceBatch, malformed_tag, read_batches
+from windrow_runtime.local.sources import is_custom, malformed_tag, read_batches
 from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.results import PipelineResult
-from windrow_runtime.operators.source_files import check_source_files
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.operators.watermarks import clock_millis
@@ -66,6 +67,8 @@ class LocalRunner:
             UnsupportedOperationError: For a source or a sink that only Spark has.
         """
         topology = Topology(pipeline.steps)
+        if drain:
+            check_bounded(filter(is_custom, topology.sources), "a stream without an end cannot be drained")
         check_source_files(topology)
         for sink in topology.sinks:
             check_sink(sink)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from windrow.addresses.paths import PathGuard, check_visible, is_hidden, local_path
 from windrow.addresses.patterns import listed, matches, split_pattern
+from windrow.custom_source import CustomSource
 from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
 from windrow.plan import SourceNode, Step
 from windrow.sources import (
@@ -26,22 +26,15 @@ from windrow_runtime.codecs import malformed as codec_malformed
 from windrow_runtime.codecs.record_files import text_records
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import opened_file
+from windrow_runtime.inputs.batch import SourceBatch, in_batches
+from windrow_runtime.inputs.checks import path_missing, warn_of_header
+from windrow_runtime.inputs.custom import CustomReads
 from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.copies import own_all
-from windrow_runtime.operators.source_files import path_missing, warn_of_header
 
-__all__ = ["SourceBatch", "read_batches"]
+__all__ = ["is_custom", "malformed_tag", "read_batches"]
 
 # Any in this module: elements of every type.
-
-
-@dataclass(slots=True)
-class SourceBatch:
-    """What a source gives in one batch: elements, records that do not fit, and headers with the first file of each."""
-
-    values: list[Any] = field(default_factory=list)
-    malformed: list[MalformedRecord] = field(default_factory=list)
-    unmatched: dict[str, str] = field(default_factory=dict)
 
 
 def read_batches(step: Step) -> Iterator[SourceBatch]:
@@ -70,16 +63,42 @@ def read_batches(step: Step) -> Iterator[SourceBatch]:
             yield SourceBatch(elements if constant else own_all(elements))
     elif isinstance(source, FileSource):
         yield from _read_files(step, source)
+    elif isinstance(source, CustomSource):
+        yield from _read_custom(step, source)
     elif isinstance(source, SocketSource):
         yield _read_socket(step, source)
     else:
         raise UnsupportedOperationError(
             "the interpreter cannot read this source",
             given=source.describe(),
-            expected="a collection, files or a socket",
+            expected="a collection, files, a socket or a CustomSource",
             where=step.where,
             hint="run the pipeline with SparkRunner",
         )
+
+
+def _read_custom(step: Step, source: CustomSource[Any, Any]) -> Iterator[SourceBatch]:
+    reads = CustomReads(source, step.where)
+    latest = reads.latest()
+    constant = is_constant_type(step.node.element_type)
+    done: dict[str, list[Any]] = {}
+    while ranges := reads.ranges(done, following := reads.advance(done, latest)):
+        values: list[Any] = []
+        malformed: list[MalformedRecord] = []
+        for given in ranges:
+            for part in in_batches(reads.read(given)):
+                _check_malformed(step, source, part)
+                values += part.values if constant else own_all(part.values)
+                malformed += part.malformed
+        yield SourceBatch(values, malformed)
+        reads.commit(following)
+        done = following
+
+
+def _check_malformed(step: Step, source: Source[Any], batch: SourceBatch) -> None:
+    if batch.malformed and source.on_malformed == "fail":
+        record = batch.malformed[0]
+        raise codec_malformed.malformed_error(record).at(f"{step.where}, {record.origin}")
 
 
 def _read_files(step: Step, source: FileSource[Any]) -> Iterator[SourceBatch]:
@@ -196,6 +215,11 @@ def _read_socket(step: Step, source: SocketSource) -> SourceBatch:
             expected="a server that sends lines and closes the connection",
             where=step.where,
         ) from error
+
+
+def is_custom(step: Step) -> bool:
+    """Whether a source is the user's own."""
+    return isinstance(step.node, SourceNode) and isinstance(step.node.source, CustomSource)
 
 
 def malformed_tag(source: Source[Any]) -> OutputTag[MalformedRecord] | None:

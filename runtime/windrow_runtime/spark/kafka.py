@@ -24,11 +24,11 @@ from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.operators.errors import shortened, with_field
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import unpack_elements
 from windrow_runtime.spark.faults.marked import failures_marked
-from windrow_runtime.spark.sources.decoded import Decoded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,7 +92,7 @@ class KafkaReader:
     format: KafkaFormat
     whole_records: bool
 
-    def decode(self, batch: Any) -> Decoded:
+    def decode(self, batch: Any) -> SourceBatch:
         """The elements of an Arrow batch."""
         decode = self._decoder()
         rows = batch.to_pylist()
@@ -105,7 +105,7 @@ class KafkaReader:
                 malformed.append(codec_malformed.as_malformed(value, origin))
             else:
                 values.append(self._record(row, value) if self.whole_records else value)
-        return Decoded(values, malformed)
+        return SourceBatch(values, malformed)
 
     def _decoder(self) -> Callable[[bytes | None], Any]:
         if self.kind is not None:

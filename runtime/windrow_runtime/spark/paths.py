@@ -17,7 +17,7 @@ from windrow.addresses.patterns import WILDCARD, alternatives, hadoop_pattern, p
 from windrow.addresses.redaction import redact_address
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.plan import Step
-from windrow_runtime.operators.source_files import path_missing
+from windrow_runtime.inputs.checks import path_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

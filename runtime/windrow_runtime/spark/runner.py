@@ -27,9 +27,9 @@ from windrow.sinks import (
 )
 from windrow.sources import FileSource
 from windrow_runtime.columnar.forms.steps import Form
+from windrow_runtime.inputs.checks import check_bounded, check_source_files
 from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
-from windrow_runtime.operators.source_files import check_source_files
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.outputs import has_output, open_outputs
@@ -51,7 +51,7 @@ from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, ow
 from windrow_runtime.spark.shipping import without_sources_and_sinks
 from windrow_runtime.spark.sinks.batch_writer import refuse_written, unpacked
 from windrow_runtime.spark.sinks.dataframe import ColumnsSink, checkpoint_inside, pipeline_of
-from windrow_runtime.spark.sources.readers import check_resumable, is_bounded
+from windrow_runtime.spark.sources.readers import check_resumable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -164,15 +164,8 @@ class SparkRunner:
                 written.
             EngineError: If Spark gave up for a reason outside of the pipeline.
         """
-        for step in Topology(pipeline.steps).sources:
-            if isinstance(step.node, SourceNode) and not is_bounded(step.node.source) and drain:
-                raise UnsupportedOperationError(
-                    "a stream without an end cannot be drained",
-                    given=step.node.source.describe(),
-                    expected="bounded sources",
-                    where=step.where,
-                    hint="run(pipeline, drain=False), or start(pipeline)",
-                )
+        if drain:
+            check_bounded(Topology(pipeline.steps).sources, "a stream without an end cannot be drained")
         check_source_files(Topology(pipeline.steps))
         with self._folder() as folder:
             lock = CheckpointLock(folder.path)

@@ -27,12 +27,22 @@ _DEEPEST: Final = 20
 _ITEMS: Final = 1_000
 
 
-def check_picklable(step: Step, parts: Iterable[object]) -> None:
+_IN_OPEN: Final = (
+    "make it in open() of a function class, such as MapFunction, which each worker calls: "
+    "self.it = ...; open files, connections and locks belong there"
+)
+
+
+def check_picklable(
+    step: Step, parts: Iterable[object], what: str = "a function of the step", hint: str = _IN_OPEN
+) -> None:
     """Refuse a step whose functions hold what cannot be sent to workers.
 
     Args:
         step: The step.
         parts: Its functions, and objects that have some.
+        what: What they are called in the error.
+        hint: What to do about them.
 
     Raises:
         UnsupportedOperationError: With the variable that holds it.
@@ -44,14 +54,13 @@ def check_picklable(step: Step, parts: Iterable[object]) -> None:
         path, culprit, reason = _find(part, error)
         on_driver = type(culprit).__module__.startswith("pyspark.")
         raise UnsupportedOperationError(
-            "a function of the step cannot be sent to Spark's workers",
+            f"{what} cannot be sent to Spark's workers",
             given=f"{_shown(path)}a {_class_name(culprit)}: {first_line(reason)}",
-            expected="functions that can be pickled, with all variables that they use",
+            expected="functions and objects that can be pickled, with all variables that they use",
             where=step.where,
             hint="Spark's own objects exist on the driver alone: use them before the pipeline, or behind to_dataframe"
             if on_driver
-            else "make it in open() of a function class, such as MapFunction, which each worker calls: "
-            "self.it = ...; open files, connections and locks belong there",
+            else hint,
         ) from None
 
 

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from windrow.errors import UnsupportedOperationError
-from windrow.plan import Pipeline, SinkNode, SourceNode
+from windrow.plan import Pipeline, SinkNode
 from windrow.sinks import CollectSink, WriterSink
 from windrow.time import now_millis
+from windrow_runtime.inputs.checks import check_bounded
 from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.topology import Topology
@@ -24,7 +25,6 @@ from windrow_runtime.spark.run.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.run.reporter import OnProgress, Reporter
 from windrow_runtime.spark.sinks.batch_writer import BatchWriter, refuse_written
 from windrow_runtime.spark.sinks.results import MemoryResults
-from windrow_runtime.spark.sources.readers import is_bounded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,15 +49,7 @@ def batch_job(
         SourceError: If a source cannot be read.
     """
     topology = Topology(pipeline.steps)
-    for step in topology.sources:
-        if isinstance(step.node, SourceNode) and not is_bounded(step.node.source):
-            raise UnsupportedOperationError(
-                "a batch job reads sources that come to an end",
-                given=step.node.source.describe(),
-                expected="bounded sources",
-                where=step.where,
-                hint="run(pipeline, drain=False), or start(pipeline)",
-            )
+    check_bounded(topology.sources, "a batch job reads sources that come to an end")
     for step in steps_by_clock(topology):
         raise UnsupportedOperationError(
             "a step waits for the clock, and a batch job has one instant",

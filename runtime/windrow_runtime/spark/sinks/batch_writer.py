@@ -28,8 +28,8 @@ from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_schema
+from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.operators.errors import USER_ERRORS, sink_failed, sink_unwritable
-from windrow_runtime.operators.source_files import warn_of_header
 from windrow_runtime.outputs import Output, open_outputs
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.outputs.sink_folders import check_owner, other_run

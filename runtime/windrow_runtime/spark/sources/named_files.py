@@ -21,10 +21,10 @@ from windrow_runtime.codecs.malformed import MalformedRecord, UnmatchedHeader, a
 from windrow_runtime.codecs.record_files import TextRecords
 from windrow_runtime.codecs.text_files import opened_file
 from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, path_of_url
 from windrow_runtime.spark.session_settings import own_partitions
-from windrow_runtime.spark.sources.decoded import Decoded
 from windrow_runtime.spark.sources.file_ranges import lines_before, range_of
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class TextFiles(NamedFiles):
 
     records: TextRecords
 
-    def read(self, file: str, part: int, parts: int) -> Iterator[Decoded]:
+    def read(self, file: str, part: int, parts: int) -> Iterator[SourceBatch]:
         with opened_file(file) as opened:
             given = (
                 range_of(opened, file, part, parts)
@@ -165,7 +165,7 @@ class TextFiles(NamedFiles):
             found = self.records.read(file, given, begins=not part)
             before: int | None = None
             while some := list(islice(found, _RECORDS_AT_ONCE)):
-                chunk = Decoded([], [])
+                chunk = SourceBatch([], [])
                 values: list[Any] = []
                 for line, value in some:
                     if isinstance(value, UnmatchedHeader):

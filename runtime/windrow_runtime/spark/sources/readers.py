@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from windrow.addresses.paths import check_visible, local_path
 from windrow.addresses.patterns import split_pattern
 from windrow.addresses.redaction import redact_address
+from windrow.custom_source import CustomSource
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.kafka import TopicSource
 from windrow.plan import SourceNode, Step
@@ -32,6 +33,8 @@ from windrow_runtime.codecs.record_files import LineRecords, text_records
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
 from windrow_runtime.columnar.rows.cleaning import clean_columns
+from windrow_runtime.inputs.batch import SourceBatch
+from windrow_runtime.inputs.custom import CustomReads
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
@@ -47,7 +50,7 @@ from windrow_runtime.spark.paths import (
     source_path,
 )
 from windrow_runtime.spark.session_settings import moved_to
-from windrow_runtime.spark.sources.decoded import Decoded
+from windrow_runtime.spark.sources.custom import ReadRanges, ranges_of
 from windrow_runtime.spark.sources.named_files import ParquetFiles, TextFiles, file_names
 from windrow_runtime.spark.sources.remote_files import AsRead, RemoteFiles, RemoteLines
 from windrow_runtime.storage.values import StateCodec
@@ -57,7 +60,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ColumnReader", "Reader", "Scan", "check_resumable", "gives_columns", "is_bounded", "scan_source"]
+__all__ = ["ColumnReader", "Reader", "Scan", "check_resumable", "gives_columns", "scan_source"]
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -65,7 +68,7 @@ __all__ = ["ColumnReader", "Reader", "Scan", "check_resumable", "gives_columns",
 class Reader(Protocol):
     """Makes elements from the rows of an Arrow batch, in a worker."""
 
-    def decode(self, batch: Any) -> Decoded:
+    def decode(self, batch: Any) -> SourceBatch:
         """The elements of a batch."""
         ...
 
@@ -127,13 +130,6 @@ def _other_scale(source: DataFrameSource[Any]) -> str | None:
     return None
 
 
-def is_bounded(source: Source[Any]) -> bool:
-    """Whether a source comes to an end by itself."""
-    if isinstance(source, DataFrameSource):
-        return not source.dataframe.isStreaming
-    return not isinstance(source, (RateSource, SocketSource, TopicSource))
-
-
 def check_resumable(step: Step, checkpoint: Checkpoint) -> None:
     """Refuse a source that cannot go on from a checkpoint.
 
@@ -187,12 +183,15 @@ def scan_source(
         return Scan(stream.load(), _RowReader(record_type(str), source.describe()))
     if isinstance(source, DataFrameSource):
         return _scan_dataframe(spark, step, source, checkpoint)
+    if isinstance(source, CustomSource):
+        ranges = ranges_of(spark, step, source, once=checkpoint is None)
+        return Scan(ranges, AsRead(), ReadRanges(CustomReads(source, step.where)))
     if isinstance(source, TopicSource):
         return Scan(kafka_frame(spark, step), kafka_reader(step))
     raise UnsupportedOperationError(
         "Spark cannot read this source",
         given=source.describe(),
-        expected="a collection, files, a DataFrame, Kafka, a socket or the rate source",
+        expected="a collection, files, a DataFrame, Kafka, a socket, the rate source or a CustomSource",
         where=step.where,
     )
 
@@ -243,12 +242,12 @@ def _order(file: Path, number: int) -> None:
 class _ChunkReader:
     codec: StateCodec
 
-    def decode(self, batch: Any) -> Decoded:
+    def decode(self, batch: Any) -> SourceBatch:
         values: list[Any] = []
         for payload in batch.column(0).to_pylist():
             values.extend(self.codec.unpack(self.codec.loads(payload)))
         # A collection may hold one object twice, which is read as one object.
-        return Decoded(own_all(values))
+        return SourceBatch(own_all(values))
 
 
 # Files
@@ -352,8 +351,8 @@ class _ParquetReader:
     def columns(self, batch: ParquetRows) -> Any | None:
         return clean_columns(batch.rows, self.kind)
 
-    def decode(self, batch: ParquetRows) -> Decoded:
-        return Decoded(*batch.decode(self.kind))
+    def decode(self, batch: ParquetRows) -> SourceBatch:
+        return SourceBatch(*batch.decode(self.kind))
 
 
 @dataclass(frozen=True)
@@ -366,12 +365,12 @@ class _RowReader:
     def columns(self, batch: Any) -> Any | None:
         return clean_columns(batch, self.kind)
 
-    def decode(self, batch: Any) -> Decoded:
+    def decode(self, batch: Any) -> SourceBatch:
         found: list[codec_malformed.MalformedRecord] = []
         names = [column.column for column in self.kind.columns]
         columns = batch.select([name for name in names if name in batch.schema.names])
         values = decode_batch(columns, self.kind, found.append)
-        return Decoded(
+        return SourceBatch(
             values,
             [
                 codec_malformed.as_malformed(bad, f"{self.origin}, row {bad.row} of an Arrow batch")

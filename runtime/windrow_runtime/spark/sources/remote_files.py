@@ -12,8 +12,8 @@ from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed as codec_malformed
 from windrow_runtime.codecs.record_files import LineRecords, TextRecords
 from windrow_runtime.codecs.text_files import decoded
+from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.spark.paths import path_of_url
-from windrow_runtime.spark.sources.decoded import Decoded
 
 __all__ = ["AsRead", "RemoteFiles", "RemoteLines"]
 
@@ -24,9 +24,9 @@ __all__ = ["AsRead", "RemoteFiles", "RemoteLines"]
 class AsRead:
     """The reader for files that a worker opened itself: its elements are decoded already."""
 
-    def decode(self, batch: Any) -> Decoded:
+    def decode(self, batch: Any) -> SourceBatch:
         """The elements, unchanged."""
-        assert isinstance(batch, Decoded)
+        assert isinstance(batch, SourceBatch)
         return batch
 
 
@@ -42,7 +42,7 @@ class RemoteLines:
     records: LineRecords
     path: str
 
-    def decode(self, batch: Any) -> Decoded:
+    def decode(self, batch: Any) -> SourceBatch:
         """Takes lines as bytes, and the names of their files."""
         decode = self.records.decoder()
         texts = (decoded(data, self.records.encoding) for data in batch.column(0).to_pylist())
@@ -68,7 +68,7 @@ class RemoteFiles:
     path: str
     where: str
 
-    def decode(self, batch: Any) -> Decoded:
+    def decode(self, batch: Any) -> SourceBatch:
         """Takes the contents of files, and their names."""
         found: list[tuple[object, str]] = []
         for data, url in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
@@ -83,7 +83,7 @@ class RemoteFiles:
         return _parted(found)
 
 
-def _parted(found: Iterable[tuple[object, str]]) -> Decoded:
+def _parted(found: Iterable[tuple[object, str]]) -> SourceBatch:
     values: list[Any] = []
     malformed: list[MalformedRecord] = []
     unmatched: dict[str, str] = {}
@@ -94,7 +94,7 @@ def _parted(found: Iterable[tuple[object, str]]) -> Decoded:
             malformed.append(codec_malformed.as_malformed(value, origin))
         else:
             values.append(value)
-    return Decoded(values, malformed, unmatched)
+    return SourceBatch(values, malformed, unmatched)
 
 
 def _name(url: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from windrow.errors import Location
 from windrow.sources import MalformedRecord
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.malformed import malformed_error
+from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.spark.batch_number import BatchNote
 from windrow_runtime.spark.clock.event_clock import encode_watermark
 from windrow_runtime.spark.clock.files import current_batch
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from windrow_runtime.spark.clock.keeper import Report
     from windrow_runtime.spark.sources.column_scan import ColumnScan, ColumnTarget
 
-__all__ = ["CLOCK_PAYLOAD", "ColumnWay", "Decoded", "MalformedRule", "SourceStage"]
+__all__ = ["CLOCK_PAYLOAD", "ColumnWay", "MalformedRule", "SourceStage"]
 
 # Any: elements and keys are of the user's types; pyarrow has no types.
 
@@ -38,25 +39,6 @@ CLOCK_PAYLOAD = pack_elements(list(NO_TIME), [None, None])  # what it says is kn
 _LAST_ROW = (1 << 30) - 1
 _REPORT_ROW = _LAST_ROW - 1
 _WARNINGS_ROW = _LAST_ROW - 2
-
-
-class Decoded(Protocol):
-    """What an Arrow batch holds."""
-
-    @property
-    def values(self) -> Sequence[Any]:
-        """The elements."""
-        ...
-
-    @property
-    def malformed(self) -> Sequence[MalformedRecord]:
-        """The records that do not fit their type."""
-        ...
-
-    @property
-    def unmatched(self) -> Mapping[str, str]:
-        """The headers to warn of, with the file of each."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +94,7 @@ class SourceStage:
         note: Notes the newest batch, where Spark writes the sink by itself and nobody else can.
     """
 
-    decode: Callable[[Any], Decoded]
+    decode: Callable[[Any], SourceBatch]
     create: Callable[[], SourceFragment]
     groups: KeyGroups
     hash_key: Callable[[Any], int]

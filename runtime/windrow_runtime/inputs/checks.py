@@ -8,12 +8,29 @@ from collections.abc import Iterable, Iterator
 from windrow.addresses.paths import is_hidden, local_path
 from windrow.addresses.patterns import matches, split_pattern
 from windrow.addresses.redaction import redact_address
-from windrow.errors import Location, SourceError, WindrowError, warn
+from windrow.errors import Location, SourceError, UnsupportedOperationError, WindrowError, warn
 from windrow.plan import SourceNode, Step
 from windrow.sources import FileSource
 from windrow_runtime.operators.topology import Topology
 
-__all__ = ["check_source_files", "path_missing", "warn_of_header"]
+__all__ = ["check_bounded", "check_source_files", "path_missing", "warn_of_header"]
+
+
+def check_bounded(sources: Iterable[Step], message: str) -> None:
+    """Refuse sources that do not come to an end.
+
+    Raises:
+        UnsupportedOperationError: With the message, for the first such source.
+    """
+    for step in sources:
+        if isinstance(step.node, SourceNode) and not step.node.source.is_bounded:
+            raise UnsupportedOperationError(
+                message,
+                given=step.node.source.describe(),
+                expected="bounded sources",
+                where=step.where,
+                hint="run(pipeline, drain=False) reads what there is now; SparkRunner.start(pipeline) goes on reading",
+            )
 
 
 def path_missing(path: str, where: str | None = None) -> SourceError:

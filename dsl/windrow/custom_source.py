@@ -1,0 +1,77 @@
+"""The base class for sources that users and packages write themselves; both engines read them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar
+
+from windrow.sources import MalformedRecord, OnMalformed, Source
+
+__all__ = ["CustomSource"]
+
+T_co = TypeVar("T_co", covariant=True)
+P = TypeVar("P")
+
+
+class CustomSource(Source[T_co], Generic[T_co, P]):
+    """A source of your own: it says how far each of its partitions reaches, and reads from one offset to another.
+
+    ``class Orders(CustomSource[Order, int])`` gives elements of type ``Order``, and counts its offsets in whole
+    numbers. An offset is whatever JSON can hold: a number, a text, None, or lists and dicts of these. Spark keeps
+    offsets in its checkpoint. After a failure it reads the same range again, so each element takes effect exactly once
+    as long as the same two offsets give the same elements.
+
+    Spark's workers read the partitions of a batch side by side, each with a copy of the source: it has to be
+    picklable, so ``read`` opens connections and files. The interpreter reads one partition after the other.
+
+    Elements have no timestamps yet: :meth:`~windrow.DataStream.assign_timestamps_and_watermarks` gives them some.
+    """
+
+    @property
+    def element_type(self) -> object | None:
+        """The type of the elements; None: the first type argument of the class."""
+        return None
+
+    @property
+    def on_malformed(self) -> OnMalformed:
+        """What becomes of each :class:`~windrow.sources.MalformedRecord` that ``read`` gives."""
+        return "fail"
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the source ends at its latest offset; by default it is a stream without an end."""
+        return False
+
+    def partitions(self) -> Sequence[str]:
+        """The names of the partitions. More of them may come while the pipeline runs; one by default."""
+        return ("all",)
+
+    @abstractmethod
+    def initial_offset(self, partition: str) -> P:
+        """Where a partition begins. It is asked once for each partition, and then kept."""
+
+    @abstractmethod
+    def latest_offset(self, partition: str) -> P:
+        """Where a partition ends now: behind its last element."""
+
+    def next_offset(self, partition: str, start: P, latest: P) -> P:
+        """Where the next batch ends that begins at ``start``: by default at ``latest``.
+
+        A source that limits its batches returns an offset between the two. Spark asks from version 4.2 on; older ones
+        take all that there is.
+        """
+        return latest
+
+    @abstractmethod
+    def read(self, partition: str, start: P, end: P) -> Iterable[T_co | MalformedRecord]:
+        """The elements of a partition from ``start`` up to ``end``, the same ones each time.
+
+        A :class:`~windrow.sources.MalformedRecord` among them goes where ``on_malformed`` says.
+        """
+
+    def commit(self, partition: str, offset: P) -> None:
+        """Called when nothing before ``offset`` will be read again. It may come late, twice, or never at the end."""
+
+    def describe(self) -> str:
+        return type(self).__name__

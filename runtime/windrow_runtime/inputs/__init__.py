@@ -1,0 +1,1 @@
+"""What both engines read sources with."""

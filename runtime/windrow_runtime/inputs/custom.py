@@ -1,0 +1,117 @@
+"""Plans the batches of a user's own source, and reads them: the same calls with the same errors on both engines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from windrow.custom_source import CustomSource
+from windrow.errors import InvalidArgumentError, UserFunctionError, WindrowError
+from windrow_runtime.operators.errors import USER_ERRORS, first_line, shortened
+
+__all__ = ["CustomReads", "Offsets", "Range"]
+
+# Any in this module: elements and offsets are of the user's types.
+
+Offsets = Mapping[str, Sequence[Any]]
+"""Where each partition began, and how far it was read. The beginning is kept, since it is asked for only once."""
+
+
+class Range(NamedTuple):
+    """The elements of a partition that one batch reads."""
+
+    partition: str
+    start: Any
+    end: Any
+
+
+@dataclass(frozen=True)
+class CustomReads:
+    """Calls a user's own source.
+
+    Attributes:
+        source: The source.
+        where: Its step and the line of the user's program, in errors.
+    """
+
+    source: CustomSource[Any, Any]
+    where: str
+
+    def latest(self) -> dict[str, Any]:
+        """Returns where each partition ends now."""
+        with self._errors("partitions"):
+            names = list(self.source.partitions())
+        for name in names:
+            if not isinstance(name, str):
+                raise InvalidArgumentError(
+                    "a partition of a source has a name", given=name, expected="a str", where=self.where
+                )
+        return {name: self._offset("latest_offset", name) for name in names}
+
+    def advance(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """Returns how far the next batch reads each partition, on the way to the latest offsets."""
+        end = {name: list(offsets) for name, offsets in start.items()}
+        for name, last in sorted(latest.items()):
+            if name not in end:
+                begin = self._offset("initial_offset", name)
+                end[name] = [begin, begin]
+            reached = end[name][1]
+            if reached != last:
+                end[name][1] = self._offset("next_offset", name, reached, last)
+        return end
+
+    def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
+        """Returns what a batch reads; partitions without anything new are left out."""
+        found = (
+            Range(name, start[name][1] if name in start else begin, reached)
+            for name, (begin, reached) in end.items()
+        )
+        return [each for each in found if each.start != each.end]
+
+    def read(self, given: Range) -> Iterator[Any]:
+        """Gives the elements of a range, and the records that are malformed."""
+        with self._errors("read", *given):
+            yield from self.source.read(*given)
+
+    def commit(self, offsets: Offsets) -> None:
+        """Lets the source forget what is in front of the offsets."""
+        for name, (_, reached) in offsets.items():
+            with self._errors("commit", name, reached):
+                self.source.commit(name, reached)
+
+    def _offset(self, method: str, partition: str, *given: Any) -> Any:
+        with self._errors(method, partition, *given):
+            offset = getattr(self.source, method)(partition, *given)
+        if not _is_json(offset):
+            raise InvalidArgumentError(
+                "an offset of a source is kept as JSON, and this one changes on the way",
+                given=f"{shortened(offset)} from {method}({partition!r})",
+                expected="None, a bool, a number or a str, or lists and dicts of these with str keys",
+                where=self.where,
+                hint="a list instead of a tuple, a text instead of a datetime",
+            )
+        return offset
+
+    @contextmanager
+    def _errors(self, method: str, *given: Any) -> Iterator[None]:
+        try:
+            yield
+        except WindrowError as error:
+            raise error.at(self.where) from error.__cause__
+        except USER_ERRORS as error:
+            raise UserFunctionError(
+                f"a method of the source raised {first_line(error)}",
+                given=f"{method}({', '.join(map(shortened, given))})",
+                where=self.where,
+                hint="the original error is the cause, with its traceback; SourceError says that a service is away",
+            ) from error
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        return bool(json.loads(json.dumps(value, allow_nan=False)) == value)
+    except (TypeError, ValueError):
+        return False

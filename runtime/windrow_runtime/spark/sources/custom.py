@@ -1,0 +1,143 @@
+"""A user's own source on Spark, through Spark's Python data sources.
+
+Spark asks the source for offsets and keeps them in its checkpoint. Its scan has one row for each partition with new
+elements: the range to read. The stage behind it reads that range in the same task: no element passes through the JVM.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+
+from windrow.custom_source import CustomSource
+from windrow.plan import Step
+from windrow_runtime.inputs.batch import SourceBatch, in_batches
+from windrow_runtime.inputs.custom import CustomReads, Range
+from windrow_runtime.spark.exchange.by_value import make_picklable
+from windrow_runtime.spark.exchange.picklable import check_picklable
+from windrow_runtime.spark.faults.marked import failures_marked
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    from pyspark.sql.types import StructType
+else:
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ImportError:  # Spark 4.1, which asks for the latest offsets once for such a query
+        SupportsTriggerAvailableNow = object
+
+__all__ = ["ReadRanges", "ranges_of"]
+
+# Any in this module: offsets and elements of every type, and pyarrow has no types.
+
+
+def ranges_of(spark: SparkSession, step: Step, source: CustomSource[Any, Any], *, once: bool) -> DataFrame:
+    """The DataFrame with the ranges to read of a source; :class:`ReadRanges` takes them.
+
+    Args:
+        spark: The session.
+        step: The source.
+        source: The same.
+        once: Whether a batch job reads it.
+
+    Raises:
+        UnsupportedOperationError: If the source cannot be pickled.
+    """
+    make_picklable(type(source))
+    check_picklable(
+        step, [source], "the source", "open files, connections and locks in read(), where a worker needs them"
+    )
+    name = f"windrow-{uuid.uuid4().hex}"
+    # A class made here goes to other processes by value, and takes the source with it.
+    body = {"reads": CustomReads(source, step.where), "name": classmethod(lambda _: name)}
+    spark.dataSource.register(type("WindrowSource", (_RangeSource,), body))
+    reader = spark.read if once else spark.readStream
+    return reader.format(name).load()
+
+
+@dataclass(frozen=True)
+class ReadRanges:
+    """Reads, in a worker, the ranges that Spark gives."""
+
+    reads: CustomReads
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[SourceBatch]:
+        """Takes Arrow batches of ranges, and gives their elements."""
+        for batch in batches:
+            for text in batch.column(0).to_pylist():
+                yield from in_batches(self.reads.read(Range(*json.loads(text))))
+
+
+class _RangeSource(DataSource):
+    reads: CustomReads
+
+    def schema(self) -> str:
+        return "range string"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _JobReader(self.reads)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
+        return _StreamReader(self.reads)
+
+
+def _as_partitions(ranges: Sequence[Range]) -> list[InputPartition]:
+    return [InputPartition(json.dumps(each)) for each in ranges]
+
+
+class _JobReader(DataSourceReader):
+    """Reads a source from its beginning to its end in a batch job."""
+
+    def __init__(self, reads: CustomReads) -> None:
+        self._reads = reads
+
+    def partitions(self) -> Sequence[InputPartition]:
+        with failures_marked():
+            latest = self._reads.latest()
+            end: dict[str, Any] = {}
+            ranges: list[Range] = []
+            while found := self._reads.ranges(end, following := self._reads.advance(end, latest)):
+                ranges += found
+                end = following
+            return _as_partitions(ranges)
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
+        # Spark gives one partition without a value where there are none.
+        yield from () if partition.value is None else ((partition.value,),)
+
+
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans the batches of a stream, in a process beside the driver."""
+
+    def __init__(self, reads: CustomReads) -> None:
+        self._reads = reads
+        self._latest: dict[str, Any] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's names, here and below
+        return {}  # where a partition begins stands in the first offset that has it
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        with failures_marked():
+            self._latest = self._reads.latest()
+
+    def latestOffset(self, start: Any = None, limit: object = None) -> dict[str, Any]:  # noqa: N802
+        with failures_marked():
+            latest = self._reads.latest() if self._latest is None else self._latest
+            return self._reads.advance(start or {}, latest)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        with failures_marked():
+            return _as_partitions(self._reads.ranges(start, end))
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
+        yield (partition.value,)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        with failures_marked():
+            self._reads.commit(end)

@@ -1,0 +1,155 @@
+"""A source of the user's own in the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.custom_sources import MALFORMED, Entry, Logs, counting
+from windrow import Pipeline, from_source
+from windrow.custom_source import CustomSource
+from windrow.errors import (
+    InvalidArgumentError,
+    MalformedRecordError,
+    SourceError,
+    UnsupportedOperationError,
+    UserFunctionError,
+)
+from windrow.sinks import CollectSink, FunctionSink
+from windrow.sources import MalformedRecord
+from windrow_runtime.local import LocalRunner
+
+# Any in this module: offsets of every type, wrong ones too.
+
+
+def test_batches_of_all_partitions(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("1\n2\n3\n")
+    (tmp_path / "b.log").write_text("4\n")
+    batches: list[tuple[int, list[Entry]]] = []
+    committed: list[str] = []
+
+    def take(batch: int, entries: Iterable[Entry]) -> None:
+        committed.append(" ".join(sorted(file.read_text() for file in tmp_path.glob("*.committed"))))
+        batches.append((batch, list(entries)))
+
+    stream = from_source(Logs(tmp_path, lines_per_batch=2))
+    assert stream.element_type is Entry
+    LocalRunner().run(Pipeline("logs", stream.sink_to(FunctionSink(take))))
+    assert [(batch, entries) for batch, entries in batches if entries] == [
+        (0, [Entry("a", 1), Entry("a", 2), Entry("b", 4)]),
+        (1, [Entry("a", 3)]),
+    ]
+    # A batch is committed when its sinks have it.
+    assert committed == ["", "1 2"]
+    assert (tmp_path / "a.committed").read_text() == "3"
+
+
+def test_windows_over_event_time(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("1\n2\n12\n")
+    (tmp_path / "b.log").write_text("11\n")
+    pipeline, counts = counting(Logs(tmp_path))
+    assert sorted(LocalRunner().run(pipeline).collected(counts)) == [("a", 1), ("a", 2), ("b", 1)]
+
+
+def test_a_source_without_an_end_is_read_as_far_as_it_reaches(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("1\n2\n12\n")
+    pipeline, counts = counting(Logs(tmp_path, bounded=False))
+    with pytest.raises(
+        UnsupportedOperationError, match=r"cannot be drained(.|\n)*given: +Logs(.|\n)*drain=False"
+    ):
+        LocalRunner().run(pipeline)
+    assert LocalRunner().run(pipeline, drain=False).collected(counts) == [("a", 2)]
+
+
+def test_malformed_records(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("1\nx\n")
+    with pytest.raises(MalformedRecordError, match=r"is no number(.|\n)*given: +x\n(.|\n)*a:2"):
+        LocalRunner().run(counting(Logs(tmp_path))[0])
+    stream = from_source(Logs(tmp_path, malformed=MALFORMED), name="logs")
+    entries, malformed = CollectSink[Entry](), CollectSink[MalformedRecord]()
+    pipeline = Pipeline("logs", stream.sink_to(entries), stream.get_side_output(MALFORMED).sink_to(malformed))
+    result = LocalRunner().run(pipeline)
+    assert result.collected(entries) == [Entry("a", 1)]
+    assert result.collected(malformed) == [MalformedRecord("x", "is no number", "a:2")]
+    assert result.counters["logs.1.logs"]["records_malformed"] == 1
+
+
+@dataclass
+class Odd(CustomSource[list[int], Any]):
+    """Gives one list, and whatever offsets it was told."""
+
+    latest: Any = 1
+    element: list[int] = field(default_factory=list)
+    names: Any = ("all",)
+
+    @property
+    def is_bounded(self) -> bool:
+        return True
+
+    def partitions(self) -> Any:
+        return self.names
+
+    def initial_offset(self, partition: str) -> Any:
+        return 0
+
+    def latest_offset(self, partition: str) -> Any:
+        if isinstance(self.latest, Exception):
+            raise self.latest
+        return self.latest
+
+    def read(self, partition: str, start: Any, end: Any) -> list[list[int]]:
+        return [self.element]
+
+
+def run(source: Odd) -> None:
+    LocalRunner().run(Pipeline("odd", from_source(source, name="odd").sink_to(CollectSink[list[int]]())))
+
+
+def test_what_a_method_raises_names_the_source_and_its_line(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("1\n2\n")
+    pipeline, _ = counting(Logs(tmp_path, fails_at="2"))
+    with pytest.raises(
+        UserFunctionError,
+        match=r"a method of the source raised ConnectionError: the log of 2 is away\n"
+        r" +given: +read\('a', 0, 2\)\n +where: +counting\.1\.logs, \S*custom_sources.py:\d+\n +hint: ",
+    ):
+        LocalRunner().run(pipeline)
+    with pytest.raises(UserFunctionError, match=r"ValueError: 7\n +given: +latest_offset\('all'\)\n"):
+        run(Odd(ValueError(7)))
+    with pytest.raises(SourceError, match=r"no broker\n +where: +odd\.1\.odd, "):
+        run(Odd(SourceError("no broker")))
+
+
+@pytest.mark.parametrize("offset", [(1, 2), {1: 2}, object(), float("nan"), b"1"])
+def test_an_offset_that_json_does_not_keep_is_refused(offset: object) -> None:
+    with pytest.raises(
+        InvalidArgumentError, match=r"kept as JSON(.|\n)*from latest_offset\('all'\)(.|\n)*a list"
+    ):
+        run(Odd(offset))
+
+
+@pytest.mark.parametrize("offset", [[1, {"a": None}], "1970", 1.5, True, None])
+def test_offsets_may_be_whatever_json_holds(offset: object) -> None:
+    run(Odd(offset))
+
+
+def test_partitions_have_names() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"a partition of a source has a name\n +given: +3\n"):
+        run(Odd(names=[3]))
+
+
+def test_what_the_pipeline_changes_is_not_the_sources_own() -> None:
+    source = Odd(element=[1])
+
+    def add(element: list[int]) -> list[int]:
+        element.append(2)
+        return element
+
+    changed = from_source(source).map(add)
+    for _ in range(2):
+        sink = CollectSink[list[int]]()
+        assert LocalRunner().run(Pipeline("odd", changed.sink_to(sink))).collected(sink) == [[1, 2]]
