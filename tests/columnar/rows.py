@@ -71,10 +71,9 @@ def states_of(
     return kernel.partial(groups_of(ids, count), columns)
 
 
-def decode(selector: Any, array: Any) -> list[Any]:
-    """The values as the selector gives them: rows as rows."""
-    values: list[Any] = array.to_pylist()
-    return values if selector is not None else [value if value is None else Row(**value) for value in values]
+def decode(array: Any) -> list[Any]:
+    """The values as selectors give them: rows as rows."""
+    return list(map(rebuilt, array.to_pylist()))
 
 
 def rebuilt(result: Any) -> Any:

@@ -20,7 +20,7 @@ from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.arrow.batches import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.steps import ColumnarForm, columnar_form
-from windrow_runtime.columnar.kernels.lists import lists
+from windrow_runtime.columnar.kernels.arrays import lists
 from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.results import record_batch
 from windrow_runtime.columnar.rows.columns import WholeElement

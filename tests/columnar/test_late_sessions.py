@@ -20,7 +20,7 @@ from windrow.errors import AggregateOverflowError
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows
 from windrow_runtime.columnar.forms.steps import columnar_form
-from windrow_runtime.columnar.kernels.counting import CountKernel
+from windrow_runtime.columnar.kernels import kernel_for
 from windrow_runtime.columnar.state import pages
 from windrow_runtime.columnar.windows.replay import TimeLine
 from windrow_runtime.columnar.windows.sessions import SessionOperator, Sessions
@@ -162,7 +162,9 @@ def test_sessions_are_due_when_they_fire_and_when_they_go() -> None:
     #   |-----first|                              cleaned up at 49
     #              |---second|                                        cleaned up at 59
     def due(lateness: int, watermark: int) -> int:
-        operator = SessionOperator(Sessions(10, lateness), CountKernel(None), pa.string())
+        operator = SessionOperator(
+            Sessions(10, lateness), kernel_for(agg.count(), lambda _: None), pa.string()
+        )
         rows = pa.RecordBatch.from_arrays(
             [pa.array(["first", "second"]), pa.array([0, 10]), pa.array([10, 20]), pa.array([1, 1])],
             schema=operator.schema,

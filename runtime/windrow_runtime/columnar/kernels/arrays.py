@@ -1,4 +1,4 @@
-"""Between Arrow arrays and numpy: the values that are there, and int64 keys that compare as the values do."""
+"""Converts between Arrow arrays and numpy: values, lists, and int64 keys that compare as the values do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from windrow_runtime.columnar.kernels.kernel import Array, ArrowType
+from windrow.errors import AggregateOverflowError
+from windrow_runtime.columnar.array_types import Array, ArrowType, Floats, Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = [
@@ -17,11 +18,15 @@ __all__ = [
     "dense_codes",
     "has_order",
     "is_number",
+    "lengths_of",
     "list_type",
+    "lists",
     "nullable",
     "numbers",
     "order_keys",
     "present",
+    "present_rows",
+    "rows_of_items",
     "take",
     "valid",
     "value_codes",
@@ -64,9 +69,9 @@ def list_type(kind: ArrowType) -> ArrowType:
     return pa.list_(pa.field("element", kind))
 
 
-def valid(column: Array) -> NDArray[np.bool_]:
+def valid(column: Array) -> Mask:
     """Which values are there."""
-    mask: NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+    mask: Mask = column.is_valid().to_numpy(zero_copy_only=False)
     return mask
 
 
@@ -75,6 +80,11 @@ def present(groups: Groups, column: Array) -> tuple[Groups, Array]:
     if not column.null_count:
         return groups, column
     return groups.where(valid(column)), column.drop_null()
+
+
+def present_rows(column: Array) -> Ints | None:
+    """The numbers of the rows whose value is there; None: all."""
+    return np.flatnonzero(valid(column)) if column.null_count else None
 
 
 def numbers(column: Array) -> NDArray[Any]:
@@ -86,7 +96,7 @@ def numbers(column: Array) -> NDArray[Any]:
     return values
 
 
-def order_keys(column: Array) -> NDArray[np.int64]:
+def order_keys(column: Array) -> Ints:
     """Ints that compare as the values of a column without nulls do.
 
     Zeros have one key, and all NaNs have the highest. Keys of two columns cannot be compared.
@@ -98,30 +108,30 @@ def order_keys(column: Array) -> NDArray[np.int64]:
     if pa.types.is_floating(kind):
         return _float_keys(values.astype(np.float64, copy=False))
     if values.dtype == np.uint64:
-        signed: NDArray[np.int64] = (values ^ np.uint64(1 << 63)).view(np.int64)
+        signed: Ints = (values ^ np.uint64(1 << 63)).view(np.int64)
         return signed
     return values.astype(np.int64, copy=False)
 
 
-def _float_keys(values: NDArray[np.float64]) -> NDArray[np.int64]:
+def _float_keys(values: Floats) -> Ints:
     bits = (values + 0.0).view(np.int64)  # no negative zero is left
     # Bits of positive floats ascend with the floats, those of negative ones descend.
-    keys: NDArray[np.int64] = bits ^ ((bits >> 63) & _INT_MAX)
+    keys: Ints = bits ^ ((bits >> 63) & _INT_MAX)
     keys[np.isnan(values)] = _INT_MAX
     return keys
 
 
-def _ranks(column: Array) -> NDArray[np.int64]:
+def _ranks(column: Array) -> Ints:
     # Arrow orders texts by their UTF-8 bytes, which is the order of code points: Python's.
     encoded = column.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     ranks = np.empty(len(order), dtype=np.int64)
     ranks[order] = np.arange(len(order), dtype=np.int64)
-    found: NDArray[np.int64] = ranks[encoded.indices.to_numpy()]
+    found: Ints = ranks[encoded.indices.to_numpy()]
     return found
 
 
-def dense_codes(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+def dense_codes(keys: Ints) -> tuple[Ints, int]:
     """Keys in the same order, from 0 on and without large gaps; and a bound that all are below."""
     if not len(keys):
         return keys, 1
@@ -138,7 +148,7 @@ def dense_codes(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     return codes, int(steps[-1]) + 1
 
 
-def value_codes(column: Array) -> tuple[NDArray[np.int64], int]:
+def value_codes(column: Array) -> tuple[Ints, int]:
     """Codes from 0 on that equal values of a column without nulls share, and no others; and a bound above all."""
     if not _is_ranked(column.type):
         return dense_codes(order_keys(column))
@@ -146,14 +156,14 @@ def value_codes(column: Array) -> tuple[NDArray[np.int64], int]:
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary) + 1
 
 
-def nullable(values: NDArray[Any], there: NDArray[np.bool_], kind: ArrowType) -> Array:
+def nullable(values: NDArray[Any], there: Mask, kind: ArrowType) -> Array:
     """An array of values, null where they are not there."""
     if there.all():
         return pa.array(values, type=kind)
     return pa.array(values, type=kind, mask=~there)
 
 
-def by_number(column: Array, rows: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+def by_number(column: Array, rows: Ints | None = None) -> Ints:
     """Row numbers in the order of the numbers in a column of int64.
 
     Args:
@@ -165,7 +175,36 @@ def by_number(column: Array, rows: NDArray[np.int64] | None = None) -> NDArray[n
     return rows[np.argsort(column.take(pa.array(rows)).to_numpy(), kind="stable")]
 
 
-def take(column: Array, rows: NDArray[np.int64]) -> Array:
+def take(column: Array, rows: Ints) -> Array:
     """The values of some rows; null for row -1."""
     there = rows >= 0
     return column.take(pa.array(rows) if there.all() else pa.array(rows, mask=~there))
+
+
+def lists(items: Array, lengths: Ints) -> Array:
+    """A column of lists of these lengths, which hold the items one after the other.
+
+    Raises:
+        AggregateOverflowError: If there are 2 ** 31 items or more.
+    """
+    if len(items) >> 31:
+        raise AggregateOverflowError(
+            "the lists of a batch do not fit into one column",
+            given=f"{len(items)} items",
+            expected="fewer than 2 ** 31",
+            hint="let more partitions share the keys",
+        )
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), items, type=list_type(items.type))
+
+
+def lengths_of(column: Array) -> Ints:
+    """How many items each list has."""
+    lengths: NDArray[Any] = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    return lengths.astype(np.int64)
+
+
+def rows_of_items(groups: Groups, column: Array) -> Groups:
+    """The items of a column of lists, in the groups of their lists."""
+    return Groups(np.repeat(groups.ids, lengths_of(column)), groups.count)

@@ -8,17 +8,19 @@ from typing import Any, final
 import numpy as np
 import pyarrow as pa
 
-from windrow.aggregates.arrival import Edge
-from windrow_runtime.columnar.kernels.arrays import by_number, dense_codes, list_type, numbers, take, valid
-from windrow_runtime.columnar.kernels.kernel import (
-    Array,
-    ArrowType,
-    Decode,
-    Kernel,
-    Selector,
-    plain_values,
+from windrow.aggregates.arrival import CollectList, Edge
+from windrow_runtime.columnar.array_types import Array, ArrowType, Ints
+from windrow_runtime.columnar.kernels.arrays import (
+    by_number,
+    dense_codes,
+    list_type,
+    lists,
+    numbers,
+    present_rows,
+    rows_of_items,
+    take,
 )
-from windrow_runtime.columnar.kernels.lists import lists, rows_of_items, split
+from windrow_runtime.columnar.kernels.kernel import Kernel
 from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["CollectListKernel", "EdgeKernel"]
@@ -30,20 +32,19 @@ __all__ = ["CollectListKernel", "EdgeKernel"]
 class EdgeKernel(Kernel):
     """``first`` and ``last``; the state is whether there is a value, the value, which may be null, maybe its number."""
 
-    def __init__(self, aggregate: Edge[Any, Any], kind: ArrowType, *, is_numbered: bool = False) -> None:
-        self.ordered, self.is_numbered = not is_numbered, is_numbered
+    number_type = pa.int64()
+    _result_state = 1
+
+    def __init__(self, aggregate: Edge[Any, Any], kind: ArrowType) -> None:
         self.inputs = (aggregate.selector,)
-        self.state_types = (pa.bool_(), kind, *[pa.int64()] * is_numbered)
+        self.state_types = (pa.bool_(), kind)
         self.result_type = kind
         self._aggregate = aggregate
 
-    def numbered(self) -> EdgeKernel:
-        return EdgeKernel(self._aggregate, self.result_type, is_numbered=True)
-
     def partial(self, groups: Groups, columns: Sequence[Array]) -> list[Array]:
-        if self._aggregate.ignore_nulls and columns[0].null_count:
-            return self._edges(groups, columns, np.flatnonzero(valid(columns[0])))
-        return self._edges(groups, columns, None)
+        return self._edges(
+            groups, columns, present_rows(columns[0]) if self._aggregate.ignore_nulls else None
+        )
 
     def merge(self, groups: Groups, states: Sequence[Array]) -> list[Array]:
         held = numbers(states[0])
@@ -52,7 +53,7 @@ class EdgeKernel(Kernel):
             rows = by_number(states[-1], rows)
         return self._edges(groups, states[1:], rows)
 
-    def _edges(self, groups: Groups, columns: Sequence[Array], rows: Any) -> list[Array]:
+    def _edges(self, groups: Groups, columns: Sequence[Array], rows: Ints | None) -> list[Array]:
         """The states of some rows in their order, or of all (None)."""
         if rows is not None:
             groups = groups.where(rows)
@@ -62,35 +63,27 @@ class EdgeKernel(Kernel):
             found = np.where(there, rows[found], -1)
         return [pa.array(there), *[take(column, found) for column in columns]]
 
-    def results(self, states: Sequence[Array]) -> Array:
-        return states[1]
-
-    def accumulators(self, states: Sequence[Array], decode: Decode = plain_values) -> list[Any]:
-        values = decode(self.inputs[0], states[1])
-        return [(value,) if held else () for held, value in zip(states[0].to_pylist(), values, strict=True)]
+    def accumulator(self, *state: Any) -> tuple[Any, ...]:
+        held, value, *_ = state
+        return (value,) if held else ()
 
 
 @final
 class CollectListKernel(Kernel):
     """``collect_list``; the state is the list, and maybe that of the items' numbers."""
 
-    def __init__(self, selector: Selector | None, kind: ArrowType, *, is_numbered: bool = False) -> None:
-        self.ordered, self.is_numbered = not is_numbered, is_numbered
-        self.inputs = (selector,)
-        self.state_types = (list_type(kind), *[list_type(pa.int64())] * is_numbered)
-        self.result_type = list_type(kind)
-        self._kind = kind
+    number_type = list_type(pa.int64())
 
-    def numbered(self) -> CollectListKernel:
-        return CollectListKernel(self.inputs[0], self._kind, is_numbered=True)
+    def __init__(self, aggregate: CollectList[Any, Any], kind: ArrowType) -> None:
+        self.inputs = (aggregate.selector,)
+        self.state_types = (list_type(kind),)
+        self.result_type = list_type(kind)
 
     def partial(self, groups: Groups, columns: Sequence[Array]) -> list[Array]:
-        if columns[0].null_count:
-            rows = np.flatnonzero(valid(columns[0]))
+        rows = present_rows(columns[0])
+        if rows is not None:
             groups = groups.where(rows)
-            order = pa.array(rows[groups.order])
-        else:
-            order = pa.array(groups.order)
+        order = pa.array(groups.order if rows is None else rows[groups.order])
         return [lists(column.take(order), groups.sizes) for column in columns]
 
     def merge(self, groups: Groups, states: Sequence[Array]) -> list[Array]:
@@ -101,8 +94,5 @@ class CollectListKernel(Kernel):
         order = pa.array(items.ordered_by(*dense_codes(places.to_numpy())))
         return [lists(column.take(order), items.sizes) for column in (values, places)]
 
-    def results(self, states: Sequence[Array]) -> Array:
-        return states[0]
-
-    def accumulators(self, states: Sequence[Array], decode: Decode = plain_values) -> list[Any]:
-        return split(decode(self.inputs[0], states[0].flatten()), states[0])
+    def accumulator(self, *state: list[Any]) -> list[Any]:
+        return state[0]

@@ -8,7 +8,8 @@ from typing import Any, final
 import pyarrow as pa
 
 from windrow.aggregates import Element, Opaque, recognise
-from windrow_runtime.columnar.kernels.kernel import Array, Decode, Kernel, Selector, plain_values
+from windrow_runtime.columnar.array_types import Array
+from windrow_runtime.columnar.kernels.kernel import Kernel, Selector
 from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["CombinedKernel", "same_input"]
@@ -38,18 +39,21 @@ class CombinedKernel(Kernel):
                 for place, (name, kernel) in enumerate(members, start=1)
             ]
         )
-        self.ordered = any(kernel.ordered for kernel in self.members)
         self.is_numbered = any(kernel.is_numbered for kernel in self.members)
-        places: dict[object, int] = {}
-        selectors: list[Selector | None] = []
-        taken: list[tuple[int, ...]] = []
+        # Of the selectors that take the same, the first.
+        inputs: dict[object, Selector | None] = {}
         for kernel in self.members:
             for selector in kernel.inputs:
-                if places.setdefault(same_input(selector), len(selectors)) == len(selectors):
-                    selectors.append(selector)
-            taken.append(tuple([places[same_input(selector)] for selector in kernel.inputs]))
-        self.inputs = tuple(selectors)
-        self._taken = taken
+                inputs.setdefault(same_input(selector), selector)
+        self.inputs = tuple(inputs.values())
+        places = {taken: place for place, taken in enumerate(inputs)}
+        self._taken = [
+            [places[same_input(selector)] for selector in kernel.inputs] for kernel in self.members
+        ]
+
+    @property
+    def ordered(self) -> bool:
+        return any(kernel.ordered for kernel in self.members)
 
     def numbered(self) -> CombinedKernel:
         kernels = [kernel.numbered() for kernel in self.members]
@@ -72,19 +76,13 @@ class CombinedKernel(Kernel):
         found = self._each(states, lambda kernel, own: kernel.results(own))
         return pa.StructArray.from_arrays(found, fields=list(self.result_type))
 
-    def accumulators(self, states: Sequence[Array], decode: Decode = plain_values) -> list[Any]:
-        held = self._each(states, lambda kernel, own: kernel.accumulators(own, decode))
-        return list(zip(*held, strict=True))
+    def accumulator(self, *state: Any) -> tuple[Any, ...]:
+        return tuple(self._each(state, lambda kernel, own: kernel.accumulator(*own)))
 
-    def _each(self, states: Sequence[Array], call: Callable[[Kernel, Sequence[Array]], Any]) -> list[Any]:
+    def _each(self, states: Sequence[Any], call: Callable[[Kernel, Sequence[Any]], Any]) -> list[Any]:
         """What each member's kernel makes of its own states."""
-        found: list[Any] = []
-        start = 0
-        for kernel in self.members:
-            end = start + len(kernel.state_types)
-            found.append(call(kernel, states[start:end]))
-            start = end
-        return found
+        left = iter(states)
+        return [call(kernel, [next(left) for _ in kernel.state_types]) for kernel in self.members]
 
 
 def same_input(selector: Selector | None) -> object:

@@ -7,19 +7,16 @@ from typing import Any, Final, final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from windrow.aggregates.arithmetic import Moments, Spread
-from windrow_runtime.columnar.kernels.arrays import nullable, numbers, present
-from windrow_runtime.columnar.kernels.floats import Floats
-from windrow_runtime.columnar.kernels.kernel import Array, Decode, Kernel, plain_values
+from windrow.aggregates.arithmetic import Spread
+from windrow_runtime.columnar.array_types import Array, ArrowType, Floats, Ints
+from windrow_runtime.columnar.kernels.arrays import is_number, nullable, numbers, present
+from windrow_runtime.columnar.kernels.kernel import Kernel
 from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["SpreadKernel"]
 
 # Any: accumulators of every type, as in Kernel.
-
-Ints = NDArray[np.int64]
 
 _NEAR_OVERFLOW: Final = 2.0**480
 """Where sums of a group may reach this, it is merged one by one: squares may overflow, and the order decides."""
@@ -32,10 +29,12 @@ class SpreadKernel(Kernel):
     The state is the count of values, their mean, and the sum of the squares of their distances from it.
     """
 
-    def __init__(self, aggregate: Spread[Any]) -> None:
+    accepts = staticmethod(is_number)
+    state_types = (pa.int64(), pa.float64(), pa.float64())
+    result_type = pa.float64()
+
+    def __init__(self, aggregate: Spread[Any], kind: ArrowType) -> None:
         self.inputs = (aggregate.selector,)
-        self.state_types = (pa.int64(), pa.float64(), pa.float64())
-        self.result_type = pa.float64()
         # What is left to merge one by one are numbers: they are selected already.
         self._aggregate: Spread[Any] = Spread(float, aggregate.kind, aggregate.sample, aggregate.root)
 
@@ -49,7 +48,7 @@ class SpreadKernel(Kernel):
             for value in values[rows].tolist():
                 moments = self._aggregate.add(value, moments)
             _, means[group], squares[group] = moments
-        return [pa.array(held), pa.array(means), pa.array(squares)]
+        return [*map(pa.array, (held, means, squares))]
 
     def merge(self, groups: Groups, states: Sequence[Array]) -> list[Array]:
         weights, values, spreads = (numbers(state) for state in states)
@@ -61,7 +60,7 @@ class SpreadKernel(Kernel):
             for other in self.accumulators([state.take(pa.array(rows)) for state in states]):
                 moments = self._aggregate.merge(moments, other)
             _, means[group], squares[group] = moments
-        return [pa.array(held), pa.array(means), pa.array(squares)]
+        return [*map(pa.array, (held, means, squares))]
 
     def results(self, states: Sequence[Array]) -> Array:
         held, _, squares = (numbers(state) for state in states)
@@ -69,8 +68,8 @@ class SpreadKernel(Kernel):
         found = squares / np.maximum(freedom, 1)
         return nullable(np.sqrt(found) if self._aggregate.root else found, freedom > 0, pa.float64())
 
-    def accumulators(self, states: Sequence[Array], decode: Decode = plain_values) -> list[Moments]:
-        return list(zip(*(state.to_pylist() for state in states), strict=True))
+    def accumulator(self, *state: Any) -> tuple[Any, ...]:
+        return state
 
 
 def _moments(groups: Groups, held: Ints, values: Floats, weights: Ints | None) -> tuple[Floats, Floats]:

@@ -84,7 +84,7 @@ class RowAggregate:
 
     def accumulators(self, kernel: Kernel, states: Sequence[Any]) -> list[Any]:
         """The accumulators that columns of states stand for."""
-        return kernel.accumulators(states, lambda _, column: element_values(column, self.form.element))
+        return kernel.accumulators(states, lambda column: element_values(column, self.form.element))
 
     def result(self, key: Any, start: int, end: int, accumulator: Any) -> LateResult:
         """The result of a window.
