@@ -1,10 +1,14 @@
-"""What a plan must fulfil beyond what the type checker proves. All faults are raised together."""
+"""Validates plans beyond what type checkers prove, and raises all faults together.
+
+A kind of node has its checks in a function that is registered for its class; a new kind brings its own.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import singledispatch
+from typing import Any, TypeAlias
 
 from windrow.aggregates.selectors import selector_type
 from windrow.errors import Fault, PlanError
@@ -47,6 +51,9 @@ from windrow.windows import GlobalWindows
 
 __all__ = ["has_timestamps", "validate"]
 
+TakenTags: TypeAlias = dict[int, list[OutputTag[Any]]]
+"""The tags of the side outputs that were taken so far of each node, by the node's id()."""
+
 
 def validate(pipeline: str, steps: Sequence[Step]) -> None:
     """Raise what is wrong with a plan.
@@ -63,42 +70,41 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
     if not any(isinstance(step.node, SinkNode) for step in steps):
         yield Fault("the pipeline has no sink", pipeline, "add stream.sink_to(...)")
     names = Counter(step.node.name for step in steps if step.node.name is not None)
-    taken: dict[int, list[OutputTag[Any]]] = {}
+    taken: TakenTags = {}
     for step in steps:
-        node = step.node
-        if node.name is not None and names[node.name] > 1:
-            yield Fault(
-                f"the name {node.name!r} is given to several steps", step.where, "give each its own name"
-            )
-        if isinstance(node, WindowNode):
-            yield from _window_faults(step, node)
-        elif isinstance(node, TimestampsNode):
-            if node.strategy.ingestion_time and node.timestamp is not None:
-                yield Fault(
-                    "ingestion time takes timestamps from the clock, and a timestamp function was given",
-                    step.where,
-                    "leave timestamp out, or use another strategy",
-                )
-            if node.timestamp is None and not node.strategy.ingestion_time and not has_timestamps(node.input):
-                yield Fault(
-                    "the stream has no timestamps to make watermarks from",
-                    step.where,
-                    "assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
-                )
-        elif isinstance(node, SideOutputNode):
-            yield from _side_output_faults(step, node, taken)
-        elif isinstance(node, KeyByNode):
-            yield from _key_faults(step, node)
-        elif isinstance(node, ReturnsNode):
-            yield from _returns_faults(step, node)
-        elif isinstance(node, SinkNode):
-            yield from _sink_faults(step, node)
+        name = step.node.name
+        if name is not None and names[name] > 1:
+            yield Fault(f"the name {name!r} is given to several steps", step.where, "give each its own name")
+        yield from _node_faults(step.node, step, taken)
         yield from _result_faults(step)
     yield from _sink_set_faults(steps)
     yield from folder_faults(steps)
 
 
-def _window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
+@singledispatch
+def _node_faults(node: Node, step: Step, taken: TakenTags) -> Iterator[Fault]:
+    """The faults of one step; classes of nodes that are not registered below have none of their own."""
+    return iter(())
+
+
+@_node_faults.register
+def _timestamps_faults(node: TimestampsNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
+    if node.strategy.ingestion_time and node.timestamp is not None:
+        yield Fault(
+            "ingestion time takes timestamps from the clock, and a timestamp function was given",
+            step.where,
+            "leave timestamp out, or use another strategy",
+        )
+    if node.timestamp is None and not node.strategy.ingestion_time and not has_timestamps(node.input):
+        yield Fault(
+            "the stream has no timestamps to make watermarks from",
+            step.where,
+            "assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
+        )
+
+
+@_node_faults.register
+def _window_faults(node: WindowNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
     if node.assigner.is_event_time and not has_timestamps(node.input):
         yield Fault(
             f"{node.assigner.describe()} needs timestamps, and the stream has none",
@@ -140,7 +146,8 @@ def _window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
             )
 
 
-def _key_faults(step: Step, node: KeyByNode) -> Iterator[Fault]:
+@_node_faults.register
+def _key_faults(node: KeyByNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
     kind = node.key_type or selector_type(node.selector, node.element_type)
     part = unhashable_part(kind)
     if part is not None:
@@ -148,7 +155,8 @@ def _key_faults(step: Step, node: KeyByNode) -> Iterator[Fault]:
         yield Fault(f"keys of type {type_name(part)}{within} cannot be hashed", step.where, KEY_HINT)
 
 
-def _returns_faults(step: Step, node: ReturnsNode) -> Iterator[Fault]:
+@_node_faults.register
+def _returns_faults(node: ReturnsNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
     known, stated = node.input.element_type, node.element_type
     if known is not None and stated is not None and not can_fit(known, stated) and not can_fit(stated, known):
         yield Fault(
@@ -169,19 +177,29 @@ def _result_faults(step: Step) -> Iterator[Fault]:
             )
 
 
+@singledispatch
 def _emitting(node: Node) -> tuple[object, ...]:
     """The functions of a step that return the records to emit."""
-    if isinstance(node, FlatMapNode):
-        return (node.function,)
-    if isinstance(node, KeyedProcessNode):
-        return (node.function.process_element, node.function.on_timer)
-    if not isinstance(node, WindowNode) or node.function.process is None:
-        return ()
+    return ()
+
+
+@_emitting.register
+def _emitting_flat_map(node: FlatMapNode) -> tuple[object, ...]:
+    return (node.function,)
+
+
+@_emitting.register
+def _emitting_process(node: KeyedProcessNode) -> tuple[object, ...]:
+    return (node.function.process_element, node.function.on_timer)
+
+
+@_emitting.register
+def _emitting_window(node: WindowNode) -> tuple[object, ...]:
     process = node.function.process
     inner = process.function if isinstance(process, WithoutKey) else process
     if isinstance(inner, (Applied, AppliedAll)):
         return (inner.function,)
-    return (inner.process,)
+    return () if inner is None else (inner.process,)
 
 
 def _global_window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
@@ -211,34 +229,17 @@ def _global_window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
         )
 
 
-def _side_output_faults(
-    step: Step, node: SideOutputNode, taken_before: dict[int, list[OutputTag[Any]]]
-) -> Iterator[Fault]:
-    """Faults of a side output.
-
-    Args:
-        step: The step.
-        node: The side output.
-        taken_before: The tags that were taken of each step so far.
-    """
+@_node_faults.register
+def _side_output_faults(node: SideOutputNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
     producer = node.input
     while isinstance(producer, (ReturnsNode, SideOutputNode)):
         producer = producer.inputs[0]
-    known: list[OutputTag[Any]] = []
-    process: object | None = None
-    if isinstance(producer, WindowNode):
-        if producer.late_tag is not None:
-            known.append(producer.late_tag)
-        process = producer.function.process
-    elif isinstance(producer, KeyedProcessNode):
-        process = producer.function
-    elif isinstance(producer, SourceNode) and isinstance(producer.source.on_malformed, OutputTag):
-        known.append(producer.source.on_malformed)
+    known, process = _side_outputs(producer)
     if process is not None:
-        known.extend(tags_of(process))
-    taken = taken_before.setdefault(id(producer), [])
-    yield from _tag_type_faults(step, node.tag, [*known, *taken])
-    taken.append(node.tag)
+        known = [*known, *tags_of(process)]
+    taken_before = taken.setdefault(id(producer), [])
+    yield from _tag_type_faults(step, node.tag, [*known, *taken_before])
+    taken_before.append(node.tag)
     if process is None and node.tag not in known:
         names = ", ".join(repr(tag.name) for tag in known)
         yield Fault(
@@ -249,6 +250,28 @@ def _side_output_faults(
             else "a source with on_malformed=tag, a window with "
             "side_output_late_data(tag) or a process function that outputs to the tag has one",
         )
+
+
+@singledispatch
+def _side_outputs(node: Node) -> tuple[list[OutputTag[Any]], object | None]:
+    """The tags that a step is known to output to, and its function if that may output to more of them."""
+    return [], None
+
+
+@_side_outputs.register
+def _side_outputs_of_window(node: WindowNode) -> tuple[list[OutputTag[Any]], object | None]:
+    return [] if node.late_tag is None else [node.late_tag], node.function.process
+
+
+@_side_outputs.register
+def _side_outputs_of_process(node: KeyedProcessNode) -> tuple[list[OutputTag[Any]], object | None]:
+    return [], node.function
+
+
+@_side_outputs.register
+def _side_outputs_of_source(node: SourceNode) -> tuple[list[OutputTag[Any]], object | None]:
+    tag = node.source.on_malformed
+    return [tag] if isinstance(tag, OutputTag) else [], None
 
 
 def _tag_type_faults(step: Step, tag: OutputTag[Any], others: Sequence[OutputTag[Any]]) -> Iterator[Fault]:
@@ -264,7 +287,8 @@ def _tag_type_faults(step: Step, tag: OutputTag[Any], others: Sequence[OutputTag
             return
 
 
-def _sink_faults(step: Step, node: SinkNode) -> Iterator[Fault]:
+@_node_faults.register
+def _sink_faults(node: SinkNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
     if isinstance(node.input, KeyByNode):
         yield Fault("a keyed stream cannot go to a sink", step.where, "use the stream before key_by")
     if node.sink.needs_schema and node.input.element_type is None:
@@ -286,26 +310,32 @@ def _sink_faults(step: Step, node: SinkNode) -> Iterator[Fault]:
 
 
 def _sink_set_faults(steps: Sequence[Step]) -> Iterator[Fault]:
-    sinks = [step for step in steps if isinstance(step.node, SinkNode)]
-    objects = Counter(id(step.node.sink) for step in sinks if isinstance(step.node, SinkNode))
-    for step in sinks:
-        if not isinstance(step.node, SinkNode):
-            continue
-        if isinstance(step.node.sink, CollectSink) and objects[id(step.node.sink)] > 1:
+    sinks = [(step, step.node.sink) for step in steps if isinstance(step.node, SinkNode)]
+    uses = Counter(id(sink) for _, sink in sinks)
+    for step, sink in sinks:
+        if isinstance(sink, CollectSink) and uses[id(sink)] > 1:
             yield Fault("one CollectSink takes several streams", step.where, "make one for each stream")
-        if isinstance(step.node.sink, WriterSink) and len(sinks) > 1:
+        if isinstance(sink, WriterSink) and len(sinks) > 1:
             yield Fault(
                 "a WriterSink must be the only sink of its pipeline", step.where, "make a pipeline of its own"
             )
 
 
+@singledispatch
 def has_timestamps(node: Node) -> bool:
-    """Whether the elements that a step gives carry timestamps."""
-    if isinstance(node, (TimestampsNode, WindowNode)):
-        return True
-    if isinstance(node, SourceNode):
-        return node.source.has_timestamps
-    if isinstance(node, SideOutputNode):
-        # Late elements keep the timestamps with which they came; what a window function puts out has its window's.
-        return has_timestamps(node.input)
+    """Whether the elements that a step emits carry timestamps: by default, where those of all its inputs do.
+
+    Late elements keep the timestamps with which they came, and what a window function puts out has its window's.
+    """
     return bool(node.inputs) and all(has_timestamps(source) for source in node.inputs)
+
+
+@has_timestamps.register
+def _source_has_timestamps(node: SourceNode) -> bool:
+    return node.source.has_timestamps
+
+
+@has_timestamps.register(TimestampsNode)
+@has_timestamps.register(WindowNode)
+def _gives_timestamps(node: Node) -> bool:
+    return True
