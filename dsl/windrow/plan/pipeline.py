@@ -12,6 +12,7 @@ from windrow.plan.nodes import Node, SinkNode
 from windrow.plan.render import render_text
 from windrow.plan.steps import Step, number_steps
 from windrow.plan.validation import validate
+from windrow.plan.walk import walk
 
 __all__ = ["DataStreamSink", "Engine", "Pipeline"]
 
@@ -93,7 +94,7 @@ class Pipeline:
                 )
         for sink in sinks:
             sink._use()  # pyright: ignore[reportPrivateUsage]  # of this module
-        steps = tuple(number_steps(name, [sink.node for sink in sinks]))
+        steps = tuple(number_steps(name, walk([sink.node for sink in sinks])))
         validate(name, steps)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "sinks", sinks)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from windrow.plan.nodes import Node, SinkNode
+from windrow.plan.nodes import Node
 
-__all__ = ["Step", "number_steps", "walk"]
+__all__ = ["Step", "number_steps"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -35,23 +35,14 @@ class Step:
         return self.id if self.node.location is None else f"{self.id}, {self.node.location}"
 
 
-def walk(roots: list[SinkNode]) -> Iterator[Node]:
-    """All nodes that lead to ``roots``, each once, inputs before what reads them."""
-    seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
-    while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            yield node
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            stack.extend((source, False) for source in reversed(node.inputs) if id(source) not in seen)
+def number_steps(pipeline: str, nodes: Iterable[Node]) -> Iterator[Step]:
+    """The steps of a pipeline, numbered from 1.
 
-
-def number_steps(pipeline: str, roots: list[SinkNode]) -> Iterator[Step]:
-    """The steps of a pipeline, numbered from 1 in the order of :func:`walk`."""
+    Args:
+        pipeline: The name of the pipeline, with which ids begin.
+        nodes: Inputs before what reads them, as :func:`windrow.plan.walk.walk` gives them.
+    """
     ids: dict[int, str] = {}
-    for index, node in enumerate(walk(roots), start=1):
+    for index, node in enumerate(nodes, start=1):
         ids[id(node)] = f"{pipeline}.{index}.{node.name or node.kind}"
         yield Step(ids[id(node)], index, node, tuple(ids[id(source)] for source in node.inputs))

@@ -21,12 +21,12 @@ from windrow.plan import (
     SinkNode,
     SourceNode,
     Step,
-    UnionNode,
     WindowNode,
 )
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_record_class
 from windrow.plan.types import base_argument
+from windrow.plan.walk import map_steps
 from windrow.sinks import Sink
 from windrow.sources import CollectionSource, Source
 from windrow_runtime.codecs.class_names import UserClass
@@ -64,18 +64,13 @@ def without_sources_and_sinks(steps: Sequence[Step]) -> list[Step]:
     A source may hold a million elements or a DataFrame, and the function of a sink may hold what exists on the driver
     alone; workers need none of it.
     """
-    made: dict[int, Node] = {}
-    shipped: list[Step] = []
-    for step in steps:
-        node = step.node
-        copy = _relinked(node, made)
-        if isinstance(copy, SourceNode):
-            copy = replace(copy, source=_NoSource())
-        elif isinstance(copy, SinkNode):
-            copy = replace(copy, sink=_NoSink())
-        made[id(node)] = copy
-        shipped.append(replace(step, node=copy))
-    return shipped
+    return map_steps(steps, _without_source_or_sink)
+
+
+def _without_source_or_sink(node: Node) -> Node:
+    if isinstance(node, SourceNode):
+        return replace(node, source=_NoSource())
+    return replace(node, sink=_NoSink()) if isinstance(node, SinkNode) else node
 
 
 def sink_alone(step: Step) -> Step:
@@ -84,16 +79,6 @@ def sink_alone(step: Step) -> Step:
     assert isinstance(node, SinkNode)
     before = SourceNode(source=_NoSource(), name=None, element_type=node.input.element_type, location=None)
     return replace(step, node=replace(node, input=before))
-
-
-def _relinked(node: Node, made: dict[int, Node]) -> Node:
-    if isinstance(node, UnionNode):
-        return replace(node, streams=tuple(made[id(stream)] for stream in node.streams))
-    if node.inputs:
-        # Every other node with inputs has the one field.
-        changes: dict[str, Any] = {"input": made[id(node.inputs[0])]}
-        return replace(node, **changes)
-    return node
 
 
 def known_classes(steps: Sequence[Step]) -> tuple[UserClass, ...]:
