@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from windrow_runtime.codecs import MalformedRecord, record_type
 from windrow_runtime.codecs.csv.rows import CsvQuotes, csv_rows
 from windrow_runtime.codecs.record_files import CsvRecords, LineRecords
-from windrow_runtime.spark.sources.file_ranges import lines_before, range_of
+from windrow_runtime.inputs.file_ranges import lines_before, range_of
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from windrow.sources import (
 )
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.sources import named_files
+from windrow_runtime.spark.sources import files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,7 +178,7 @@ def test_a_header_with_a_misspelt_column_is_warned_of(spark: SparkSession, tmp_p
 def test_large_files_are_read_in_parts_in_order(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(named_files, "_LARGE", 1000)
+    monkeypatch.setattr(files, "_LARGE", 1000)
     lines = [json_of("x" * (number % 7), number) for number in range(500)]
     ends = [b"\n", b"\r\n", b"\r"]
     data = b"\xef\xbb\xbf" + b"".join(line + ends[number % 3] for number, line in enumerate(lines))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -14,9 +15,12 @@ from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource
 from windrow.plan import Step
 from windrow.sinks import CollectSink
 from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.exchange.payload import pack_elements
 from windrow_runtime.spark.faults.marked import find_failure
-from windrow_runtime.spark.kafka import kafka_frame, kafka_reader, kafka_rows, write_kafka
+from windrow_runtime.spark.kafka import kafka_reader, kafka_rows, scan_topic, write_kafka
+from windrow_runtime.spark.sources.scan import ScanContext
+from windrow_runtime.storage.values import StateCodec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,8 +82,9 @@ class Recorder:
     save = load
 
 
-def source_step(source: Any) -> Step:
-    return Pipeline("kafka", from_source(source).sink_to(CollectSink())).steps[0]
+def context(session: Any, source: Any) -> ScanContext:
+    step = Pipeline("kafka", from_source(source).sink_to(CollectSink())).steps[0]
+    return ScanContext(session, step, Checkpoint(Path("checkpoint")), StateCodec())
 
 
 def sink_step(sink: KafkaSink[Any]) -> Step:
@@ -89,7 +94,7 @@ def sink_step(sink: KafkaSink[Any]) -> Step:
 def test_what_spark_is_asked_to_read_and_write() -> None:
     session: Any = Recorder()
     source = KafkaRecordSource("a:9092", "in", Reading, options={"kafka.client.id": "me"})
-    kafka_frame(session, source_step(source))
+    scan_topic(source, context(session, source))
     wanted: Mapping[str, str] = {
         "kafka.bootstrap.servers": "a:9092",
         "subscribe": "in",
@@ -112,7 +117,7 @@ def test_what_spark_refuses_is_told_without_secrets() -> None:
     session: Any = Recorder(failure)
     source = KafkaSource("a:9092", "in", Reading, options={"kafka.ssl.key.password": "hunter22"})
     with pytest.raises(SourceError) as caught:
-        kafka_frame(session, source_step(source))
+        scan_topic(source, context(session, source))
     assert "hunter22" not in str(caught.value)
     assert "Spark says: no login with password *****" in str(caught.value)
     assert caught.value.__cause__ is None
@@ -127,7 +132,7 @@ def test_rows_become_elements(spark: SparkSession) -> None:
         (None, b"\xff{", "in", 1, 10, AT, 0, None),
     ]
     (batch,) = spark.createDataFrame(rows, COLUMNS).coalesce(1).toArrow().combine_chunks().to_batches()
-    decoded = kafka_reader(source_step(KafkaRecordSource("a:1", "in", Reading))).decode(batch)
+    decoded = kafka_reader(KafkaRecordSource("a:1", "in", Reading)).decode(batch)
     assert decoded.values == [
         KafkaRecord(b"k", Reading("roof", 1.5), "in", 0, 7, AT, (("trace", b"x"), ("none", None)))
     ]
@@ -136,12 +141,12 @@ def test_rows_become_elements(spark: SparkSession) -> None:
     ]
     assert "Reading.celsius" in decoded.malformed[0].reason
 
-    values = kafka_reader(source_step(KafkaSource("a:1", "in", Reading))).decode(batch)
+    values = kafka_reader(KafkaSource("a:1", "in", Reading)).decode(batch)
     assert list(values.values) == [Reading("roof", 1.5)]
-    raw = kafka_reader(source_step(KafkaSource("a:1", "in", bytes, value_format="bytes"))).decode(batch)
+    raw = kafka_reader(KafkaSource("a:1", "in", bytes, value_format="bytes")).decode(batch)
     assert list(raw.values) == [rows[0][1], rows[1][1], b"\xff{"]
     assert [record.reason for record in raw.malformed] == ["the record has no value"]
-    text = kafka_reader(source_step(KafkaSource("a:1", "in", str, value_format="text"))).decode(batch)
+    text = kafka_reader(KafkaSource("a:1", "in", str, value_format="text")).decode(batch)
     assert list(text.values) == [rows[0][1].decode(), rows[1][1].decode()]
     assert [record.origin for record in text.malformed] == [
         f"in, partition 1, offset {offset}" for offset in (9, 10)

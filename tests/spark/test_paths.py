@@ -13,16 +13,16 @@ import pytest
 from tests.spark.comparison import millis
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import InvalidArgumentError, SourceError
-from windrow.plan import Step
 from windrow.sinks import CollectSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.codecs.record_files import LineRecords
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.inputs.files import TextReader
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, source_path
-from windrow_runtime.spark.sources.named_files import TextFiles
+from windrow_runtime.spark.sources.files import NamedFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,10 +63,9 @@ def test_spark_cannot_look_for_a_name_with_a_colon(spark: SparkSession, tmp_path
 
 def test_the_path_of_a_source(tmp_path: Path) -> None:
     (tmp_path / "w[1]").mkdir()
-    step = Pipeline("p", from_source(JsonFileSource("in", int)).sink_to(CollectSink[int]())).steps[0]
 
-    def taken(path: str, step: Step = step) -> str:
-        return source_path(cast("SparkSession", None), step, f"{tmp_path}/{path}")
+    def taken(path: str) -> str:
+        return source_path(cast("SparkSession", None), f"{tmp_path}/{path}")
 
     assert taken("w[1]") == rf"file://{tmp_path}/w\[1\]"
     assert taken("w[1]/logs-*/?x/[a-c]") == rf"file://{tmp_path}/w\[1\]/logs-*/[^_.]x/[a-c]"
@@ -101,7 +100,8 @@ def test_a_name_that_is_not_utf_8_is_refused(spark: SparkSession, tmp_path: Path
 
 def test_a_file_with_the_name_of_the_pattern_that_comes_later(tmp_path: Path) -> None:
     pattern = str(tmp_path / "logs*.json")
-    files = TextFiles(pattern, "logs*.json", "p.1.source", LineRecords(record_type(str), "utf-8", json=False))
+    lines = TextReader(LineRecords(record_type(str), "utf-8", json=False))
+    files = NamedFiles(pattern, "logs*.json", "p.1.source", lines)
     names = [
         f"file://{tmp_path}/{name}" for name in ("logs1.json", "logs*.json", "other.json", "logs/_x.json")
     ]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from windrow.sources import MalformedRecord
+from windrow import sources
+from windrow_runtime.codecs.malformed import MalformedRecord, UnmatchedHeader, as_malformed, malformed_error
 
-__all__ = ["SourceBatch", "in_batches"]
+__all__ = ["SourceBatch", "in_batches", "source_batch"]
+
+P = TypeVar("P")
 
 _RECORDS_AT_ONCE: Final = 4096
+_NO_ELEMENTS: Final = frozenset({MalformedRecord, UnmatchedHeader, sources.MalformedRecord})
 
 
 @dataclass(slots=True)
@@ -19,14 +23,52 @@ class SourceBatch:
     """Elements, records that do not fit their type, and headers to warn of, with the first file of each."""
 
     values: list[Any] = field(default_factory=list)  # elements of every type
-    malformed: list[MalformedRecord] = field(default_factory=list)
+    malformed: list[sources.MalformedRecord] = field(default_factory=list)
     unmatched: dict[str, str] = field(default_factory=dict)
 
+    def refuse_malformed(self, where: str) -> None:
+        """Fail for the first malformed record.
 
-def in_batches(found: Iterable[object]) -> Iterator[SourceBatch]:
-    """Gives elements in batches of some thousands, with malformed records set apart."""
+        Raises:
+            MalformedRecordError: If there is one, with the source and the origin of the record.
+        """
+        for record in self.malformed:
+            raise malformed_error(record).at(f"{where}, {record.origin}")
+
+    def add(self, other: SourceBatch) -> None:
+        """Takes what another batch holds."""
+        self.values += other.values
+        self.malformed += other.malformed
+        self.unmatched = other.unmatched | self.unmatched
+
+
+def source_batch(
+    found: Iterable[tuple[P, object]], origin: Callable[[P], str], header: str | None = None
+) -> SourceBatch:
+    """Sets apart what a codec gives in the place of elements.
+
+    Args:
+        found: Elements and malformed records, each with its place.
+        origin: Describes a place.
+        header: Describes the place of a header; None: as for records.
+    """
+    given = list(found)
+    batch = SourceBatch([value for _, value in given if type(value) not in _NO_ELEMENTS])
+    if len(batch.values) < len(given):
+        for place, value in given:
+            if isinstance(value, UnmatchedHeader):
+                batch.unmatched[value.reason] = header or origin(place)
+            elif isinstance(value, MalformedRecord):
+                batch.malformed.append(as_malformed(value, origin(place)))
+            elif isinstance(value, sources.MalformedRecord):
+                batch.malformed.append(value)
+    return batch
+
+
+def in_batches(
+    found: Iterable[tuple[P, object]], origin: Callable[[P], str], header: str | None = None
+) -> Iterator[SourceBatch]:
+    """The same in batches of some thousands."""
     rest = iter(found)
     while some := list(islice(rest, _RECORDS_AT_ONCE)):
-        malformed = [each for each in some if isinstance(each, MalformedRecord)]
-        values = [each for each in some if not isinstance(each, MalformedRecord)] if malformed else some
-        yield SourceBatch(values, malformed)
+        yield source_batch(some, origin, header)

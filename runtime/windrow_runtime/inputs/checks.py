@@ -9,9 +9,9 @@ from windrow.addresses.paths import is_hidden, local_path
 from windrow.addresses.patterns import matches, split_pattern
 from windrow.addresses.redaction import redact_address
 from windrow.errors import Location, SourceError, UnsupportedOperationError, WindrowError, warn
-from windrow.plan import SourceNode, Step
+from windrow.plan import Step
 from windrow.sources import FileSource
-from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.topology import Topology, source_of
 
 __all__ = ["check_bounded", "check_source_files", "path_missing", "warn_of_header"]
 
@@ -23,10 +23,11 @@ def check_bounded(sources: Iterable[Step], message: str) -> None:
         UnsupportedOperationError: With the message, for the first such source.
     """
     for step in sources:
-        if isinstance(step.node, SourceNode) and not step.node.source.is_bounded:
+        source = source_of(step)
+        if not source.is_bounded:
             raise UnsupportedOperationError(
                 message,
-                given=step.node.source.describe(),
+                given=source.describe(),
                 expected="bounded sources",
                 where=step.where,
                 hint="run(pipeline, drain=False) reads what there is now; SparkRunner.start(pipeline) goes on reading",
@@ -108,8 +109,7 @@ def check_source_files(topology: Topology, *, waits: bool = False) -> None:
         InvalidArgumentError: If a pattern cannot be read.
     """
     for step in topology.sources:
-        assert isinstance(step.node, SourceNode)
-        source = step.node.source
+        source = source_of(step)
         path = local_path(source.path) if isinstance(source, FileSource) else None
         if path is None:
             continue

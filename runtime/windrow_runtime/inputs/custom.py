@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from windrow.custom_source import CustomSource
 from windrow.errors import InvalidArgumentError, UserFunctionError, WindrowError
+from windrow_runtime.inputs.batch import SourceBatch, in_batches
 from windrow_runtime.operators.errors import USER_ERRORS, first_line, shortened
 
 __all__ = ["CustomReads", "Offsets", "Range"]
@@ -71,10 +72,13 @@ class CustomReads:
         )
         return [each for each in found if each.start != each.end]
 
-    def read(self, given: Range) -> Iterator[Any]:
-        """Gives the elements of a range, and the records that are malformed."""
+    def read(self, given: Range) -> Iterator[SourceBatch]:
+        """Reads the elements of a range."""
+        return in_batches(self._pairs(given), str)
+
+    def _pairs(self, given: Range) -> Iterator[tuple[Range, Any]]:
         with self._errors("read", *given):
-            yield from self.source.read(*given)
+            yield from ((given, element) for element in self.source.read(*given))
 
     def commit(self, offsets: Offsets) -> None:
         """Lets the source forget what is in front of the offsets."""

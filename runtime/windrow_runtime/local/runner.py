@@ -7,18 +7,20 @@ from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from typing import Any
 
+from windrow.custom_source import CustomSource
 from windrow.errors import warn
-from windrow.plan import Pipeline, SinkNode, SourceNode, Step, WindowNode
+from windrow.plan import Pipeline, SinkNode, Step, WindowNode
 from windrow.sinks import CollectSink
+from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
 from windrow_runtime.local.execution import Chunk, Execution
 from windrow_runtime.local.sinks import check_sink, write_batch
-from windrow_runtime.local.sources import is_custom, malformed_tag, read_batches
+from windrow_runtime.local.sources import read_batches
 from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.results import PipelineResult
-from windrow_runtime.operators.topology import Port, Topology, in_processing_time
+from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs import Output, open_outputs
@@ -68,7 +70,8 @@ class LocalRunner:
         """
         topology = Topology(pipeline.steps)
         if drain:
-            check_bounded(filter(is_custom, topology.sources), "a stream without an end cannot be drained")
+            own = [step for step in topology.sources if isinstance(source_of(step), CustomSource)]
+            check_bounded(own, "a stream without an end cannot be drained")
         check_source_files(topology)
         for sink in topology.sinks:
             check_sink(sink)
@@ -120,7 +123,7 @@ class _Run:
 
     def batches(self, *, drain: bool) -> None:
         watermark = dict.fromkeys((step.id for step in self._topology.keyed), MIN_TIMESTAMP)
-        readers = [read_batches(step) for step in self._topology.sources]
+        readers = [read_batches(source_of(step), step) for step in self._topology.sources]
         for batches in zip_longest(*readers):
             watermark = self._round(self._inputs(batches), watermark)
         # The watermark of the last batch still has to take effect, and what comes of it may make another.
@@ -157,9 +160,8 @@ class _Run:
 
     def _malformed(self, step: Step, batch: SourceBatch, inputs: dict[Port, Chunk]) -> None:
         self.execution.metrics[step.id].count("records_malformed", len(batch.malformed))
-        assert isinstance(step.node, SourceNode)
-        tag = malformed_tag(step.node.source)
-        if tag is not None:
+        tag = source_of(step).on_malformed
+        if isinstance(tag, OutputTag):
             stamps: list[int | None] = [None] * len(batch.malformed)
             inputs[Port(step.id, tag.name)] = Chunk(list(batch.malformed), stamps)
 

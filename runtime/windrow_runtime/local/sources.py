@@ -1,10 +1,11 @@
-"""Sources in the interpreter: a batch at a time."""
+"""The table of the sources that the interpreter reads, batch by batch."""
 
 from __future__ import annotations
 
 import os
 import socket
 from collections.abc import Iterator
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -12,96 +13,75 @@ from windrow.addresses.paths import PathGuard, check_visible, is_hidden, local_p
 from windrow.addresses.patterns import listed, matches, split_pattern
 from windrow.custom_source import CustomSource
 from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
-from windrow.plan import SourceNode, Step
-from windrow.sources import (
-    CollectionSource,
-    FileSource,
-    MalformedRecord,
-    ParquetFileSource,
-    SocketSource,
-    Source,
-)
-from windrow.tags import OutputTag
-from windrow_runtime.codecs import malformed as codec_malformed
-from windrow_runtime.codecs.record_files import text_records
-from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.text_files import opened_file
-from windrow_runtime.inputs.batch import SourceBatch, in_batches
+from windrow.plan import Step
+from windrow.sources import CollectionSource, FileSource, SocketSource, Source
+from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.inputs.checks import path_missing, warn_of_header
 from windrow_runtime.inputs.custom import CustomReads
+from windrow_runtime.inputs.files import FileReader, file_reader
 from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.copies import own_all
 
-__all__ = ["is_custom", "malformed_tag", "read_batches"]
+__all__ = ["read_batches"]
 
 # Any in this module: elements of every type.
 
 
-def read_batches(step: Step) -> Iterator[SourceBatch]:
-    """The batches of a source.
+@singledispatch
+def read_batches(source: Source[Any], step: Step) -> Iterator[SourceBatch]:
+    """Reads the batches of a source.
 
     Raises:
         SourceError: If there is nothing to read from.
         MalformedRecordError: For a record that does not fit, unless the source drops or routes such records.
         UnsupportedOperationError: For a source that only Spark can read.
     """
-    assert isinstance(step.node, SourceNode)
-    source: Source[Any] = step.node.source
-    if isinstance(source, ParquetFileSource):
-        from windrow_runtime.codecs.arrow.parquet import check_parquet
-
-        try:
-            check_parquet()
-        except WindrowError as error:
-            raise error.at(step.where) from error.__cause__
-    if isinstance(source, CollectionSource):
-        size = source.batch_size or max(len(source.elements), 1)
-        constant = is_constant_type(source.element_type)
-        for start in range(0, len(source.elements), size):
-            elements = list(source.elements[start : start + size])
-            # What the pipeline changes must not change the plan: it may be run again.
-            yield SourceBatch(elements if constant else own_all(elements))
-    elif isinstance(source, FileSource):
-        yield from _read_files(step, source)
-    elif isinstance(source, CustomSource):
-        yield from _read_custom(step, source)
-    elif isinstance(source, SocketSource):
-        yield _read_socket(step, source)
-    else:
-        raise UnsupportedOperationError(
-            "the interpreter cannot read this source",
-            given=source.describe(),
-            expected="a collection, files, a socket or a CustomSource",
-            where=step.where,
-            hint="run the pipeline with SparkRunner",
-        )
+    raise UnsupportedOperationError(
+        "the interpreter cannot read this source",
+        given=source.describe(),
+        expected="a collection, files, a socket or a CustomSource",
+        where=step.where,
+        hint="run the pipeline with SparkRunner",
+    )
 
 
-def _read_custom(step: Step, source: CustomSource[Any, Any]) -> Iterator[SourceBatch]:
+def _read_collection(source: CollectionSource[Any], step: Step) -> Iterator[SourceBatch]:
+    size = source.batch_size or max(len(source.elements), 1)
+    for start in range(0, len(source.elements), size):
+        # What the pipeline changes must not change the plan: it may be run again.
+        yield SourceBatch(_owned(step, list(source.elements[start : start + size])))
+
+
+def _owned(step: Step, values: list[Any]) -> list[Any]:
+    return values if is_constant_type(step.node.element_type) else own_all(values)
+
+
+def _read_custom(source: CustomSource[Any, Any], step: Step) -> Iterator[SourceBatch]:
     reads = CustomReads(source, step.where)
     latest = reads.latest()
-    constant = is_constant_type(step.node.element_type)
     done: dict[str, list[Any]] = {}
     while ranges := reads.ranges(done, following := reads.advance(done, latest)):
-        values: list[Any] = []
-        malformed: list[MalformedRecord] = []
+        batch = SourceBatch()
         for given in ranges:
-            for part in in_batches(reads.read(given)):
-                _check_malformed(step, source, part)
-                values += part.values if constant else own_all(part.values)
-                malformed += part.malformed
-        yield SourceBatch(values, malformed)
+            for part in reads.read(given):
+                _take(batch, part, source, step)
+        batch.values = _owned(step, batch.values)
+        yield batch
         reads.commit(following)
         done = following
 
 
-def _check_malformed(step: Step, source: Source[Any], batch: SourceBatch) -> None:
-    if batch.malformed and source.on_malformed == "fail":
-        record = batch.malformed[0]
-        raise codec_malformed.malformed_error(record).at(f"{step.where}, {record.origin}")
+def _take(batch: SourceBatch, part: SourceBatch, source: Source[Any], step: Step) -> None:
+    if source.on_malformed == "fail":
+        part.refuse_malformed(step.where)
+    batch.add(part)
 
 
-def _read_files(step: Step, source: FileSource[Any]) -> Iterator[SourceBatch]:
+def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
+    try:
+        reader: FileReader = file_reader(source)
+    except WindrowError as error:
+        raise error.at(step.where) from error.__cause__
     files = _list_files(step, source.path)
     size = source.files_per_batch or max(len(files), 1)
     warned: set[str] = set()
@@ -109,12 +89,10 @@ def _read_files(step: Step, source: FileSource[Any]) -> Iterator[SourceBatch]:
         batch = SourceBatch()
         for file in map(os.path.abspath, files[start : start + size]):
             try:
-                _read_file(source, file, batch)
+                for part in map(reader.decode, reader.read(file)):
+                    _take(batch, part, source, step)
             except WindrowError as error:
                 raise error.at(f"{step.where}, {file}") from error.__cause__
-            if batch.malformed and source.on_malformed == "fail":
-                record = batch.malformed[0]
-                raise codec_malformed.malformed_error(record).at(f"{step.where}, {record.origin}")
         for unmatched, file in batch.unmatched.items():
             if unmatched not in warned:
                 warn_of_header(unmatched, f"{step.where}, {file}", step.node.location)
@@ -172,42 +150,13 @@ def _files_in(folder: str, guard: PathGuard) -> Iterator[Path]:
                 yield from _files_in(entry.path, guard)
 
 
-def _read_file(source: FileSource[Any], file: str, batch: SourceBatch) -> None:
-    records = text_records(source)
-    if records is not None:
-        with opened_file(file) as opened:
-            for line, value in records.read(file, opened):
-                if isinstance(value, codec_malformed.UnmatchedHeader):
-                    batch.unmatched.setdefault(value.reason, file)
-                elif isinstance(value, codec_malformed.MalformedRecord):
-                    origin = f"{file}:{line}"
-                    batch.malformed.append(codec_malformed.as_malformed(value, origin))
-                else:
-                    batch.values.append(value)
-    elif isinstance(source, ParquetFileSource):
-        _read_parquet(source, file, batch)
-    else:
-        raise AssertionError(f"no reader for {source.describe()}")
-
-
-def _read_parquet(source: ParquetFileSource[Any], file: str, batch: SourceBatch) -> None:
-    # Arrow only where parquet is read: the interpreter runs without it.
-    from windrow_runtime.codecs.arrow.parquet import read_parquet
-
-    kind = record_type(source.record_type).in_timezone(source.timezone)
-    for rows in read_parquet(file, kind):
-        values, malformed = rows.decode(kind)
-        batch.values += values
-        batch.malformed += malformed
-
-
-def _read_socket(step: Step, source: SocketSource) -> SourceBatch:
+def _read_socket(source: SocketSource, step: Step) -> Iterator[SourceBatch]:
     try:
         with (
             socket.create_connection((source.host, source.port)) as connection,
             connection.makefile("r", encoding="utf-8", errors="replace", newline=None) as lines,
         ):
-            return SourceBatch([line.removesuffix("\n") for line in lines])
+            yield SourceBatch([line.removesuffix("\n") for line in lines])
     except OSError as error:
         raise SourceError(
             "the server of a socket source cannot be read",
@@ -217,11 +166,7 @@ def _read_socket(step: Step, source: SocketSource) -> SourceBatch:
         ) from error
 
 
-def is_custom(step: Step) -> bool:
-    """Whether a source is the user's own."""
-    return isinstance(step.node, SourceNode) and isinstance(step.node.source, CustomSource)
-
-
-def malformed_tag(source: Source[Any]) -> OutputTag[MalformedRecord] | None:
-    """Where malformed records of a source go, if they go anywhere."""
-    return source.on_malformed if isinstance(source.on_malformed, OutputTag) else None
+read_batches.register(CollectionSource, _read_collection)
+read_batches.register(CustomSource, _read_custom)
+read_batches.register(FileSource, _read_files)
+read_batches.register(SocketSource, _read_socket)

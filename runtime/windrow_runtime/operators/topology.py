@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from windrow.plan import (
     KeyByNode,
@@ -18,9 +19,18 @@ from windrow.plan import (
     TimestampsNode,
     WindowNode,
 )
+from windrow.sources import Source
 from windrow.windows import GlobalWindows
 
-__all__ = ["Port", "Topology", "in_processing_time"]
+__all__ = ["Port", "Topology", "in_processing_time", "source_of"]
+
+# Any in this module: sources of elements of every type.
+
+
+def source_of(step: Step) -> Source[Any]:
+    """Returns the source that a step reads."""
+    assert isinstance(step.node, SourceNode)
+    return step.node.source
 
 
 @dataclass(frozen=True, slots=True)

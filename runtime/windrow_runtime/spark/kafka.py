@@ -17,23 +17,23 @@ from windrow.errors import (
     WindrowError,
 )
 from windrow.kafka import KafkaFormat, KafkaRecord, KafkaSink, TopicSource
-from windrow.plan import SinkNode, SourceNode, Step
-from windrow.sources import MalformedRecord
-from windrow_runtime.codecs import malformed as codec_malformed
+from windrow.plan import SinkNode, Step
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.encoder import JsonEncoder
+from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import RecordType, record_type
-from windrow_runtime.inputs.batch import SourceBatch
+from windrow_runtime.inputs.batch import SourceBatch, source_batch
 from windrow_runtime.operators.errors import shortened, with_field
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import unpack_elements
 from windrow_runtime.spark.faults.marked import failures_marked
+from windrow_runtime.spark.sources.scan import Scan, ScanContext
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["KafkaReader", "check_connector", "kafka_frame", "kafka_reader", "kafka_rows", "write_kafka"]
+__all__ = ["KafkaReader", "check_connector", "kafka_reader", "kafka_rows", "scan_topic", "write_kafka"]
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -44,33 +44,24 @@ _NOT_THERE = "KAFKA_DATA_SOURCE_NOT_ENABLED"
 # Reading
 
 
-def kafka_frame(spark: SparkSession, step: Step) -> DataFrame:
-    """The streaming DataFrame of a Kafka source, with the columns that :class:`KafkaReader` takes.
+def scan_topic(source: TopicSource[Any], context: ScanContext) -> Scan:
+    """Scans the topics of a Kafka source.
 
     Raises:
         UnsupportedOperationError: If the session lacks Spark's connector.
         SourceError: If Spark refuses the options.
     """
-    source = _source(step)
-    with _spark_errors(spark, step.where, source):
-        frame = spark.readStream.format("kafka").options(**source.options).load().select(*_columns(source))
+    with _spark_errors(context.spark, context.step.where, source):
+        frame = context.reader.format("kafka").options(**source.options).load().select(*_columns(source))
         _ = frame.columns  # over Spark Connect nothing is looked up before
-    return frame
+    return Scan(frame, kafka_reader(source))
 
 
-def kafka_reader(step: Step) -> KafkaReader:
-    """What makes elements of the rows of a Kafka source."""
-    source = _source(step)
+def kafka_reader(source: TopicSource[Any]) -> KafkaReader:
+    """Returns the reader that makes elements of the rows of a Kafka source."""
     json_type = record_type(source.value_type) if source.value_format == "json" else None
     kind = None if json_type is None else json_type.in_timezone(source.timezone)
     return KafkaReader(kind, source.value_format, source.whole_records)
-
-
-def _source(step: Step) -> TopicSource[Any]:
-    assert isinstance(step.node, SourceNode)
-    source = step.node.source
-    assert isinstance(source, TopicSource)
-    return source
 
 
 def _columns(source: TopicSource[Any]) -> list[str]:
@@ -95,17 +86,12 @@ class KafkaReader:
     def decode(self, batch: Any) -> SourceBatch:
         """The elements of an Arrow batch."""
         decode = self._decoder()
-        rows = batch.to_pylist()
-        values: list[Any] = []
-        malformed: list[MalformedRecord] = []
-        for row in rows:
-            value = decode(row["value"])
-            if isinstance(value, codec_malformed.MalformedRecord):
-                origin = f"{row['topic']}, partition {row['partition']}, offset {row['offset']}"
-                malformed.append(codec_malformed.as_malformed(value, origin))
-            else:
-                values.append(self._record(row, value) if self.whole_records else value)
-        return SourceBatch(values, malformed)
+        found = ((row, decode(row["value"])) for row in batch.to_pylist())
+        if self.whole_records:
+            found = ((row, self._record(row, value)) for row, value in found)
+        return source_batch(
+            found, lambda row: f"{row['topic']}, partition {row['partition']}, offset {row['offset']}"
+        )
 
     def _decoder(self) -> Callable[[bytes | None], Any]:
         if self.kind is not None:
@@ -114,7 +100,9 @@ class KafkaReader:
             return lambda raw: decode(b"null" if raw is None else raw)
         return _decode_text if self.format == "text" else _decode_bytes
 
-    def _record(self, row: Mapping[str, Any], value: Any) -> KafkaRecord[Any]:
+    def _record(self, row: Mapping[str, Any], value: Any) -> Any:
+        if isinstance(value, MalformedRecord):
+            return value
         return KafkaRecord(
             key=row["key"],
             value=value,
@@ -126,21 +114,21 @@ class KafkaReader:
         )
 
 
-def _decode_text(raw: bytes | None) -> str | codec_malformed.MalformedRecord:
+def _decode_text(raw: bytes | None) -> str | MalformedRecord:
     if raw is None:
         return _no_value()
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        return codec_malformed.MalformedRecord(repr(raw), f"is not UTF-8: {error.reason}", None)
+        return MalformedRecord(repr(raw), f"is not UTF-8: {error.reason}", None)
 
 
-def _decode_bytes(raw: bytes | None) -> bytes | codec_malformed.MalformedRecord:
+def _decode_bytes(raw: bytes | None) -> bytes | MalformedRecord:
     return _no_value() if raw is None else raw
 
 
-def _no_value() -> codec_malformed.MalformedRecord:
-    return codec_malformed.MalformedRecord("null", "the record has no value", None)
+def _no_value() -> MalformedRecord:
+    return MalformedRecord("null", "the record has no value", None)
 
 
 # Writing

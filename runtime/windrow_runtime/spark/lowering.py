@@ -18,7 +18,6 @@ from windrow.plan import (
     Pipeline,
     ReturnsNode,
     SinkNode,
-    SourceNode,
     Step,
     WindowNode,
 )
@@ -36,7 +35,7 @@ from windrow_runtime.columnar.forms.scan_target import ScanTarget
 from windrow_runtime.columnar.forms.steps import ColumnarForm, Form, columnar_form
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.choose import form_text, operator_for
-from windrow_runtime.operators.topology import Port, Topology, in_processing_time
+from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
 from windrow_runtime.spark.batch_number import BatchNote
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors
@@ -62,8 +61,9 @@ from windrow_runtime.spark.sinks.batch_writer import takes_columns
 from windrow_runtime.spark.sinks.dataframe import ColumnsSink
 from windrow_runtime.spark.sinks.parts import PartSink, part_sinks
 from windrow_runtime.spark.sources.column_scan import ColumnTarget
-from windrow_runtime.spark.sources.readers import ColumnReader, Reader, gives_columns, scan_source
+from windrow_runtime.spark.sources.scan import ColumnReader, Reader, ScanContext
 from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, ColumnWay, MalformedRule, SourceStage
+from windrow_runtime.spark.sources.table import gives_columns, scan_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -369,7 +369,8 @@ class _Lowering:
     def _packed(self, step: Step, place: int) -> DataFrame:
         from pyspark.sql import functions as f
 
-        scan = scan_source(self._spark, step, self._checkpoint, self._codec)
+        context = ScanContext(self._spark, step, self._checkpoint, self._codec)
+        scan = scan_source(source_of(step), context)
         stage = SourceStage(
             decode=scan.reader.decode,
             create=self._create(Port(step.id)),
@@ -410,8 +411,7 @@ class _Lowering:
         return ColumnWay(reader.columns, partial(encode_batch, record_type=reader.kind), targets)
 
     def _malformed_rule(self, step: Step) -> MalformedRule:
-        assert isinstance(step.node, SourceNode)
-        rule = step.node.source.on_malformed
+        rule = source_of(step).on_malformed
         aside = None
         if isinstance(rule, OutputTag):
             aside = self._create(Port(step.id, rule.name))

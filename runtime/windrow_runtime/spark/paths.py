@@ -15,8 +15,7 @@ from urllib.request import url2pathname
 from windrow.addresses.paths import local_path
 from windrow.addresses.patterns import WILDCARD, alternatives, hadoop_pattern, pattern_regex, split_pattern
 from windrow.addresses.redaction import redact_address
-from windrow.errors import InvalidArgumentError, WindrowError
-from windrow.plan import Step
+from windrow.errors import InvalidArgumentError
 from windrow_runtime.inputs.checks import path_missing
 
 if TYPE_CHECKING:
@@ -73,20 +72,13 @@ def as_read_path(path: str | os.PathLike[str]) -> str:
     return found
 
 
-def source_path(spark: SparkSession, step: Step, path: str) -> str:
+def source_path(spark: SparkSession, path: str) -> str:
     """The path of a file source for Spark's readers.
 
     Raises:
         SourceError: If it is a path of this machine that does not exist.
         InvalidArgumentError: If Spark cannot read it.
     """
-    try:
-        return _source_path(spark, path)
-    except WindrowError as error:
-        raise error.at(step.where) from None
-
-
-def _source_path(spark: SparkSession, path: str) -> str:
     local = local_path(path)
     if local is None:
         if not WILDCARD.search(path):

@@ -51,7 +51,7 @@ from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, ow
 from windrow_runtime.spark.shipping import without_sources_and_sinks
 from windrow_runtime.spark.sinks.batch_writer import refuse_written, unpacked
 from windrow_runtime.spark.sinks.dataframe import ColumnsSink, checkpoint_inside, pipeline_of
-from windrow_runtime.spark.sources.readers import check_resumable
+from windrow_runtime.spark.sources.table import check_resumable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

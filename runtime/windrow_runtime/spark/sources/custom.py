@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from windrow.custom_source import CustomSource
-from windrow.plan import Step
-from windrow_runtime.inputs.batch import SourceBatch, in_batches
+from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.inputs.custom import CustomReads, Range
 from windrow_runtime.spark.exchange.by_value import make_picklable
 from windrow_runtime.spark.exchange.picklable import check_picklable
 from windrow_runtime.spark.faults.marked import failures_marked
+from windrow_runtime.spark.sources.scan import AsRead, Scan, ScanContext
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
     from pyspark.sql.types import StructType
 else:
@@ -32,37 +31,34 @@ else:
     except ImportError:  # Spark 4.1, which asks for the latest offsets once for such a query
         SupportsTriggerAvailableNow = object
 
-__all__ = ["ReadRanges", "ranges_of"]
+__all__ = ["scan_custom"]
 
 # Any in this module: offsets and elements of every type, and pyarrow has no types.
 
 
-def ranges_of(spark: SparkSession, step: Step, source: CustomSource[Any, Any], *, once: bool) -> DataFrame:
-    """The DataFrame with the ranges to read of a source; :class:`ReadRanges` takes them.
-
-    Args:
-        spark: The session.
-        step: The source.
-        source: The same.
-        once: Whether a batch job reads it.
+def scan_custom(source: CustomSource[Any, Any], context: ScanContext) -> Scan:
+    """Scans the partitions of a user's own source.
 
     Raises:
         UnsupportedOperationError: If the source cannot be pickled.
     """
     make_picklable(type(source))
     check_picklable(
-        step, [source], "the source", "open files, connections and locks in read(), where a worker needs them"
+        context.step,
+        [source],
+        "the source",
+        "open files, connections and locks in read(), where a worker needs them",
     )
+    reads = CustomReads(source, context.step.where)
     name = f"windrow-{uuid.uuid4().hex}"
     # A class made here goes to other processes by value, and takes the source with it.
-    body = {"reads": CustomReads(source, step.where), "name": classmethod(lambda _: name)}
-    spark.dataSource.register(type("WindrowSource", (_RangeSource,), body))
-    reader = spark.read if once else spark.readStream
-    return reader.format(name).load()
+    body = {"reads": reads, "name": classmethod(lambda _: name)}
+    context.spark.dataSource.register(type("WindrowSource", (_RangeSource,), body))
+    return Scan(context.reader.format(name).load(), AsRead(), _ReadRanges(reads))
 
 
 @dataclass(frozen=True)
-class ReadRanges:
+class _ReadRanges:
     """Reads, in a worker, the ranges that Spark gives."""
 
     reads: CustomReads
@@ -71,7 +67,7 @@ class ReadRanges:
         """Takes Arrow batches of ranges, and gives their elements."""
         for batch in batches:
             for text in batch.column(0).to_pylist():
-                yield from in_batches(self.reads.read(Range(*json.loads(text))))
+                yield from self.reads.read(Range(*json.loads(text)))
 
 
 class _RangeSource(DataSource):

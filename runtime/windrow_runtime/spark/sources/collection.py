@@ -1,0 +1,71 @@
+"""Collections on Spark: a file of the checkpoint for each batch, so that a restart knows which were read."""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from windrow.errors import WindrowError
+from windrow.sources import CollectionSource
+from windrow_runtime.inputs.batch import SourceBatch
+from windrow_runtime.operators.copies import own_all
+from windrow_runtime.outputs.whole_files import write_whole
+from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors
+from windrow_runtime.spark.paths import as_read_path
+from windrow_runtime.spark.sources.scan import Scan, ScanContext
+from windrow_runtime.storage.values import StateCodec
+
+__all__ = ["scan_collection"]
+
+# Any in this module: elements of every type, and pyarrow has no types.
+
+_FIRST_TIME = 1_000_000_000
+
+
+def scan_collection(source: CollectionSource[Any], context: ScanContext) -> Scan:
+    """Scans the elements of a collection."""
+    size = source.batch_size or max(len(source.elements), 1)
+    reader = _StoredReader(context.codec)
+    if context.checkpoint is None:
+        payload = bytearray(_stored(source, context, 0, len(source.elements)))
+        return Scan(context.spark.createDataFrame([(payload,)], "payload binary"), reader)
+    folder = context.checkpoint.folder_of(context.step)
+    with checkpoint_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, start in enumerate(range(0, len(source.elements), size)):
+            file = folder / f"batch-{number:06d}.parquet"
+            if not file.exists():
+                write_whole(file, _parquet(_stored(source, context, start, start + size)))
+                # Spark takes files by their time of modification.
+                os.utime(file, (_FIRST_TIME + number, _FIRST_TIME + number))
+    stream = context.reader.schema("payload binary").option("maxFilesPerTrigger", 1)
+    return Scan(stream.option("pathGlobFilter", "batch-*.parquet").parquet(as_read_path(folder)), reader)
+
+
+def _stored(source: CollectionSource[Any], context: ScanContext, start: int, end: int) -> bytes:
+    try:
+        return context.codec.dumps(context.codec.pack(source.elements[start:end]))
+    except WindrowError as error:
+        raise error.at(context.step.where) from error.__cause__
+
+
+def _parquet(payload: bytes) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = io.BytesIO()
+    pq.write_table(pa.table({"payload": pa.array([payload], pa.binary())}), table)
+    return table.getvalue()
+
+
+@dataclass(frozen=True)
+class _StoredReader:
+    codec: StateCodec
+
+    def decode(self, batch: Any) -> SourceBatch:
+        payloads = batch.column(0).to_pylist()
+        values = [value for payload in payloads for value in self.codec.unpack(self.codec.loads(payload))]
+        # A collection may hold one object twice, which is read as one object.
+        return SourceBatch(own_all(values))

@@ -1,0 +1,273 @@
+"""Files on Spark: Spark lists them, and Python workers open those of mounted file systems themselves.
+
+So both engines read files by the same code, and no record passes through the JVM. Spark's own readers fail at a byte
+that is no character, and at names such as ``10:00.json``, without saying where; and a row takes them some ten times as
+long on its way to a Python worker. Of file systems that are not mounted, such as HDFS, Spark reads the bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from windrow.addresses.paths import PathGuard, check_visible, is_hidden, is_read, local_path
+from windrow.addresses.patterns import split_pattern
+from windrow.addresses.redaction import redact_address
+from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.sources import FileSource
+from windrow_runtime.codecs.arrow.parquet import ParquetRows
+from windrow_runtime.codecs.record_files import LineRecords, TextRecords
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
+from windrow_runtime.codecs.text_files import decoded
+from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.columnar.rows.cleaning import clean_columns
+from windrow_runtime.inputs.batch import SourceBatch, source_batch
+from windrow_runtime.inputs.files import FileReader, ParquetReader, file_reader
+from windrow_runtime.spark.faults.spark_errors import engine_failure
+from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, LINE_SCHEMA, path_of_url, source_path
+from windrow_runtime.spark.session_settings import own_partitions
+from windrow_runtime.spark.sources.scan import AsRead, RowReader, Scan, ScanContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["NamedFiles", "scan_files"]
+
+# Any in this module: elements of every type, pyarrow has no types, and Spark's two readers have no common type.
+
+_LARGE: Final = 32 << 20
+_MOST_PARTS: Final = 64
+
+# All folders below, and none whose name is taken for the value of a column, as ``day=7``.
+_ALL_BELOW: Final = ("recursiveFileLookup", "true")
+
+# Spark passes over a file that is older by more than this than the newest one that it has read, and forgets the names
+# of those; by default after a week. A file that is copied with its time may be of any age.
+_ANY_AGE: Final = "1000000d"
+
+
+def scan_files(source: FileSource[Any], context: ScanContext) -> Scan:
+    """Scans the files of a path.
+
+    Raises:
+        SourceError: If there is nothing to read from, or the columns do not fit the record type.
+        UnsupportedOperationError: If nothing reads files of the format.
+    """
+    try:
+        return _scan(source, context)
+    except Exception as error:
+        failure = engine_failure(error, context.step.where, source.secrets)
+        raise failure from failure.__cause__
+
+
+def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
+    stream = context.reader.option(*_ALL_BELOW)
+    if context.checkpoint is not None:
+        stream = stream.option("maxFileAge", _ANY_AGE)
+        if source.files_per_batch is not None:
+            stream = stream.option("maxFilesPerTrigger", source.files_per_batch)
+    reader = file_reader(source)
+    path, local = source_path(context.spark, source.path), local_path(source.path)
+    if local is not None:
+        # A worker may run in another folder than the driver.
+        given = os.path.abspath(local)
+        check_visible(given)
+        files = NamedFiles(given, split_pattern(given)[1], context.step.where, reader)
+        return Scan(
+            _names(context, stream, given, path),
+            _ParquetColumns(reader.kind) if isinstance(reader, ParquetReader) else AsRead(),
+            files,
+        )
+    if isinstance(reader, ParquetReader):
+        if reader.kind is not record_type(source.record_type):
+            raise UnsupportedOperationError(
+                "timestamps without a zone are read in mounted file systems only",
+                given=source.describe(),
+                expected="a source without timezone=",
+                hint="read the files with spark.read.parquet, and give the DataFrame to from_dataframe(timezone=...)",
+            )
+        _check_columns(context, reader.kind, path)
+        frame = stream.schema(spark_schema(reader.kind)).parquet(path)
+        return Scan(frame, RowReader(reader.kind, source.shown_path))
+    records = reader.records
+    if isinstance(records, LineRecords) and records.has_lines:
+        lines = stream.schema(LINE_SCHEMA).text(path)
+        frame = lines.selectExpr("CAST(__text AS BINARY) AS __text", FILE_COLUMN)
+        return Scan(frame, _RemoteLines(records, source.shown_path))
+    frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(path).selectExpr("content", FILE_COLUMN)
+    return Scan(frame, _RemoteFiles(records, source.shown_path, context.step.where))
+
+
+def _check_columns(context: ScanContext, kind: RecordType, path: str) -> None:
+    """Checks the columns of the files that are there: Spark itself would give null for one that is missing."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        schema = context.spark.read.option(*_ALL_BELOW).parquet(path).schema
+    except AnalysisException:
+        return  # no file yet
+    try:
+        check_spark_schema(schema, kind)
+    except WindrowError as error:
+        raise error.at(f"{context.step.where}, {redact_address(path)}") from None
+
+
+# Mounted file systems
+
+
+def _names(context: ScanContext, stream: Any, path: str, given: str) -> DataFrame:
+    """Makes a DataFrame whose rows are the names of the files of a source; :class:`NamedFiles` takes them.
+
+    It uses Spark's format ``binaryFile``, which reads no file as long as the query takes no contents. Folders such as
+    ``day=7`` are no columns to it, so that it does not matter how they are called, nor what lies beside them. Where a
+    large file is there when a run begins, large files are read in parts side by side.
+
+    Args:
+        context: The session.
+        stream: Spark's reader, with its options.
+        path: The path of the source in the mounted file system.
+        given: The same for Spark.
+    """
+    frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(given)
+    if not _has_large(path):
+        names: DataFrame = frame.selectExpr(FILE_COLUMN, "0 AS __part", "1 AS __parts")
+        return names
+    parts = max(1, min(own_partitions(context.spark), _MOST_PARTS))
+    # A part goes to the partition of its number, so that the records of a file stay in order.
+    labels = ", ".join(map(str, KeyGroups.balanced(parts, 1).labels))
+    frame = frame.selectExpr(FILE_COLUMN, f"IF(length < {_LARGE}, 1, {parts}) AS __parts")
+    frame = frame.selectExpr("*", "explode(sequence(0, __parts - 1)) AS __part")
+    place = f"IF(__parts = 1, pmod(hash(__file), {parts}), __part)"
+    frame = frame.selectExpr("*", f"element_at(array({labels}), {place} + 1) AS __label")
+    divided: DataFrame = frame.repartition(parts, "__label").select("__file", "__part", "__parts")
+    return divided
+
+
+def _has_large(path: str) -> bool:
+    if split_pattern(path)[1]:
+        return False
+    if _is_large(path):
+        return True
+    for folder, folders, files in os.walk(path):
+        folders[:] = [name for name in folders if not is_hidden(name)]
+        if any(_is_large(os.path.join(folder, name)) for name in files):
+            return True
+    return False
+
+
+def _is_large(file: str) -> bool:
+    try:
+        return os.path.isfile(file) and os.path.getsize(file) >= _LARGE
+    except OSError:
+        return False
+
+
+@dataclass(frozen=True)
+class NamedFiles:
+    """Opens, in a worker, the files whose names Spark gives.
+
+    Attributes:
+        path: The path of the source.
+        pattern: The end of the path that is a pattern. A file of that very name that comes later does not change it.
+        where: The source and its line, in errors.
+        reader: Reads the files.
+    """
+
+    path: str
+    pattern: str
+    where: str
+    reader: FileReader
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Reads the files of Arrow batches of names; the reader of the source decodes what it yields."""
+        guard = PathGuard(self.path, self.pattern)
+        for batch in batches:
+            for url, part, parts in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True):
+                file = path_of_url(url)
+                # Whether the interpreter would read it, too.
+                if not is_read(self.path, self.pattern, file):
+                    continue
+                try:
+                    # Spark lists the files, and follows links to anywhere.
+                    guard.check(file)
+                except WindrowError as error:
+                    raise error.at(self.where) from None
+                try:
+                    yield from self.reader.read(file, part, parts)
+                except WindrowError as error:
+                    raise error.at(f"{self.where}, {file}") from error.__cause__
+
+
+_COLUMNS: Final = ("__file", "__part", "__parts")
+
+
+class _ParquetColumns(ParquetReader):
+    """Makes elements, or columns of elements, of the rows of Parquet files that the worker reads."""
+
+    def columns(self, batch: ParquetRows) -> Any | None:
+        return clean_columns(batch.rows, self.kind)
+
+
+# File systems that are not mounted
+
+
+@dataclass(frozen=True)
+class _RemoteLines:
+    """Makes records of lines. Spark splits files into lines, and reads large files in parts, so lines have no numbers.
+
+    Attributes:
+        records: How a line becomes a record.
+        path: The path of the source, in errors.
+    """
+
+    records: LineRecords
+    path: str
+
+    def decode(self, batch: Any) -> SourceBatch:
+        """Takes lines as bytes, and the names of their files."""
+        decode = self.records.decoder()
+        rows = zip(batch.column(1).to_pylist(), batch.column(0).to_pylist(), strict=True)
+        texts = ((url, decoded(data, self.records.encoding)) for url, data in rows)
+        return source_batch(
+            ((url, decode(text)) for url, text in texts if not self.records.json or text.strip()),
+            lambda url: f"{self.path}, {_name(url)}",
+        )
+
+
+@dataclass(frozen=True)
+class _RemoteFiles:
+    """Makes records of whole files.
+
+    Attributes:
+        records: How a file becomes records.
+        path: The path of the source, in errors.
+        where: The source and its line, in errors.
+    """
+
+    records: TextRecords
+    path: str
+    where: str
+
+    def decode(self, batch: Any) -> SourceBatch:
+        """Takes the contents of files, and their names."""
+        found = SourceBatch()
+        for data, url in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            found.add(self._decode_file(_name(url), data))
+        return found
+
+    def _decode_file(self, name: str, data: bytes) -> SourceBatch:
+        file = f"{self.path}, {name}"
+        try:
+            found = self.records.read(name, io.BytesIO(data))
+            return source_batch(found, lambda line: f"{file}:{line}", file)
+        except WindrowError as error:
+            raise error.at(f"{self.where}, {file}") from error.__cause__
+
+
+def _name(url: str) -> str:
+    return path_of_url(url).rpartition("/")[2]
