@@ -22,7 +22,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.arrivals import RowForm
 from windrow_runtime.columnar.forms.steps import ColumnarForm
 from windrow_runtime.columnar.windows.sessions import Sessions
-from windrow_runtime.local.execution import Chunk, Execution
+from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.clock.event_clock import encode_timer
@@ -257,7 +257,7 @@ def run(
         batch = elements or []
         watermark = MAX_TIMESTAMP if elements is None else max(MIN_TIMESTAMP, highest - 81)
         following = BatchTime(watermark, number * 10)
-        chunk = Chunk(list(batch), [None] * len(batch))
+        chunk = Elements(list(batch), [None] * len(batch))
         if not alone:
             reference.round(
                 {Port(topology.sources[0].id): chunk}, watermark=watermark, processing_time=following.now

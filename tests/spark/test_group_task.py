@@ -37,7 +37,7 @@ from windrow.windows import (
     WindowStagger,
 )
 from windrow_runtime.codecs import stable_hash
-from windrow_runtime.local.execution import Chunk, Execution
+from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.state.split import keys_in
 from windrow_runtime.operators.topology import Port, Topology
@@ -381,7 +381,7 @@ def test_pages_give_what_one_piece_gives(name: str, seed: int, shares: list[int]
         for group, reference in enumerate(references):
             mine = of_group(group, batch)
             reference.round(
-                {port: Chunk(mine, [None] * len(mine))}, watermark=watermark, processing_time=following.now
+                {port: Elements(mine, [None] * len(mine))}, watermark=watermark, processing_time=following.now
             )
         engine.batch(batch, BatchTimes(time, following), crash=number % 5 == seed)
         time = following

@@ -1,11 +1,11 @@
-"""One pipeline in execution: rounds of watermark, clock and elements, as a micro-batch on Spark has them."""
+"""Executes a pipeline in rounds of watermark, clock and elements, as a micro-batch on Spark has them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
@@ -20,13 +20,13 @@ from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of
 
-__all__ = ["Chunk", "Execution", "Snapshot"]
+__all__ = ["Elements", "Execution", "Snapshot"]
 
 # Any in this module: elements of every type.
 
 
 @dataclass(slots=True)
-class Chunk:
+class Elements:
     """Elements with their timestamps."""
 
     values: list[Any] = field(default_factory=list)
@@ -34,37 +34,32 @@ class Chunk:
 
 
 class _Buffer:
-    """What an operator emitted since it was last looked at, as it was when it was emitted."""
+    """Takes what an operator emits, and keeps it as it is now."""
 
     __slots__ = ("main", "sides")
 
     def __init__(self) -> None:
-        self.main = Chunk()
-        self.sides: defaultdict[str, Chunk] = defaultdict(Chunk)
+        self.main = Elements()
+        self.sides: defaultdict[str, Elements] = defaultdict(Elements)
 
     def collect(self, value: Any, timestamp: int | None) -> None:
         self.main.values.append(value if type(value) in CONSTANT_TYPES else own(value))
         self.main.timestamps.append(timestamp)
 
     def side_output(self, tag: str, value: Any, timestamp: int | None) -> None:
-        mine = own(value)
-        side = self.sides[tag]
+        mine, side = own(value), self.sides[tag]
         side.values.append(mine)
         side.timestamps.append(timestamp)
 
-    def take(self) -> list[tuple[str | None, Chunk]]:
-        taken: list[tuple[str | None, Chunk]] = []
-        if self.main.values:
-            taken.append((None, self.main))
-            self.main = Chunk()
-        if self.sides:
-            taken.extend(self.sides.items())
-            self.sides = defaultdict(Chunk)
+    def take(self) -> list[tuple[str | None, Elements]]:
+        taken: list[tuple[str | None, Elements]] = [(None, self.main)] if self.main.values else []
+        taken += self.sides.items()
+        self.main, self.sides = Elements(), defaultdict(Elements)
         return taken
 
 
 class _ConstantBuffer(_Buffer):
-    """The same for a step that emits constants to its main output."""
+    """The same for a step that emits constants to its main output, which need no copy."""
 
     __slots__ = ()
 
@@ -73,12 +68,15 @@ class _ConstantBuffer(_Buffer):
         self.main.timestamps.append(timestamp)
 
 
+_Keyed = tuple[list[Hashable], list[Any], list[int | None]]
+
+
 @dataclass(slots=True)
 class _Inbox:
     """Elements that wait for a keyed step: those from timers upstream, and those of the batch."""
 
-    before: list[tuple[list[Hashable], list[Any], list[int | None]]] = field(default_factory=list)
-    after: list[tuple[list[Hashable], list[Any], list[int | None]]] = field(default_factory=list)
+    before: list[_Keyed] = field(default_factory=list)
+    after: list[_Keyed] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +94,9 @@ class Snapshot:
     trackers: Mapping[str, TrackerMemory]
 
 
+_NOTHING: Final = _Inbox()
+
+
 class Execution:
     """A pipeline in execution.
 
@@ -107,20 +108,18 @@ class Execution:
     """
 
     def __init__(
-        self, topology: Topology, observe: Callable[[Port, Chunk], None] | None = None, *, fast: bool = True
+        self,
+        topology: Topology,
+        observe: Callable[[Port, Elements], None] | None = None,
+        *,
+        fast: bool = True,
     ) -> None:
-        """Build operators and fragments.
-
-        Args:
-            topology: The pipeline.
-            observe: Told of everything that a keyed step puts out, read by somebody or not.
-            fast: Whether steps may run in a faster form than the general operator.
-        """
+        """Build operators and fragments; ``observe`` is called with all that keyed steps put out, read or not."""
         self.topology = topology
         self._observe = observe
         self.trackers: dict[str, WatermarkTracker] = {}
         self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
-        self.sinks: defaultdict[str, Chunk] = defaultdict(Chunk)
+        self.sinks: defaultdict[str, Elements] = defaultdict(Elements)
         self._phase_before = False
         self._inboxes: defaultdict[str, _Inbox] = defaultdict(_Inbox)
         self._fragments = {
@@ -161,7 +160,7 @@ class Execution:
 
     def round(
         self,
-        inputs: Mapping[Port, Chunk],
+        inputs: Mapping[Port, Elements],
         *,
         watermark: int | Mapping[str, int] | None = None,
         processing_time: int | None = None,
@@ -180,29 +179,28 @@ class Execution:
         if processing_time is not None:
             for tracker in self.trackers.values():
                 tracker.now = processing_time
-        for port, chunk in inputs.items():
-            fragment = self._fragments.get(port)
-            if fragment is not None:
-                fragment.run(chunk.values, chunk.timestamps)
+        for port, elements in inputs.items():
+            self._pass_on(port, elements)
         for step in self.topology.keyed:
             operator = self.operators[step.id]
-            inbox = self._inboxes.pop(step.id, None)
+            inbox = self._inboxes.pop(step.id, _NOTHING)
             if processing_time is not None:
                 operator.set_clock(processing_time)
-            if inbox is not None:
-                for batch in inbox.before:
-                    self._process(step, batch)
+            for batch in inbox.before:
+                self._process(step, batch)
             if watermark is not None:
-                _advance(operator, watermark if isinstance(watermark, int) else watermark[step.id])
+                following = watermark if isinstance(watermark, int) else watermark[step.id]
+                # One that stays is no news: timers that were set behind it wait for the next one.
+                if following > operator.current_watermark:
+                    operator.advance_watermark(following)
             if processing_time is not None:
                 operator.advance_processing_time(processing_time)
             self._flush(step, before=True)
-            if inbox is not None:
-                for batch in inbox.after:
-                    self._process(step, batch)
+            for batch in inbox.after:
+                self._process(step, batch)
             self._flush(step, before=False)
 
-    def _process(self, step: Step, batch: tuple[list[Hashable], list[Any], list[int | None]]) -> None:
+    def _process(self, step: Step, batch: _Keyed) -> None:
         try:
             self.operators[step.id].process_batch(*batch)
         except WindrowError as error:
@@ -213,14 +211,17 @@ class Execution:
 
     def _flush(self, step: Step, *, before: bool) -> None:
         self._phase_before = before
-        for tag, chunk in self._buffers[step.id].take():
+        for tag, elements in self._buffers[step.id].take():
             port = Port(step.id, tag)
             if self._observe is not None:
-                self._observe(port, Chunk(own_all(chunk.values), chunk.timestamps))
-            fragment = self._fragments.get(port)
-            if fragment is not None:
-                fragment.run(chunk.values, chunk.timestamps)
+                self._observe(port, Elements(own_all(elements.values), elements.timestamps))
+            self._pass_on(port, elements)
         self._phase_before = False
+
+    def _pass_on(self, port: Port, elements: Elements) -> None:
+        fragment = self._fragments.get(port)
+        if fragment is not None:
+            fragment.run(elements.values, elements.timestamps)
 
     def to_step(
         self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]
@@ -236,13 +237,9 @@ class Execution:
         sink.timestamps.extend(timestamps)
 
     def end_batch(self, now: int) -> dict[str, int]:
-        """Let watermark generators emit.
+        """Let watermark generators emit, and return the watermark of each keyed step for the next round.
 
-        Args:
-            now: The clock, in milliseconds, by which steps fall idle.
-
-        Returns:
-            The watermark of each keyed step, for the next round.
+        Steps fall idle by the clock ``now``, in milliseconds.
         """
         for tracker in self.trackers.values():
             tracker.end_batch(now)
@@ -267,9 +264,3 @@ class Execution:
             operator.current_watermark, operator.current_processing_time = snapshot.times[identifier]
         for identifier, memory in snapshot.trackers.items():
             self.trackers[identifier].remember(memory)
-
-
-def _advance(operator: KeyedOperator, watermark: int) -> None:
-    # One that stays is no news: timers that were set behind it wait for the next one.
-    if watermark > operator.current_watermark:
-        operator.advance_watermark(watermark)

@@ -15,7 +15,7 @@ from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
-from windrow_runtime.local.execution import Chunk, Execution
+from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.sinks import check_sink, write_batch
 from windrow_runtime.local.sources import read_batches
 from windrow_runtime.operators.choose import form_text
@@ -148,24 +148,24 @@ class _Run:
                     location=step.node.location,
                 )
 
-    def _inputs(self, batches: tuple[SourceBatch | None, ...]) -> dict[Port, Chunk]:
-        inputs: dict[Port, Chunk] = {}
+    def _inputs(self, batches: tuple[SourceBatch | None, ...]) -> dict[Port, Elements]:
+        inputs: dict[Port, Elements] = {}
         for step, batch in zip(self._topology.sources, batches, strict=True):
             if batch is None:
                 continue
-            inputs[Port(step.id)] = Chunk(batch.values, [None] * len(batch.values))
+            inputs[Port(step.id)] = Elements(batch.values, [None] * len(batch.values))
             if batch.malformed:
                 self._malformed(step, batch, inputs)
         return inputs
 
-    def _malformed(self, step: Step, batch: SourceBatch, inputs: dict[Port, Chunk]) -> None:
+    def _malformed(self, step: Step, batch: SourceBatch, inputs: dict[Port, Elements]) -> None:
         self.execution.metrics[step.id].count("records_malformed", len(batch.malformed))
         tag = source_of(step).on_malformed
         if isinstance(tag, OutputTag):
             stamps: list[int | None] = [None] * len(batch.malformed)
-            inputs[Port(step.id, tag.name)] = Chunk(list(batch.malformed), stamps)
+            inputs[Port(step.id, tag.name)] = Elements(list(batch.malformed), stamps)
 
-    def _round(self, inputs: dict[Port, Chunk], watermark: Mapping[str, int]) -> dict[str, int]:
+    def _round(self, inputs: dict[Port, Elements], watermark: Mapping[str, int]) -> dict[str, int]:
         now = clock_millis(self._clock)
         self.execution.round(inputs, watermark=watermark, processing_time=now)
         check_owner(self._topology.sinks, self._query)

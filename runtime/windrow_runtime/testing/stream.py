@@ -18,7 +18,7 @@ from windrow.sources import Source
 from windrow.stream import DataStream
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.local.execution import Chunk, Execution
+from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.process_operator import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology
@@ -139,7 +139,7 @@ class StreamHarness(Generic[In, Out]):
         self._topology = Topology(pipeline.steps)
         self._source = self._port_of(source)
         self._sink_steps = {id(step.inputs and step.node.inputs[0]): step.id for step in self._topology.sinks}
-        self._observed: defaultdict[Port, Chunk] = defaultdict(Chunk)
+        self._observed: defaultdict[Port, Elements] = defaultdict(Elements)
         self._execution = self._new_execution()
         self.current_watermark = MIN_TIMESTAMP
         self.current_processing_time = MIN_TIMESTAMP
@@ -149,7 +149,7 @@ class StreamHarness(Generic[In, Out]):
         execution.open()
         return execution
 
-    def _observe(self, port: Port, chunk: Chunk) -> None:
+    def _observe(self, port: Port, chunk: Elements) -> None:
         seen = self._observed[port]
         seen.values.extend(chunk.values)
         seen.timestamps.extend(chunk.timestamps)
@@ -186,7 +186,7 @@ class StreamHarness(Generic[In, Out]):
             source: Where to, if not into the harness's source.
         """
         port = self._source if source is None else self._port_of(source)
-        self._execution.round({port: Chunk([own(value)], [timestamp])})
+        self._execution.round({port: Elements([own(value)], [timestamp])})
 
     def process_watermark(self, watermark: int) -> None:
         """Advance the watermark of the whole stream: due timers fire in order of their time."""
@@ -306,7 +306,7 @@ def _due(timer: PendingTimer) -> int:
 
 
 # Any: chunks hold elements of every type; the caller's stream or tag gives it back.
-def _drain(chunks: dict[Any, Chunk], key: object) -> list[TimestampedValue[Any]]:
+def _drain(chunks: dict[Any, Elements], key: object) -> list[TimestampedValue[Any]]:
     chunk = chunks.pop(key, None)
     if chunk is None:
         return []
