@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from windrow_runtime.storage.tuning import HotKeyTuning
 
-from windrow_runtime.storage import hot_keys as working_set
-
-__all__ = ["make_working_sets_small"]
+__all__ = ["small_working_sets"]
 
 
-def make_working_sets_small(monkeypatch: pytest.MonkeyPatch, most_bytes: int) -> None:
-    """Lets some ten keys be in a working set."""
-    rules = {"_LEAST_KEPT": 6, "_LEAST_REMEMBERED": 20, "_LEAVE_AT_ONCE": 4, "_LEAST_BYTES_OF_A_KEY": 2}
-    for name, value in {**rules, "_MOST_BYTES": most_bytes}.items():
-        monkeypatch.setattr(working_set, name, value)
+def small_working_sets(most_bytes: int) -> HotKeyTuning:
+    """Some ten keys may be in a working set."""
+    return HotKeyTuning(
+        most_bytes, least_bytes_of_a_key=2, least_kept=6, least_remembered=20, leave_at_once=4
+    )

@@ -13,7 +13,7 @@ from windrow.windows import TimeWindow
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
 from windrow_runtime.spark.exchange.payload import KeyedElements
-from windrow_runtime.storage.keyed_pages import StepPages
+from windrow_runtime.storage.object_pages import ObjectPages
 from windrow_runtime.storage.page_codec import PageCodec
 from windrow_runtime.storage.record import StepRecord
 from windrow_runtime.storage.values import StateCodec
@@ -97,7 +97,7 @@ class _Group:
         return time.process_time() - begin
 
     def _run(self, keys: list[Hashable]) -> None:
-        pages = StepPages(self.record, self._codec, self.store, stable_hash, _GROUPS)
+        pages = ObjectPages(self.record, self._codec, self.store, stable_hash, _GROUPS)
         elements = [KeyedElements(0, keys, keys, [None] * len(keys))]
         for share in pages.shares([], elements, _NEVER, _NEVER):
             state = pages.load(share.pages)

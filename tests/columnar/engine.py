@@ -36,6 +36,7 @@ from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.shipping import known_classes
 from windrow_runtime.spark.sources.column_scan import ColumnScan, ColumnTarget
 from windrow_runtime.storage.group_record import GroupState
+from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
 __all__ = [
     "LATE",
@@ -78,7 +79,9 @@ def millis(number: int) -> timedelta:
 class Engine:
     """Scans records as columns, and calls the groups of one step as Spark does."""
 
-    def __init__(self, topology: Topology, form: ColumnarForm | RowForm, record: type[Any]) -> None:
+    def __init__(
+        self, topology: Topology, form: ColumnarForm | RowForm, record: type[Any], tuning: StateTuning
+    ) -> None:
         (step,) = topology.keyed
         side = {"late": Forward((ToSink(FIRST_SINK + 1),))} if len(topology.sinks) > 1 else {}
         keyed = KeyedStep(
@@ -94,7 +97,9 @@ class Engine:
         self.form = form
         self.record = record_type(record)
         classes = known_classes(topology.steps)
-        self.level = Level(0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,), classes=classes)
+        self.level = Level(
+            0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,), classes=classes, tuning=tuning
+        )
         self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
         self.stores = {label: Store() for label in GROUPS.labels}
         self.timers = dict.fromkeys(GROUPS.labels, 0)
@@ -232,6 +237,7 @@ def run(
     record: type[Any] = Element,
     way: Callable[[DataStream[Any]], Any] = by_their_key,
     alone: bool = False,
+    tuning: StateTuning = MEASURED,
 ) -> Ran:
     """Batches, then the end of the stream. Of five batches the one with the number ``crash_at`` runs twice.
 
@@ -251,7 +257,7 @@ def run(
     assert isinstance(form, (ColumnarForm, RowForm)), form
     reference = Execution(topology, fast=False)
     reference.open()
-    engine = Engine(topology, form, record)
+    engine = Engine(topology, form, record, tuning)
     time, highest = BatchTime(MIN_TIMESTAMP, 0), MIN_TIMESTAMP
     for number, elements in enumerate([*inputs, None]):
         batch = elements or []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +36,7 @@ from windrow.windows import (
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.columnar.forms.arrivals import row_form
 from windrow_runtime.columnar.rows.hashing import stable_hashes
-from windrow_runtime.storage import keyed_pages as step_pages
+from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning, StateTuning
 
 # Any in this module: results of every type.
 
@@ -151,20 +150,17 @@ PLANS: dict[str, Callable[[Keyed], DataStream[Any]]] = {
     )
 }
 
+SMALL_PAGES = PageTuning(small=100, dense=200, least=25, inline_bytes=300, bytes_at_once=400)
 
-@pytest.mark.parametrize("pages", ["one page", "small pages"])
+
+@pytest.mark.parametrize("pages", [OBJECT_PAGES, SMALL_PAGES], ids=["one page", "small pages"])
 @pytest.mark.parametrize("name", PLANS)
-def test_elements_in_columns_give_what_the_general_operator_gives(
-    name: str, pages: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if pages == "small pages":
-        monkeypatch.setattr(step_pages, "_INLINE_BYTES", 300)
-        sizes = replace(step_pages._SIZES, small=100, dense=200, least=25)
-        monkeypatch.setattr(step_pages, "_SIZES", sizes)
-        monkeypatch.setattr(step_pages, "_SHARE_BYTES", 400)
+def test_elements_in_columns_give_what_the_general_operator_gives(name: str, pages: PageTuning) -> None:
     late = name.endswith("late")
     inputs = [*batches(random.Random(7)), []]
-    engine, wanted, dropped = run(PLANS[name], inputs, row_form, crash_at=2, late=late)
+    engine, wanted, dropped = run(
+        PLANS[name], inputs, row_form, crash_at=2, late=late, tuning=StateTuning(object_pages=pages)
+    )
     assert len(wanted[0]) > (20 if name == "hourly" else 100)
     assert engine.folded == (name in {"tumbling", "hourly"})
     assert by_key(engine.results) == by_key(wanted[0])

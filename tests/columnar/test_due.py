@@ -14,10 +14,10 @@ from tests.spark.fake_steps import Store
 from windrow import aggregates as agg
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar.rows.hashing import parts_of
-from windrow_runtime.columnar.state import due
 from windrow_runtime.columnar.state.chunks import Chunks
 from windrow_runtime.columnar.windows.geometry import Panes
 from windrow_runtime.columnar.windows.panes import PaneOperator
+from windrow_runtime.storage.tuning import ChunkTuning
 
 # Any in this module: pyarrow has no types.
 
@@ -57,13 +57,12 @@ def many_keys() -> Iterator[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("held", [1 << 20, 0])
-def test_many_keys_are_fired_in_parts(monkeypatch: pytest.MonkeyPatch, held: int) -> None:
+def test_many_keys_are_fired_in_parts(held: int) -> None:
     operator = step(Panes(100, 100, 0, 0))
     chunks, store = state_of(operator, many_keys())
     stored = len(chunks.entries)
     state_bytes = sum(rows.nbytes for _, rows in chunks.read(lambda entry: True))
-    monkeypatch.setattr(due, "_BYTES_AT_ONCE", state_bytes // 10)
-    monkeypatch.setattr(due, "_BYTES_HELD", held)
+    chunks.tuning = ChunkTuning(fired_bytes=state_bytes // 10, held_bytes=held)
     store.reads = 0
     found: dict[tuple[str, int], int] = {}
     before = pa.total_allocated_bytes()
@@ -85,10 +84,10 @@ def test_many_keys_are_fired_in_parts(monkeypatch: pytest.MonkeyPatch, held: int
     assert store.reads == stored if held else store.reads > 5 * stored
 
 
-def test_rows_that_are_kept_stay_when_others_are_fired_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(due, "_BYTES_AT_ONCE", 100_000)
+def test_rows_that_are_kept_stay_when_others_are_fired_in_parts() -> None:
     operator = step(Panes(100, 100, 0, 50))
     chunks, store = state_of(operator, many_keys())
+    chunks.tuning = ChunkTuning(fired_bytes=100_000)
     first = sum(len(fired) for fired in operator.advance(chunks, MIN_TIMESTAMP, 120))
     kept = sum(rows.num_rows for _, rows in chunks.read(lambda entry: True))
     stored = len(chunks.entries)

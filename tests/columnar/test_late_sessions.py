@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.columnar.engine import LATE, Element, Keyed, at, by_key, millis, run, told
-from tests.working_sets import make_working_sets_small
+from tests.working_sets import small_working_sets
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.errors import AggregateOverflowError
@@ -21,9 +21,9 @@ from windrow.time import MAX_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows
 from windrow_runtime.columnar.forms.steps import columnar_form
 from windrow_runtime.columnar.kernels import kernel_for
-from windrow_runtime.columnar.state import pages
 from windrow_runtime.columnar.windows.replay import TimeLine
 from windrow_runtime.columnar.windows.sessions import SessionOperator, Sessions
+from windrow_runtime.storage.tuning import ROW_PAGES, StateTuning
 
 # Any in this module: results of every type.
 
@@ -133,18 +133,29 @@ MEMBERS: tuple[Any, ...] = (
 @pytest.mark.parametrize(
     "lateness", [millis(1), millis(60), millis(250), timedelta(days=10**8), timedelta.max]
 )
-def test_elements_in_any_order(lateness: timedelta, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "_INLINE_BYTES", 1500)
-    sizes = replace(pages._SIZES, small=400, dense=1500, split_budget_when_due=1500)
-    monkeypatch.setattr(pages, "_SIZES", sizes)
-    make_working_sets_small(monkeypatch, 2_000)
+def test_elements_in_any_order(lateness: timedelta, late: bool) -> None:
+    tuning = replace(
+        ROW_PAGES,
+        small=400,
+        dense=1500,
+        split_budget_when_due=1500,
+        inline_bytes=1500,
+        hot_keys=small_working_sets(2_000),
+    )
     build = sessions(15, lateness, *MEMBERS, late=late)
     bridged = came_late = 0
     for seed in range(4):
         chance = random.Random(seed)
         keys = [f"key {number}" for number in range(40 if seed == 3 else 3)]
         batches = [*scattered(chance, keys)]
-        engine, wanted, dropped = run(build, batches, columnar_form, crash_at=seed % 6, late=late)
+        engine, wanted, dropped = run(
+            build,
+            batches,
+            columnar_form,
+            crash_at=seed % 6,
+            late=late,
+            tuning=StateTuning(row_pages=tuning),
+        )
         assert by_key(engine.results) == by_key(wanted[0])
         if late:
             assert told(engine.late) == told(wanted[1])

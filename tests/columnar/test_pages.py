@@ -6,20 +6,18 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pytest
 
 from tests.spark.fake_steps import Store
-from tests.working_sets import make_working_sets_small
+from tests.working_sets import small_working_sets
 from windrow.errors import CheckpointError
-from windrow_runtime.columnar.state import pages as module
 from windrow_runtime.columnar.state.chunks import load_rows
-from windrow_runtime.columnar.state.pages import Pages
-from windrow_runtime.columnar.state.row_working_set import RowWorkingSet
-from windrow_runtime.storage import hot_keys as rules
-from windrow_runtime.storage.hot_keys import WORKING_SET
+from windrow_runtime.columnar.state.row_pages import RowPages
+from windrow_runtime.storage.record import WORKING_SET, StepRecord, int64_array
+from windrow_runtime.storage.tuning import ROW_PAGES, HotKeyTuning, PageTuning
 
 # Any in this module: pyarrow has no types.
 
@@ -44,10 +42,10 @@ class Counted(Store):
 class State:
     """The pages of a group, batch after batch, beside a dictionary with the same content."""
 
-    def __init__(self) -> None:
+    def __init__(self, tuning: PageTuning = ROW_PAGES) -> None:
         self.store = Counted()
-        self.sizes, self.dues, self.inline = [0], [0], b""
-        self.working_set = RowWorkingSet(SCHEMA)
+        self.record = StepRecord(0)
+        self.tuning = tuning
         self.model: dict[str, int] = {}
         self.parts = 0
 
@@ -58,11 +56,10 @@ class State:
         keys = list(changes)
         changed = 0
         self.parts = 0
-        for part, mask in pages.parts(pa.array(keys, pa.string()), watermark):
+        for part, mask in pages.shares(pa.array(keys, pa.string()), watermark):
             self.parts += 1
-            held: dict[str, Any] = {}
-            for rows in pages.load(part):
-                held.update(zip(rows.column(0).to_pylist(), rows.column(1).to_pylist(), strict=True))
+            rows = pages.load_rows(part)
+            held = dict(zip(rows.column(0).to_pylist(), rows.column(1).to_pylist(), strict=True))
             for key in keys if mask is None else pa.array(keys).filter(pa.array(mask)).to_pylist():
                 changed += 1
                 number = changes[key]
@@ -71,27 +68,36 @@ class State:
                     into.pop(key, None)
                     if number is not None:
                         into[key] = number
-            pages.save(part, pa.RecordBatch.from_arrays([list(held), list(held.values())], schema=SCHEMA))
+            rows = pa.RecordBatch.from_arrays([list(held), list(held.values())], schema=SCHEMA)
+            pages.save_rows(part, rows)
         pages.end_batch()
         assert changed == len(changes)
-        self.sizes, self.dues, self.inline = pages.sizes, pages.dues, pages.inline
-        self.working_set = pages.working_set
-        stored = {page for page, size in enumerate(self.sizes) if size}
-        assert set(self.store) == (set() if self.inline or not stored else stored)
+        stored = {page for page, size in enumerate(self.record.sizes) if size}
+        assert set(self.store) == (set() if self.record.inline or not stored else stored)
 
-    def _pages(self, due: int) -> Pages:
-        kept = self.working_set
-        working_set = RowWorkingSet(SCHEMA, kept.data, kept.due, kept.seen)
-        return Pages(SCHEMA, self.sizes, self.dues, self.inline, self.store, lambda rows: due, working_set)
+    def _pages(self, due: int) -> RowPages:
+        return RowPages(self.record, SCHEMA, self.store, lambda rows: due, self.tuning)
 
     def keys_of_working_set(self) -> set[str]:
-        data = self.working_set.data
+        data = self.record.working
         return set(load_rows(data, SCHEMA).column(0).to_pylist()) if data else set()
 
     def whole(self) -> dict[str, int]:
-        working_set = [WORKING_SET] if self.working_set.data else []
-        found = self._pages(NEVER).load([*working_set, *range(len(self.sizes))])
-        return {row["key"]: row["number"] for rows in found for row in rows.to_pylist()}
+        working_set = [WORKING_SET] if self.record.working else []
+        rows = self._pages(NEVER).load_rows([*working_set, *range(len(self.record.sizes))])
+        return {row["key"]: row["number"] for row in rows.to_pylist()}
+
+
+def small_pages(at_once: int) -> PageTuning:
+    return replace(
+        ROW_PAGES,
+        small=500,
+        dense=2_000,
+        split_budget_when_due=2_000,
+        inline_bytes=600,
+        bytes_at_once=at_once,
+        whole_bytes=at_once,
+    )
 
 
 def names(*numbers: int) -> dict[str, int | None]:
@@ -106,22 +112,22 @@ def test_pages_grow_split_and_shrink(per_batch: int) -> None:
     for start in range(0, len(numbers), per_batch):
         state.batch(names(*numbers[start : start + per_batch]))
     assert state.whole() == state.model
-    assert max(state.sizes) <= 4 * module._SIZES.dense
+    assert max(state.record.sizes) <= 4 * ROW_PAGES.dense
 
     # A few keys of many: pages become small, and such a batch reads its own and some that it splits.
     for start in range(0, 600, 3):
         state.batch(names(*range(start, start + 3)))
-    assert len(state.sizes) > 50
+    assert len(state.record.sizes) > 50
     assert state.store.reads <= 8
     assert state.store.writes <= 2 * state.store.reads
     assert state.whole() == state.model
 
     # All keys at once: few large ones again.
     state.batch(names(*numbers))
-    assert len(state.sizes) < 20
+    assert len(state.record.sizes) < 20
     assert state.whole() == state.model
     state.batch(dict.fromkeys(state.model))
-    assert state.sizes == [0]
+    assert list(state.record.sizes) == [0]
     assert state.store == {}
 
 
@@ -129,10 +135,10 @@ def test_what_is_due_does_not_make_pages_small() -> None:
     """A batch without elements that fires everything says nothing about how many keys the next one touches."""
     state = State()
     state.batch(names(*range(30_000)), due=5)
-    count = len(state.sizes)
+    count = len(state.record.sizes)
     state.batch({}, due=9, watermark=5)
     assert state.store.reads >= count
-    assert len(state.sizes) <= 3 * count
+    assert len(state.record.sizes) <= 3 * count
 
 
 def test_what_is_due_splits_no_more_than_was_read() -> None:
@@ -140,20 +146,18 @@ def test_what_is_due_splits_no_more_than_was_read() -> None:
     state.batch(names(*range(60_000)))
     for number in range(100):
         state.batch(names(number))
-    count = len(state.sizes)
-    assert sum(state.sizes) > 8 * max(state.sizes[3], 64 << 10)
+    count = len(state.record.sizes)
+    assert sum(state.record.sizes) > 8 * max(state.record.sizes[3], 64 << 10)
     # One page has something due: no more than its bytes are split.
-    state.dues = [5 if page == 3 else NEVER for page in range(count)]
+    state.record.events = int64_array(*[5 if page == 3 else NEVER for page in range(count)])
     state.batch({}, watermark=5)
-    assert count < len(state.sizes) <= count + 2
+    assert count < len(state.record.sizes) <= count + 2
 
 
-def test_pages_are_in_memory_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BYTES_AT_ONCE", 100_000)
-    monkeypatch.setattr(module, "_WHOLE_BYTES", 100_000)
-    state = State()
+def test_pages_are_in_memory_some_at_a_time() -> None:
+    state = State(replace(ROW_PAGES, bytes_at_once=100_000, whole_bytes=100_000))
     state.batch(names(*range(60_000)))
-    stored = sum(state.sizes)
+    stored = sum(state.record.sizes)
     assert stored > 300_000
     state.batch(names(*range(0, 60_000, 100)))
     assert stored // 200_000 <= state.parts <= stored // 100_000 + 1
@@ -163,14 +167,9 @@ def test_pages_are_in_memory_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("at_once", [2 << 20, 3_000])
-def test_any_batches_give_what_a_dictionary_gives(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr(module, "_INLINE_BYTES", 600)
-    monkeypatch.setattr(module, "_BYTES_AT_ONCE", at_once)
-    monkeypatch.setattr(module, "_WHOLE_BYTES", at_once)
-    sizes = replace(module._SIZES, small=500, dense=2_000, split_budget_when_due=2_000)
-    monkeypatch.setattr(module, "_SIZES", sizes)
+def test_any_batches_give_what_a_dictionary_gives(at_once: int) -> None:
     chance = random.Random(11)
-    state = State()
+    state = State(small_pages(at_once))
     for _ in range(150):
         changes = names(*[chance.randrange(2_000) for _ in range(chance.choice([1, 10, 400]))])
         gone = chance.sample(sorted(state.model), chance.randrange(1 + len(state.model) // 2))
@@ -216,14 +215,14 @@ def test_keys_that_come_once_stay_in_their_pages() -> None:
     for start in range(0, 30_000, 500):
         state.batch(names(*range(start, start + 500)))
     assert state.keys_of_working_set() == set()
-    assert len(state.working_set.seen) == 4 * 2 * 500
+    assert len(state.record.seen) == 4 * 2 * 500
 
 
 def test_a_batch_that_touches_most_keys_says_nothing_of_a_working_set() -> None:
     state = State()
     for _ in range(4):
         state.batch(names(*range(30_000)))
-    assert (state.working_set.data, state.working_set.seen) == (b"", b"")
+    assert (state.record.working, state.record.seen) == (b"", b"")
 
 
 def test_keys_leave_when_others_are_touched() -> None:
@@ -238,20 +237,19 @@ def test_keys_leave_when_others_are_touched() -> None:
     assert state.whole() == state.model
 
 
-def test_a_working_set_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "_MOST_BYTES", 8_000)
+def test_a_working_set_is_bounded_in_bytes() -> None:
     chance = random.Random(2)
     long_names = {f"{chance.randbytes(100).hex()} {number}": number for number in range(3_000)}
-    state = State()
+    state = State(replace(ROW_PAGES, hot_keys=HotKeyTuning(8_000)))
     state.batch({**names(*range(1_000)), **long_names})
     for _ in range(4):
         state.batch(dict(islice(long_names.items(), 200)))
-        assert len(state.working_set.data) < 12_000
+        assert len(state.record.working) < 12_000
     assert 20 < len(state.keys_of_working_set()) < 120
     # Sixteen bytes for each of these keys are more than it takes: they say nothing.
-    seen = state.working_set.seen
+    seen = state.record.seen
     state.batch(names(*range(1_000)))
-    assert state.working_set.seen == seen
+    assert state.record.seen == seen
     assert state.whole() == state.model
 
 
@@ -275,11 +273,11 @@ def test_what_is_due_in_the_working_set_is_found() -> None:
     state = hot_state()
     state.batch(names(*HOT), due=5)
     state.batch({}, watermark=4)
-    assert state.working_set.due == 5
+    assert state.record.working_event == 5
     state.batch({}, watermark=5)
     assert state.store.reads == 0
     # It was looked at, and says now when it is due next.
-    assert state.working_set.due == NEVER
+    assert state.record.working_event == NEVER
     assert state.whole() == state.model
 
 
@@ -287,23 +285,17 @@ def test_a_working_set_ends_when_no_page_is_left() -> None:
     state = hot_state()
     state.batch(dict.fromkeys(set(state.model) - set(names(*HOT))))
     assert state.keys_of_working_set() == set()
-    assert state.sizes == [len(state.inline)]
+    assert list(state.record.sizes) == [len(state.record.inline)]
     assert state.whole() == state.model
     state.batch(dict.fromkeys(state.model))
-    assert state.sizes == [0]
+    assert list(state.record.sizes) == [0]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("at_once", [2 << 20, 3_000])
-def test_keys_come_and_go_and_none_is_lost(monkeypatch: pytest.MonkeyPatch, at_once: int, seed: int) -> None:
-    make_working_sets_small(monkeypatch, 2_000)
-    monkeypatch.setattr(module, "_INLINE_BYTES", 600)
-    monkeypatch.setattr(module, "_BYTES_AT_ONCE", at_once)
-    monkeypatch.setattr(module, "_WHOLE_BYTES", at_once)
-    sizes = replace(module._SIZES, small=500, dense=2_000, split_budget_when_due=2_000)
-    monkeypatch.setattr(module, "_SIZES", sizes)
+def test_keys_come_and_go_and_none_is_lost(at_once: int, seed: int) -> None:
     chance = random.Random(seed)
-    state = State()
+    state = State(replace(small_pages(at_once), hot_keys=small_working_sets(2_000)))
     moved = 0
     before: set[str] = set()
     for _ in range(80):
@@ -319,5 +311,5 @@ def test_keys_come_and_go_and_none_is_lost(monkeypatch: pytest.MonkeyPatch, at_o
         assert state.whole() == state.model
     assert moved > 500
     state.batch(dict.fromkeys(state.model))
-    assert state.sizes == [0]
+    assert list(state.record.sizes) == [0]
     assert state.store == {}

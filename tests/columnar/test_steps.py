@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, run, told
-from tests.working_sets import make_working_sets_small
+from tests.working_sets import small_working_sets
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.errors import AggregateOverflowError, UnsupportedOperationError
@@ -23,7 +23,7 @@ from windrow.windows import (
     TumblingEventTimeWindows,
 )
 from windrow_runtime.columnar.forms.steps import columnar_form
-from windrow_runtime.columnar.state import chunks, due, pages, pane_rows
+from windrow_runtime.storage.tuning import ROW_PAGES, ChunkTuning, StateTuning
 
 # Any in this module: results of every type, and pyarrow has no types.
 
@@ -188,28 +188,33 @@ def all_time(keyed: Keyed) -> DataStream[Any]:
     return windows.aggregate(unordered_of_all_time())
 
 
-@pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks of some rows, of which some are read at a time, and windows that are merged some at a time."""
-    monkeypatch.setattr(chunks, "_TAIL_BYTES", 1500)
-    monkeypatch.setattr(chunks, "_FANOUT", 3)
-    monkeypatch.setattr(due, "_BYTES_AT_ONCE", 3_000)
-    monkeypatch.setattr(due, "_BYTES_HELD", 5_000)
-    monkeypatch.setattr(pane_rows, "_ROWS_AT_ONCE", 200)
-    monkeypatch.setattr(pane_rows, "_WORTH_SHARING", 16)
-    monkeypatch.setattr(pages, "_INLINE_BYTES", 2500)
-    sizes = replace(pages._SIZES, small=500, dense=2500, split_budget_when_due=2500)
-    monkeypatch.setattr(pages, "_SIZES", sizes)
-    make_working_sets_small(monkeypatch, 2_000)
+TINY = StateTuning(
+    row_chunks=ChunkTuning(
+        tail_bytes=1500,
+        fanout=3,
+        fired_bytes=3_000,
+        held_bytes=5_000,
+        merged_rows=200,
+        least_shared_panes=16,
+    ),
+    row_pages=replace(
+        ROW_PAGES,
+        small=500,
+        dense=2500,
+        split_budget_when_due=2500,
+        inline_bytes=2500,
+        hot_keys=small_working_sets(2_000),
+    ),
+)
+"""Chunks of some rows, of which some are read at a time, and windows that are merged some at a time."""
 
 
-@pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("name", PLANS)
 def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
     late = "late_output" in name or name == "sliding_unevenly"
     inputs = [*batches(random.Random(seed)), []]
-    engine, wanted, dropped = run(PLANS[name], inputs, columnar_form, crash_at=seed, late=late)
+    engine, wanted, dropped = run(PLANS[name], inputs, columnar_form, crash_at=seed, late=late, tuning=TINY)
     assert len(wanted[0]) > (20 if name == "all_time" else 200)
     assert by_key(engine.results) == by_key(wanted[0])
     if name.startswith("elements"):
@@ -222,7 +227,6 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
         assert set(engine.records.values()) == {None}
 
 
-@pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("aggregates", [unordered, of_elements])
 @pytest.mark.parametrize("lateness", [0, 25])
 def test_windows_of_many_panes(lateness: int, aggregates: Callable[[], Any]) -> None:
@@ -233,7 +237,7 @@ def test_windows_of_many_panes(lateness: int, aggregates: Callable[[], Any]) -> 
         return windows.allowed_lateness(millis(lateness)).aggregate(aggregates())
 
     inputs = [batch[::8] for batch in batches(random.Random(4))]
-    engine, (wanted,), dropped = run(many, inputs, columnar_form, crash_at=2)
+    engine, (wanted,), dropped = run(many, inputs, columnar_form, crash_at=2, tuning=TINY)
     assert len(wanted) > 2_000
     assert by_key(engine.results) == by_key(wanted)
     assert engine.counted["late_records_dropped"] == dropped

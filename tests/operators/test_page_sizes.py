@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windrow_runtime.columnar.rows.hashing import pages_of
-from windrow_runtime.storage.paging import PageSizes, half_of, page_of
+from windrow_runtime.storage.keyed_pages import half_of, page_of
+from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning
 
 HASHES = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=50)
 COUNTS = st.integers(1, 1 << 17)
-SIZES = PageSizes(small=512, dense=32 << 10, least=128, keys_per_page_for_full_scan=3)
 KEYS = st.integers(0, 1 << 20)
 TOTALS = st.integers(16 << 10, 1 << 30)
 
@@ -64,58 +64,46 @@ def test_no_keys_have_no_pages() -> None:
 
 @given(KEYS, TOTALS, COUNTS)
 def test_no_pages_are_both_too_large_and_too_small(keys: int, total: int, count: int) -> None:
-    too_large = SIZES.are_too_large(total, count) or SIZES.are_too_large_for_few(keys, total, count)
-    assert not (too_large and SIZES.are_too_small(keys, total, count))
+    too_large = OBJECT_PAGES.are_too_large(total, count) or OBJECT_PAGES.are_too_large_for_few(
+        keys, total, count
+    )
+    assert not (too_large and OBJECT_PAGES.are_too_small(keys, total, count))
 
 
 @given(KEYS, TOTALS, COUNTS)
 def test_pages_that_are_laid_out_are_of_the_right_size(keys: int, total: int, count: int) -> None:
-    if SIZES.are_too_small(keys, total, count) or SIZES.are_too_large(total, count):
-        count = SIZES.count_of(total, SIZES.dense)
-        assert not SIZES.are_too_large(total, count)
-        assert not (SIZES.touch_all(keys, count) and SIZES.are_too_small(keys, total, count))
-    if SIZES.are_few(keys, total):
-        count = SIZES.count_of(total, SIZES.small)
-        assert not SIZES.are_too_large_for_few(keys, total, count)
-        assert not SIZES.are_too_small(keys, total, count)
-
-
-@given(st.integers(0, 1000), TOTALS, COUNTS)
-def test_more_keys_than_are_counted_change_nothing(more: int, total: int, count: int) -> None:
-    def answers(keys: int) -> tuple[bool, ...]:
-        return (
-            SIZES.touch_all(keys, count),
-            SIZES.are_few(keys, total),
-            SIZES.are_too_large_for_few(keys, total, count),
-            SIZES.are_too_small(keys, total, count),
-        )
-
-    most = SIZES.most_keys(total, count)
-    assert answers(most) == answers(most + more)
+    if OBJECT_PAGES.are_too_small(keys, total, count) or OBJECT_PAGES.are_too_large(total, count):
+        count = OBJECT_PAGES.count_of(total, OBJECT_PAGES.dense)
+        assert not OBJECT_PAGES.are_too_large(total, count)
+        assert not (OBJECT_PAGES.touch_all(keys, count) and OBJECT_PAGES.are_too_small(keys, total, count))
+    if OBJECT_PAGES.are_few(keys, total):
+        count = OBJECT_PAGES.count_of(total, OBJECT_PAGES.small)
+        assert not OBJECT_PAGES.are_too_large_for_few(keys, total, count)
+        assert not OBJECT_PAGES.are_too_small(keys, total, count)
 
 
 def test_sizes_go_with_what_a_batch_touches() -> None:
     total, dense, small = 1 << 20, 32, 2_048
-    assert SIZES.count_of(total, SIZES.dense) == dense
-    assert SIZES.count_of(total, SIZES.small) == small
+    assert OBJECT_PAGES.count_of(total, OBJECT_PAGES.dense) == dense
+    assert OBJECT_PAGES.count_of(total, OBJECT_PAGES.small) == small
     # A hundred keys of many want small pages, ten thousand dense ones, and a thousand leave them as they are.
-    assert SIZES.are_too_large_for_few(100, total, dense)
-    assert not SIZES.are_too_small(100, total, small)
-    assert SIZES.are_too_small(10_000, total, small)
-    assert not SIZES.are_too_large_for_few(10_000, total, dense)
+    assert OBJECT_PAGES.are_too_large_for_few(100, total, dense)
+    assert not OBJECT_PAGES.are_too_small(100, total, small)
+    assert OBJECT_PAGES.are_too_small(10_000, total, small)
+    assert not OBJECT_PAGES.are_too_large_for_few(10_000, total, dense)
     for count in (dense, small):
-        assert not SIZES.are_too_small(1_000, total, count)
-        assert not SIZES.are_too_large_for_few(1_000, total, count)
+        assert not OBJECT_PAGES.are_too_small(1_000, total, count)
+        assert not OBJECT_PAGES.are_too_large_for_few(1_000, total, count)
 
 
 def test_pages_with_hardly_anything_are_joined_unless_the_sizes_say_otherwise() -> None:
     total, count = 20_000, 1_000
-    assert SIZES.are_too_small(1, total, count)
-    never = PageSizes(small=512, dense=32 << 10, least=0, keys_per_page_for_full_scan=3)
+    assert OBJECT_PAGES.are_too_small(1, total, count)
+    never = PageTuning(least=0)
     assert not never.are_too_small(1, total, count)
 
 
 def test_a_batch_splits_what_it_read_and_less_where_something_was_due() -> None:
-    assert SIZES.split_ahead(1 << 20, has_due=False) == 1 << 20
-    assert SIZES.split_ahead(1 << 20, has_due=True) == 64 << 10
-    assert SIZES.split_ahead(500, has_due=True) == 500
+    assert OBJECT_PAGES.split_budget(1 << 20, has_due=False) == 1 << 20
+    assert OBJECT_PAGES.split_budget(1 << 20, has_due=True) == 64 << 10
+    assert OBJECT_PAGES.split_budget(500, has_due=True) == 500

@@ -12,10 +12,10 @@ from windrow_runtime.operators.state.model import KeyState, OperatorState, Windo
 from windrow_runtime.operators.state.split import keys_in
 from windrow_runtime.operators.state.stored_list import GrowingList
 from windrow_runtime.spark.exchange.payload import KeyedElements
-from windrow_runtime.storage.hot_keys import WORKING_SET
-from windrow_runtime.storage.keyed_pages import StepPages
+from windrow_runtime.storage.object_pages import ObjectPages
 from windrow_runtime.storage.page_codec import PageCodec
-from windrow_runtime.storage.record import StepRecord
+from windrow_runtime.storage.record import WORKING_SET, StepRecord
+from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning
 from windrow_runtime.storage.values import StateCodec
 
 __all__ = ["CODEC", "NEVER", "Group", "Store", "put_list", "put_row", "remove_row"]
@@ -55,14 +55,19 @@ class Store:
 class Group:
     """One step's state, batch after batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, tuning: PageTuning = OBJECT_PAGES) -> None:
         self.store = Store()
         self.record = StepRecord(3)
+        self.tuning = tuning
+
+    def pages(self) -> ObjectPages:
+        """Its pages, for one batch."""
+        return ObjectPages(self.record, CODEC, self.store, stable_hash, 4, self.tuning)
 
     def batch(self, change: Any, keys: Sequence[Hashable], watermark: int = NEVER) -> set[Hashable]:
         """Runs ``change(state, key)`` for each key; gives the keys whose state was at hand."""
         self.store.start()
-        pages = StepPages(self.record, CODEC, self.store, stable_hash, 4)
+        pages = self.pages()
         elements = [KeyedElements(0, keys, keys, [None] * len(keys))] if keys else []
         seen: set[Hashable] = set()
         for share in pages.shares([], elements, watermark, NEVER):
@@ -83,11 +88,11 @@ class Group:
         """The keys that lie apart from pages."""
         if not self.record.working:
             return set()
-        return set(keys_in(StepPages(self.record, CODEC, self.store, stable_hash, 4).load([WORKING_SET])))
+        return set(keys_in(self.pages().load([WORKING_SET])))
 
     def whole(self) -> OperatorState:
         """All of it."""
-        pages = StepPages(self.record, CODEC, self.store, stable_hash, 4)
+        pages = self.pages()
         working_set = [WORKING_SET] if self.record.working else []
         return pages.load([*working_set, *range(len(self.record.sizes))])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.spark.fake_steps import Forward, Store
-from tests.working_sets import make_working_sets_small
+from tests.working_sets import small_working_sets
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import UnsupportedOperationError
 from windrow.evictors import CountEvictor
@@ -50,13 +49,11 @@ from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.shipping import known_classes
-from windrow_runtime.storage import keyed_pages as step_pages
-from windrow_runtime.storage import page_codec, page_contents
 from windrow_runtime.storage.group_record import GroupState
-from windrow_runtime.storage.hot_keys import WORKING_SET
-from windrow_runtime.storage.keyed_pages import StepPages
+from windrow_runtime.storage.object_pages import ObjectPages, Share, segments_in
 from windrow_runtime.storage.page_codec import PageCodec
-from windrow_runtime.storage.page_work import Share
+from windrow_runtime.storage.record import WORKING_SET
+from windrow_runtime.storage.tuning import ListTuning, PageTuning, StateTuning
 from windrow_runtime.storage.values import StateCodec
 
 # Any in this module: keys of several types, and what steps make of elements.
@@ -234,7 +231,15 @@ class Engine:
         self.step = step.id
         classes = known_classes(topology.steps)
         self.level = Level(
-            0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,), by_clock=by_clock, classes=classes
+            0,
+            True,
+            GROUPS,
+            FINGERPRINT,
+            stable_hash,
+            (keyed,),
+            by_clock=by_clock,
+            classes=classes,
+            tuning=TINY,
         )
         self.codec = PageCodec(StateCodec(self.level.classes))
         self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
@@ -287,7 +292,7 @@ class Engine:
         record = GroupState.load(data, FINGERPRINT).steps[self.step]
         if not record.working:
             return set()
-        pages = StepPages(record, self.codec, self.stores[label], stable_hash, GROUPS.count)
+        pages = ObjectPages(record, self.codec, self.stores[label], stable_hash, GROUPS.count)
         return set(keys_in(pages.load([WORKING_SET])))
 
     def check(self, label: int) -> None:
@@ -297,11 +302,11 @@ class Engine:
             assert store == {}
             return
         record = GroupState.load(data, FINGERPRINT).steps[self.step]
-        pages = StepPages(record, self.codec, store, stable_hash, GROUPS.count)
+        pages = ObjectPages(record, self.codec, store, stable_hash, GROUPS.count)
         working_set = [WORKING_SET] if record.working else []
         self.working_sets += len(working_set)
         state = pages.load([*working_set, *range(len(record.sizes))])
-        segments = [-(record.slot << 48 | number) for number in page_contents.segments_in(state)]
+        segments = [-(record.slot << 48 | number) for number in segments_in(state)]
         stored = [page for page, size in enumerate(record.sizes) if size] if len(record.sizes) > 1 else []
         assert sorted(store) == sorted([*segments, *(record.slot << 32 | page for page in stored)])
 
@@ -326,26 +331,33 @@ def batches(chance: random.Random) -> Iterator[list[Element]]:
 
 @pytest.fixture
 def shares(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Pages, shares and segments of some hundred bytes. Notes into how many shares each batch fell."""
+    """Notes into how many shares each batch fell."""
     counts: list[int] = []
-    shares = StepPages.shares
+    shares = ObjectPages.shares
 
-    def counted(self: StepPages, *elements: Any) -> Iterator[Share]:
+    def counted(self: ObjectPages, *elements: Any) -> Iterator[Share]:
         counts.append(0)
         for share in shares(self, *elements):
             counts[-1] += 1
             yield share
 
-    monkeypatch.setattr(StepPages, "shares", counted)
-    sizes = replace(step_pages._SIZES, small=150, dense=150, least=37)
-    monkeypatch.setattr(step_pages, "_SIZES", sizes)
-    monkeypatch.setattr(step_pages, "_INLINE_BYTES", 250)
-    monkeypatch.setattr(step_pages, "_SHARE_BYTES", 600)
-    monkeypatch.setattr(step_pages, "_SPLITS_PER_BATCH", 3)
-    make_working_sets_small(monkeypatch, 400)
-    monkeypatch.setattr(page_codec, "_TAIL_ELEMENTS", 3)
-    monkeypatch.setattr(page_codec, "_SEGMENT_BYTES", 40)
+    monkeypatch.setattr(ObjectPages, "shares", counted)
     return counts
+
+
+TINY = StateTuning(
+    object_pages=PageTuning(
+        small=150,
+        dense=150,
+        least=37,
+        inline_bytes=250,
+        bytes_at_once=600,
+        splits_per_batch=3,
+        hot_keys=small_working_sets(400),
+    ),
+    lists=ListTuning(tail_elements=3, segment_bytes=40),
+)
+"""Pages, shares and segments of some hundred bytes."""
 
 
 def topology_of(build: Callable[[Keyed], DataStream[Any]]) -> Topology:

@@ -13,7 +13,7 @@ from windrow_runtime.codecs import stable_hash
 from windrow_runtime.operators.state.model import KeyState, OperatorState
 from windrow_runtime.operators.state.stored_list import StoredList
 from windrow_runtime.spark.exchange.payload import KeyedElements
-from windrow_runtime.storage.keyed_pages import StepPages
+from windrow_runtime.storage.object_pages import ObjectPages
 from windrow_runtime.storage.record import NO_TIMER, int64_array
 
 
@@ -170,7 +170,7 @@ def test_a_missing_page_is_told() -> None:
         group.batch(put_row, [1])
 
 
-def touched_keys(pages: StepPages, keys: Sequence[Hashable], chunks: int) -> int:
+def touched_keys(pages: ObjectPages, keys: Sequence[Hashable], chunks: int) -> int:
     parts = [list(keys[part::chunks]) for part in range(chunks)]
     elements = [KeyedElements(0, part, part, [None] * len(part)) for part in parts]
     list(pages.shares([], elements, NEVER, NEVER))
@@ -182,7 +182,7 @@ def test_keys_are_counted_alike_in_one_chunk_and_in_many() -> None:
     group.record.sizes = int64_array(*[32 << 10] * 128)
     group.record.events = group.record.clocks = int64_array(*[NO_TIMER] * 128)
     for chunks in (1, 4, 50):
-        pages = StepPages(group.record, CODEC, group.store, stable_hash, 4)
+        pages = ObjectPages(group.record, CODEC, group.store, stable_hash, 4)
         assert touched_keys(pages, list(range(5000)), chunks) >= (128 * 32 << 10) // 2048
 
 

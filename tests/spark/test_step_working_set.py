@@ -9,18 +9,17 @@ from dataclasses import replace
 import pytest
 
 from tests.spark.page_groups import Group, put_list, put_row, remove_row
-from tests.working_sets import make_working_sets_small
+from tests.working_sets import small_working_sets
 from windrow_runtime.operators.state.model import KeyState, OperatorState
-from windrow_runtime.storage import hot_keys as rules
-from windrow_runtime.storage import keyed_pages as step_pages
 from windrow_runtime.storage.group_record import GroupState
+from windrow_runtime.storage.tuning import OBJECT_PAGES, HotKeyTuning, PageTuning
 
 KEYS: list[Hashable] = [f"key {number}" for number in range(20_000)]
 HOT = KEYS[100:400]
 
 
-def hot_group(hot: list[Hashable] = HOT) -> Group:
-    group = Group()
+def hot_group(hot: list[Hashable] = HOT, tuning: PageTuning = OBJECT_PAGES) -> Group:
+    group = Group(tuning)
     group.batch(put_row, KEYS)
     for _ in range(3):
         group.batch(put_row, hot)
@@ -90,9 +89,8 @@ def test_keys_leave_when_others_are_touched() -> None:
     assert group.whole().tables[0].keys() == set(KEYS)
 
 
-def test_a_batch_of_few_keys_sends_not_all_others_away_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step_pages, "_SIZES", replace(step_pages._SIZES, dense=1_000))
-    group = hot_group(KEYS[:600])
+def test_a_batch_of_few_keys_sends_not_all_others_away_at_once() -> None:
+    group = hot_group(KEYS[:600], replace(OBJECT_PAGES, dense=1_000))
     assert len(group.keys_of_working_set()) == 600
     before = left = 600
     for number in range(16):
@@ -126,12 +124,8 @@ def test_timers_of_the_working_set_fire() -> None:
     assert group.store.pages == {}
 
 
-def test_lists_move_with_their_keys_into_the_working_set_and_out_of_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    group = Group()
-    monkeypatch.setattr(rules, "_LEAST_KEPT", 20)
-    monkeypatch.setattr(rules, "_LEAST_REMEMBERED", 20)
+def test_lists_move_with_their_keys_into_the_working_set_and_out_of_it() -> None:
+    group = Group(replace(OBJECT_PAGES, hot_keys=HotKeyTuning(least_kept=20, least_remembered=20)))
     keys = KEYS[:300]
     for _ in range(5):
         group.batch(put_list, keys)
@@ -181,15 +175,18 @@ def test_the_record_holds_the_working_set() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
-def test_any_batches_give_what_a_dictionary_gives(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_any_batches_give_what_a_dictionary_gives(seed: int) -> None:
     """Keys come and go all the time, as the working set is a few keys large."""
-    make_working_sets_small(monkeypatch, 4_000)
-    monkeypatch.setattr(step_pages, "_INLINE_BYTES", 1_500)
-    monkeypatch.setattr(step_pages, "_SHARE_BYTES", 3_000)
-    monkeypatch.setattr(step_pages, "_WHOLE_BYTES", 20_000)
-    monkeypatch.setattr(step_pages, "_SIZES", replace(step_pages._SIZES, small=100, dense=2_000))
+    tuning = PageTuning(
+        small=100,
+        dense=2_000,
+        inline_bytes=1_500,
+        bytes_at_once=3_000,
+        whole_bytes=20_000,
+        hot_keys=small_working_sets(4_000),
+    )
     chance = random.Random(seed)
-    group = Group()
+    group = Group(tuning)
     model: dict[Hashable, int] = {}
     watermark = 0
     moved = 0
@@ -242,7 +239,7 @@ def test_keys_with_nothing_but_timers_are_kept_when_their_state_moves() -> None:
     group.batch(set_timer_alone, KEYS)
     for _ in range(3):
         group.batch(set_timer_alone, KEYS[:3_000])
-    assert len(group.record.working) > step_pages._INLINE_BYTES
+    assert len(group.record.working) > OBJECT_PAGES.inline_bytes
     group.batch(delete_timer, KEYS[3_000:])
     assert [key for key, _, _ in sorted(group.whole().event_timers, key=lambda timer: timer[2])] == KEYS[
         :3_000
@@ -255,9 +252,8 @@ def put_long_row(state: OperatorState, key: Hashable) -> None:
 
 
 @pytest.mark.parametrize("touched", [400, 3_000])
-def test_a_working_set_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch, touched: int) -> None:
-    monkeypatch.setattr(rules, "_MOST_BYTES", 40_000)
-    group = Group()
+def test_a_working_set_is_bounded_in_bytes(touched: int) -> None:
+    group = Group(replace(OBJECT_PAGES, hot_keys=HotKeyTuning(40_000)))
     group.batch(put_long_row, KEYS[:3_000])
     for _ in range(4):
         group.batch(put_long_row, KEYS[:touched])
@@ -266,9 +262,8 @@ def test_a_working_set_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch, touc
     assert group.whole().tables[0].keys() == set(KEYS[:3_000])
 
 
-def test_keys_leave_a_working_set_that_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "_MOST_BYTES", 40_000)
-    group = hot_group()
+def test_keys_leave_a_working_set_that_has_grown() -> None:
+    group = hot_group(tuning=replace(OBJECT_PAGES, hot_keys=HotKeyTuning(40_000)))
     for _ in range(4):
         group.batch(put_long_row, HOT)
     # 300 keys with 300 bytes each are 90,000: a part of them has left, though all are touched.

@@ -11,88 +11,136 @@ touches, since a batch reads all that is here.
 
 from __future__ import annotations
 
-from typing import Final
+from functools import cached_property
+from typing import Generic
 
-__all__ = [
-    "WORKING_SET",
-    "how_many_come",
-    "how_many_leave",
-    "keys_lately",
-    "largest_informative_batch",
-    "seen_after",
-]
+from windrow_runtime.storage.page_contents import Keys, PageContents, State
+from windrow_runtime.storage.record import StepRecord
+from windrow_runtime.storage.tuning import HotKeyTuning
 
-WORKING_SET: Final = -1
-"""Its number among those of pages."""
-
-_MOST_BYTES: Final = 256 << 10
-_LEAST_BYTES_OF_A_KEY: Final = 16
-# To read and write a key here takes up to a tenth of the time of its page.
-_TIMES_KEPT: Final = 4
-_TIMES_REMEMBERED: Final = 2
-_LEAST_KEPT: Final = 32
-_LEAST_REMEMBERED: Final = 128
-_LEAVE_AT_ONCE: Final = 64
-_BYTES_SEEN: Final = 4
+__all__ = ["HotKeys"]
 
 
-def largest_informative_batch(total: int) -> int:
-    """A batch that touches so many keys, of a state of ``total`` bytes, says nothing of a working set.
-
-    They are most of the state, where keys are small, or more than a working set takes.
-    """
-    return min(total, _MOST_BYTES) // _LEAST_BYTES_OF_A_KEY
-
-
-def seen_after(seen: bytes, fresh: bytes, keys: int) -> bytes:
-    """What is remembered of touches after a batch: up to 32 bits of each key's hash, the oldest first.
+class HotKeys(Generic[State, Keys]):
+    """The working set of one step in one key group, during a batch: which keys it has, takes in, and lets go.
 
     Args:
-        seen: What was remembered.
-        fresh: The keys that this batch has touched, and that are not in the working set.
-        keys: How many keys it has touched in all.
+        record: The step's part of the group's record; it is changed.
+        contents: Handles states and their keys.
+        tuning: How many keys it holds.
     """
-    # A small batch among large ones makes it forget a part alone.
-    kept = max(_TIMES_REMEMBERED * keys, len(seen) // _BYTES_SEEN * 3 // 4, _LEAST_REMEMBERED)
-    return (seen + fresh)[-_BYTES_SEEN * kept :]
 
+    def __init__(self, record: StepRecord, contents: PageContents[State, Keys], tuning: HotKeyTuning) -> None:
+        self._record = record
+        self._contents = contents
+        self._tuning = tuning
+        self._touched: Keys | None = None
+        self._coming: Keys | None = None
+        self._came = 0.0  # about how many bytes the keys that came in take
+        self._fresh = b""
+        self._kept: list[State] = []
 
-def keys_lately(seen: bytes, keys: int) -> int:
-    """About how many keys batches have touched lately, as far as what is remembered tells.
+    @cached_property
+    def _held(self) -> State | None:
+        return self._contents.load(self._record.working) if self._record.working else None
 
-    Args:
-        seen: What is remembered.
-        keys: How many keys this batch has touched.
-    """
-    return max(keys, len(seen) // (_BYTES_SEEN * _TIMES_REMEMBERED))
+    @cached_property
+    def keys(self) -> Keys:
+        """Those that were in it when the batch began."""
+        return self._contents.keys(self._contents.join([]) if self._held is None else self._held)
 
+    def begin(self, touched: Keys, total: int) -> Keys:
+        """Choose the keys that come in.
 
-def how_many_come(size: int, bytes_of_a_key: float) -> int:
-    """How many keys may come into a working set.
+        Args:
+            touched: All keys that the batch touches.
+            total: The size of all pages in bytes.
 
-    Args:
-        size: Its size in bytes.
-        bytes_of_a_key: What each of them takes, on average.
-    """
-    return max(0, int((_MOST_BYTES - size) / max(bytes_of_a_key, _LEAST_BYTES_OF_A_KEY)))
+        Returns:
+            Those of the touched keys that lie in pages.
+        """
+        self._touched = touched
+        in_pages = self._contents.beyond(touched, self.keys) if len(self.keys) else touched
+        if len(touched) < self._tuning.largest_informative_batch(total + len(self._record.working)):
+            self._coming, self._fresh = self._contents.remembered(in_pages, self._record.seen)
+        return in_pages
 
+    def take(self) -> State:
+        """Its state, to be worked on; :meth:`keep` gets it back."""
+        self.keys = self.keys  # computed now from the state, which is about to change
+        state, self._held = self._held, None
+        return self._contents.join([]) if state is None else state
 
-def how_many_leave(held: int, keys: int, size: int, pages: int) -> tuple[int, int]:
-    """How many keys are to leave a working set.
+    def keep(self, state: State, size: int, *, is_whole: bool) -> State:
+        """Take what belongs here out of a state; gives the rest.
 
-    Those that the batch has not touched go first, and of these the ones that came first. Others go only if the set is
-    too large, since what it holds has grown.
+        Args:
+            state: Some pages, after the batch.
+            size: The bytes that these pages took before it.
+            is_whole: Whether the state of :meth:`take` is among it.
+        """
+        contents = self._contents
+        if is_whole and len(self.keys):
+            own, state = contents.take(state, self.keys)
+            self._kept.append(own)
+        if self._coming is not None and len(self._coming):
+            keys = contents.keys(state)
+            bytes_of_a_key = size / max(1, len(keys))
+            most = self._tuning.room_for(len(self._record.working) + int(self._came), bytes_of_a_key)
+            coming = contents.among(keys, self._coming, most)
+            if len(coming):
+                self._came += len(coming) * bytes_of_a_key
+                come, state = contents.take(state, coming)
+                self._kept.append(come)
+        return state
 
-    Args:
-        held: How many keys are in it.
-        keys: How many keys batches have touched lately.
-        size: Its size in bytes.
-        pages: How many pages there are: each key that leaves may touch another one.
+    def take_all(self) -> State | None:
+        """All that is in it now, and leave nothing; None: there is nothing."""
+        if self._held is None and not self._kept:
+            return None
+        state = self._whole()
+        self.keys = self._contents.keys(self._contents.join([]))
+        self._store(self._contents.join([]))
+        return state
 
-    Returns:
-        How many go if the batch has not touched them, and how many go in any case.
-    """
-    too_large = held - held * _MOST_BYTES // size if size > _MOST_BYTES else 0
-    too_many = max(0, held - max(_TIMES_KEPT * keys, _LEAST_KEPT))
-    at_once = max(_LEAVE_AT_ONCE, keys, held // _LEAVE_AT_ONCE)
-    return max(too_large, too_many if pages <= at_once else min(too_many, at_once)), too_large
+    def end(self, pages: int) -> State | None:
+        """Note in the record what is in it now; gives the state of the keys that leave, None: there are none.
+
+        Args:
+            pages: How many pages there are.
+        """
+        record, touched = self._record, self._touched
+        leaving: list[State] = []
+        if touched is not None:
+            record.seen = self._tuning.seen_after(record.seen, self._fresh, len(touched))
+            if not self._kept and not any(map(len, self._leaving(self.keys, touched, pages))):
+                return None
+        elif not self._kept:
+            return None
+        state = self._whole()
+        if touched is not None:
+            for keys in self._leaving(self._contents.keys(state), touched, pages):
+                if len(keys):
+                    left, state = self._contents.take(state, keys)
+                    leaving.append(left)
+        self._store(state)
+        return self._contents.join(leaving) if leaving else None
+
+    def _whole(self) -> State:
+        state = self._contents.join([self.take(), *self._kept])
+        self._kept = []
+        return state
+
+    def _leaving(self, keys: Keys, touched: Keys, pages: int) -> tuple[Keys, Keys]:
+        """The keys to leave that the batch has not touched, and those that it has."""
+        size = len(self._record.working) + int(self._came)
+        untouched, any_of_them = self._tuning.how_many_leave(
+            len(keys), self._record.seen, len(touched), size, pages
+        )
+        leaving = self._contents.beyond(keys, touched, untouched)
+        return leaving, self._contents.among(keys, touched, max(0, any_of_them - len(leaving)))
+
+    def _store(self, state: State) -> None:
+        record, contents = self._record, self._contents
+        record.working = b"" if contents.is_empty(state) else contents.dump(state)
+        record.working_event, record.working_clock = contents.timers(state)

@@ -21,6 +21,7 @@ from windrow_runtime.operators.state.stored_list import GrowingList, SegmentRead
 from windrow_runtime.storage.collisions import CollisionBudget
 from windrow_runtime.storage.compression import compress, decompress
 from windrow_runtime.storage.packed import Packed, packed
+from windrow_runtime.storage.tuning import LONG_LISTS, ListTuning
 from windrow_runtime.storage.values import StateCodec
 
 __all__ = ["PageCodec"]
@@ -29,8 +30,6 @@ __all__ = ["PageCodec"]
 
 _PAGE: Final = "page"
 _NONE: Final = packed("")
-_TAIL_ELEMENTS: Final = 32
-_SEGMENT_BYTES: Final = 4096
 
 
 class PageCodec:
@@ -38,10 +37,12 @@ class PageCodec:
 
     Args:
         codec: Encodes columns of values.
+        lists: When a long list gets segments of its own.
     """
 
-    def __init__(self, codec: StateCodec) -> None:
+    def __init__(self, codec: StateCodec, lists: ListTuning = LONG_LISTS) -> None:
         self._codec = codec
+        self._lists = lists
 
     def dump(self, state: OperatorState, write_segment: Callable[[bytes], int]) -> bytes:
         """A page.
@@ -108,10 +109,10 @@ class PageCodec:
             tail, segments = value.tail, value.segments
         else:
             return value
-        if len(tail) < _TAIL_ELEMENTS:
+        if len(tail) < self._lists.tail_elements:
             return value
         data = self._codec.dumps(self._codec.pack(tail))
-        if len(data) < _SEGMENT_BYTES:
+        if len(data) < self._lists.segment_bytes:
             return value
         number = write_segment(compress(data))
         return StoredList(_NO_READER, (*segments, number), [])

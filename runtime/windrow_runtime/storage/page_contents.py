@@ -1,40 +1,80 @@
-"""Summarises a page for the record of its step: its earliest timers, and the segments of long lists it refers to."""
+"""How the state in pages is stored, joined and split: what a kind of state says to the mechanism of pages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence, Sized
+from typing import Protocol, TypeVar
 
-from windrow.time import MAX_TIMESTAMP
-from windrow_runtime.operators.state.model import OperatorState
-from windrow_runtime.operators.state.stored_list import StoredList
-from windrow_runtime.storage.record import NO_TIMER
+__all__ = ["Keys", "PageContents", "State"]
 
-__all__ = ["holds_nothing", "segments_in", "timers_of"]
+State = TypeVar("State")
+"""The state of some keys: objects, or rows."""
 
-
-def holds_nothing(state: OperatorState) -> bool:
-    """Whether nothing in it belongs to a key."""
-    return not (state.keys or state.tables or state.event_timers or state.processing_timers)
+Keys = TypeVar("Keys", bound=Sized)
+"""Different keys in order."""
 
 
-def timers_of(state: OperatorState) -> tuple[int, int]:
-    """Its earliest timers in event time and in processing time, as records of steps hold them."""
-    event, clock = state.earliest_event_timer(), state.earliest_processing_timer()
-    return _stored(event), _stored(clock)
+class PageContents(Protocol[State, Keys]):
+    """Handles the state of some keys."""
 
+    # Bytes
 
-def _stored(timer: int | None) -> int:
-    # The lowest number says that there is none; a timer there is due just as well one millisecond later. One beyond
-    # the end of time is never due, and does no harm when its page is looked at then.
-    return NO_TIMER if timer is None else min(max(timer, NO_TIMER + 1), MAX_TIMESTAMP)
+    def load(self, data: bytes) -> State:
+        """The state that :meth:`dump` gave.
 
+        Raises:
+            CheckpointError: If the bytes are damaged.
+        """
+        ...
 
-def segments_in(state: OperatorState) -> Iterator[int]:
-    """The segments of long lists that a state refers to."""
-    for key_state in state.keys.values():
-        for entry in key_state.windows.values():
-            if type(entry.contents) is StoredList:
-                yield from entry.contents.segments
-        for value in key_state.state.values():
-            if type(value) is StoredList:
-                yield from value.segments
+    def dump(self, state: State) -> bytes:
+        """The state as bytes. The same bytes for the same state, so that a page that has not changed is not written."""
+        ...
+
+    def is_empty(self, state: State) -> bool:
+        """Whether the state has no key."""
+        ...
+
+    def timers(self, state: State) -> tuple[int, int]:
+        """When something is due first, in event time and in processing time, as the record has it."""
+        ...
+
+    # States of several pages. One that was given away must not be used any more.
+
+    def open(self, pages: Mapping[int, State]) -> State:
+        """One state of those of some pages, to be worked on; the working set may be among them."""
+        ...
+
+    def join(self, parts: Sequence[State]) -> State:
+        """One state of several that have no key in common; an empty one of none."""
+        ...
+
+    def split(self, state: State, count: int) -> Mapping[int, State]:
+        """The state by pages, of which there are ``count``. Nothing of those that have no key."""
+        ...
+
+    def take(self, state: State, keys: Keys) -> tuple[State, State]:
+        """The state of those of some keys that are in it, and the rest."""
+        ...
+
+    # Keys
+
+    def keys(self, state: State) -> Keys:
+        """The keys of a state."""
+        ...
+
+    def pages_of(self, keys: Keys, count: int) -> set[int]:
+        """The pages of keys, of which there are ``count``."""
+        ...
+
+    def among(self, keys: Keys, others: Keys, most: int) -> Keys:
+        """The first keys that are among others."""
+        ...
+
+    def beyond(self, keys: Keys, others: Keys, most: int | None = None) -> Keys:
+        """The first keys that are not among others; all of them, if no number is given."""
+        ...
+
+    def remembered(self, keys: Keys, seen: bytes) -> tuple[Keys, bytes]:
+        """The keys whose hashes are among some that are remembered, and the hashes of all others, 32 bits of each."""
+        ...

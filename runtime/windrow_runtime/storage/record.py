@@ -6,13 +6,22 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Final
 
-from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.storage.hot_keys import WORKING_SET
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
-__all__ = ["NO_TIMER", "StepRecord", "int64_array"]
+__all__ = ["NO_TIMER", "WORKING_SET", "StepRecord", "int64_array", "stored_timer"]
+
+WORKING_SET: Final = -1
+"""The number of the working set among those of pages."""
 
 NO_TIMER: Final = MIN_TIMESTAMP
 """In the place of a page's earliest timer, where it has none."""
+
+
+def stored_timer(time: int | None) -> int:
+    """The time of a timer as records have it; None: there is no timer."""
+    # A timer at the lowest number is due just as well one millisecond later. One beyond the end of time is never due,
+    # and does no harm when its page is looked at then.
+    return NO_TIMER if time is None else min(max(time, NO_TIMER + 1), MAX_TIMESTAMP)
 
 
 def int64_array(*values: int) -> array[int]:

@@ -44,7 +44,7 @@ def bits_in_group(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def pages_of(bits: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.int64]:
-    """What :func:`~windrow_runtime.storage.paging.page_of` says of each of some keys."""
+    """What :func:`~windrow_runtime.storage.keyed_pages.page_of` says of each of some keys."""
     reach = 1 << (count - 1).bit_length()
     pages: npt.NDArray[np.int64] = (bits & (reach - 1)).astype("int64")
     return pages - (pages >= count) * (reach >> 1)

@@ -19,6 +19,7 @@ from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.operators.state.state_errors import part_missing
 from windrow_runtime.storage.compression import compress as compressed
 from windrow_runtime.storage.compression import decompress
+from windrow_runtime.storage.tuning import ROW_CHUNKS, ChunkTuning
 
 __all__ = [
     "Chunk",
@@ -34,9 +35,6 @@ __all__ = [
 
 # Any in this module: pyarrow has no types.
 
-_TAIL_BYTES: Final = 16 << 10
-_FANOUT: Final = 8
-_LARGEST: Final = 4 << 20
 _WORTH_COMPRESSING: Final = 1 << 10
 _STREAM: Final = b"\xff\xff\xff\xff"  # how a stream of Arrow's begins, and nothing that is compressed
 _ENTRY = struct.Struct("<qqq")
@@ -149,6 +147,7 @@ class Chunks:
         measure: Tells what an entry says of some rows; they are not empty.
         merge: Makes one row of those that belong together.
         arrived: How many elements have got numbers of their arrival, from which on those of others begin.
+        tuning: How large chunks are.
     """
 
     def __init__(
@@ -161,7 +160,9 @@ class Chunks:
         measure: Callable[[Any], Measure],
         merge: Callable[[Any], Any],
         arrived: int = 0,
+        tuning: ChunkTuning = ROW_CHUNKS,
     ) -> None:
+        self.tuning = tuning
         self.entries = list(entries)
         self.arrived = arrived
         self.tail_due = tail_due
@@ -221,12 +222,13 @@ class Chunks:
             self._tail_bytes = b""
             return
         data = dump_rows(rows)
-        if len(data) <= _TAIL_BYTES:
+        if len(data) <= self.tuning.tail_bytes:
             self._tail_bytes = data
             self.tail_due = self._measure(rows).due
             return
         self._tail_bytes, self._tail = b"", None
-        for start in range(0, rows.num_rows, per := max(1, rows.num_rows * _LARGEST // len(data))):
+        per = max(1, rows.num_rows * self.tuning.largest_chunk // len(data))
+        for start in range(0, rows.num_rows, per):
             self._put(self._free_number(), rows.slice(start, per), len(self.entries))
         self._compact()
 
@@ -262,10 +264,11 @@ class Chunks:
 
     def _compact(self) -> None:
         """Make one chunk of the last ones, as long as there are many that are not larger than it would be."""
-        while len(self.entries) >= _FANOUT:
-            last = self.entries[-_FANOUT:]
+        fanout = self.tuning.fanout
+        while len(self.entries) >= fanout:
+            last = self.entries[-fanout:]
             total = sum(entry.size for entry in last)
-            if total > _LARGEST or max(entry.size for entry in last) > total // 2:
+            if total > self.tuning.largest_chunk or max(entry.size for entry in last) > total // 2:
                 return
             parts = [self._load(entry) for entry in last]
             merged = self._merge(concatenated(parts))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +22,6 @@ __all__ = ["DueRows"]
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _Numbers: TypeAlias = npt.NDArray[np.uint8]
-
-_BYTES_AT_ONCE: Final = 64 << 20
-"""Rows of so many bytes are fired from at a time. What is made of them on the way takes some times as much."""
-
-_BYTES_HELD: Final = 32 << 20
-_MOST_PARTS: Final = 256
 
 
 @dataclass
@@ -51,7 +45,7 @@ class DueRows:
         """The rows, in parts that have all rows of their keys in order of arrival. The last one cleans up."""
         for entry, rows in self.chunks.read(lambda entry: self._is_due(entry) and not self.fires(entry)):
             self._clean_up(entry, rows)
-        with self.chunks.holding(_BYTES_HELD):
+        with self.chunks.holding(self.chunks.tuning.held_bytes):
             pieces, count = self._first_ones()
             for part in range(count):
                 if count > 1:
@@ -64,16 +58,17 @@ class DueRows:
 
     def _first_ones(self) -> tuple[list[Any], int]:
         """The rows and 1, if they fit into memory; else nothing, and into how many parts to split them."""
+        tuning = self.chunks.tuning
         found: list[tuple[Chunk | None, Any]] = []
         size = stored = 0
         for entry, rows in self._read():
             found.append((entry, rows))
             size += rows.nbytes
             stored += 0 if entry is None else entry.size
-            if size > _BYTES_AT_ONCE and entry is not None:
+            if size > tuning.fired_bytes and entry is not None:
                 total = sum(entry.size for entry in self.chunks.entries if self._fires(entry))
-                count = -(-size * total // (stored * _BYTES_AT_ONCE))
-                return [], min(count, _MOST_PARTS)
+                count = -(-size * total // (stored * tuning.fired_bytes))
+                return [], min(count, tuning.most_parts)
         for entry, rows in found:
             self._clean_up(entry, rows)
         return [rows for _, rows in found], 1

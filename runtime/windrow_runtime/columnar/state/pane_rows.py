@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isqrt
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,21 +25,13 @@ from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.rows.grouping import Keys, cells_of, encode_keys
 from windrow_runtime.columnar.rows.groups import Groups
 from windrow_runtime.columnar.windows.geometry import Panes
+from windrow_runtime.storage.tuning import ChunkTuning
 
 __all__ = ["Held", "PaneRows", "panes_in"]
 
 # Any in this module: pyarrow has no types.
 
 Ints: TypeAlias = npt.NDArray[np.int64]
-
-_ROWS_AT_ONCE: Final = 500_000
-"""So many rows are merged at a time when windows fire; a sliding window has a row for each pane and key in it."""
-
-_BYTES_AT_ONCE: Final = 64 << 20
-"""Fewer of them, where they are wide."""
-
-_WORTH_SHARING: Final = 64
-"""Windows of fewer panes are merged each by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +71,18 @@ class PaneRows:
         windows: The windows of the step.
         kernel: Its aggregate.
         rows: The rows, of which several may be of one key and pane.
+        tuning: How many of them are merged at a time.
     """
 
-    def __init__(self, windows: Panes, kernel: Kernel, rows: Any) -> None:
+    def __init__(self, windows: Panes, kernel: Kernel, rows: Any, tuning: ChunkTuning) -> None:
         self.panes, ranks = np.unique(panes_in(rows), return_inverse=True)
         self._by_pane = Groups(ranks, len(self.panes))
         self._rows = rows
         self._columns = rows.columns[2:]
         self._windows = windows
         self._kernel = kernel
-        self._most = min(_ROWS_AT_ONCE, max(1, _BYTES_AT_ONCE * len(ranks) // max(1, rows.nbytes)))
+        self._most = min(tuning.merged_rows, max(1, tuning.merged_bytes * len(ranks) // max(1, rows.nbytes)))
+        self._least_shared = tuning.least_shared_panes
 
     @cached_property
     def _keys(self) -> Keys:
@@ -115,7 +109,7 @@ class PaneRows:
             return
         distinct = self._keys.distinct
         panes_each = int((ends - begins).max())
-        shares = panes_each >= _WORTH_SHARING
+        shares = panes_each >= self._least_shared
         totals = np.concatenate([[0], np.cumsum(self._bounds[ends] - self._bounds[begins])])
         low = 0
         while low < len(starts):

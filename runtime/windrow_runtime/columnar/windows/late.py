@@ -181,7 +181,7 @@ def _accumulators(
         return {}
     windows = np.unique(starts)
     found: dict[tuple[Any, int], Any] = {}
-    for fired in operator.states_of(rows, windows):
+    for fired in operator.states_of(rows, windows, chunks.tuning):
         pairs = zip(python_values(fired.keys), fired.starts.tolist(), strict=True)
         found.update(zip(pairs, aggregate.accumulators(operator.kernel, fired.states), strict=True))
     return found

@@ -24,6 +24,7 @@ from windrow_runtime.columnar.state.chunks import Chunks, Measure, concatenated
 from windrow_runtime.columnar.state.due import DueRows
 from windrow_runtime.columnar.state.pane_rows import Held, PaneRows, panes_in
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes
+from windrow_runtime.storage.tuning import ChunkTuning
 
 __all__ = ["PaneOperator", "check_stamps"]
 
@@ -123,7 +124,7 @@ class PaneOperator:
             gone=lambda rows: windows.gone(panes_in(rows), watermark),
         )
         for rows in due.parts():
-            yield from self.fire(rows, previous, watermark)
+            yield from self._fire(rows, previous, watermark, chunks.tuning)
             del rows  # not beside those of the next part
 
     def add_elements(self, chunks: Chunks, keys: Any, stamps: Ints, inputs: Sequence[Any]) -> None:
@@ -137,9 +138,9 @@ class PaneOperator:
         """Takes rows of state for windows that the watermark has not cleaned up."""
         chunks.put_tail(self.merged(concatenated([chunks.read_tail(), *batches])))
 
-    def fire(self, rows: Any, previous: int, watermark: int) -> Iterator[Fired]:
+    def _fire(self, rows: Any, previous: int, watermark: int, tuning: ChunkTuning) -> Iterator[Fired]:
         """The results of the windows with an end behind one watermark and not behind the other."""
-        held = PaneRows(self.windows, self.kernel, rows)
+        held = PaneRows(self.windows, self.kernel, rows, tuning)
         for found in held.held_by(self.windows.ending(held.panes, previous, watermark)):
             yield Fired(
                 keys=found.keys,
@@ -149,9 +150,9 @@ class PaneOperator:
                 results=self.kernel.results(found.states),
             )
 
-    def states_of(self, rows: Any, starts: Ints) -> Iterator[Held]:
+    def states_of(self, rows: Any, starts: Ints, tuning: ChunkTuning) -> Iterator[Held]:
         """What rows of state hold of some windows, by their starts, which ascend."""
-        return PaneRows(self.windows, self.kernel, rows).held_by([starts])
+        return PaneRows(self.windows, self.kernel, rows, tuning).held_by([starts])
 
 
 def check_stamps(stamps: Ints) -> None:

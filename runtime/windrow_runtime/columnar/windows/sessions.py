@@ -28,7 +28,6 @@ from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.rows.grouping import Keys, encode_keys
 from windrow_runtime.columnar.rows.groups import Groups
-from windrow_runtime.columnar.state.chunks import concatenated, no_rows
 from windrow_runtime.columnar.windows.geometry import cleanups, gone
 from windrow_runtime.columnar.windows.replay import TimeLine, by_owner
 
@@ -197,10 +196,6 @@ class SessionOperator:
             return int(moments.min(where=moments > watermark, initial=MAX_TIMESTAMP))
 
         return of
-
-    def merged(self, parts: Sequence[Any]) -> Any:
-        """Rows of several pages as one."""
-        return concatenated([no_rows(self.schema), *parts])
 
 
 def _ints(rows: Any, column: int) -> Ints:

@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from windrow_runtime.columnar.state.chunks import Chunks, Measure, dump_entries, load_entries
-from windrow_runtime.columnar.state.pages import Pages
-from windrow_runtime.columnar.state.row_working_set import RowWorkingSet
-from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.storage.record import NO_TIMER, StepRecord
+from windrow_runtime.storage.tuning import ChunkTuning
 
-__all__ = ["load_chunks", "load_pages", "store_chunks", "store_pages"]
+__all__ = ["load_chunks", "store_chunks"]
 
 # Any in this module: pyarrow has no types.
 
@@ -44,11 +42,12 @@ def load_chunks(
     schema: Any,
     measure: Callable[[Any], Measure],
     merge: Callable[[Any], Any],
+    tuning: ChunkTuning,
 ) -> Chunks:
     """The chunks of a step. Its record has the tail in the place of the first page, and a page for each chunk."""
     entries, arrived = load_entries(record.shared, record.sizes.__getitem__, record.events.__getitem__)
     slot = _Slot(store, record.slot)
-    return Chunks(schema, entries, record.inline, record.events[0], slot, measure, merge, arrived)
+    return Chunks(schema, entries, record.inline, record.events[0], slot, measure, merge, arrived, tuning)
 
 
 def store_chunks(record: StepRecord, chunks: Chunks) -> None:
@@ -65,23 +64,3 @@ def store_chunks(record: StepRecord, chunks: Chunks) -> None:
         record.sizes[0], record.events[0] = len(chunks.tail), chunks.tail_due
     for entry in chunks.entries:
         record.sizes[entry.number], record.events[entry.number] = entry.size, entry.due
-
-
-def load_pages(record: StepRecord, store: PageStore, operator: SessionOperator, watermark: int) -> Pages:
-    """The pages of a step with sessions, in a batch under a watermark."""
-    slot = _Slot(store, record.slot)
-    sizes, dues = list(record.sizes), list(record.events)
-    working_set = RowWorkingSet(operator.schema, record.working, record.working_event, record.seen)
-    return Pages(operator.schema, sizes, dues, record.inline, slot, operator.measure(watermark), working_set)
-
-
-def store_pages(record: StepRecord, pages: Pages) -> None:
-    """Note in a step's record what became of its pages."""
-    record.inline = pages.inline
-    record.sizes = array("q", pages.sizes)
-    dues = [due if size else NO_TIMER for size, due in zip(pages.sizes, pages.dues, strict=True)]
-    record.events = array("q", dues)
-    record.clocks = array("q", [NO_TIMER]) * len(dues)
-    kept = pages.working_set
-    record.working, record.seen = kept.data, kept.seen
-    record.working_event = kept.due if kept.data else NO_TIMER

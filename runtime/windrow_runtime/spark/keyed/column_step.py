@@ -12,6 +12,7 @@ from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.results import record_batch, values_of
 from windrow_runtime.columnar.state.chunks import Chunks, concatenated, dump_rows, load_rows, no_rows
 from windrow_runtime.columnar.state.pane_rows import panes_in
+from windrow_runtime.columnar.state.row_pages import RowPages
 from windrow_runtime.columnar.windows.late import RowAggregate, fire_late
 from windrow_runtime.columnar.windows.late_sessions import fire_late_sessions
 from windrow_runtime.columnar.windows.panes import PaneOperator
@@ -24,10 +25,11 @@ from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.payload import ColumnElements, pack_columns
 from windrow_runtime.spark.exchange.rows import PackedRow
 from windrow_runtime.spark.keyed.collector import Collector, counts_of
-from windrow_runtime.spark.keyed.column_state import load_chunks, load_pages, store_chunks, store_pages
+from windrow_runtime.spark.keyed.column_state import load_chunks, store_chunks
 from windrow_runtime.spark.keyed.level import KeyedStep
 from windrow_runtime.spark.run.facts import OPEN_WINDOWS, RECORDS_IN, RECORDS_OUT, Count
 from windrow_runtime.storage.record import StepRecord
+from windrow_runtime.storage.tuning import StateTuning
 
 __all__ = ["ColumnRunner"]
 
@@ -43,10 +45,12 @@ class ColumnRunner:
     Args:
         step: The step.
         form: How it runs.
+        tuning: How its state is laid out.
     """
 
-    def __init__(self, step: KeyedStep, form: ColumnarForm) -> None:
+    def __init__(self, step: KeyedStep, form: ColumnarForm, tuning: StateTuning) -> None:
         self.step = step
+        self._tuning = tuning
         self._form = form
         self._operator = form.operator
         self._metrics = Metrics()
@@ -105,7 +109,8 @@ class ColumnRunner:
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
         before, after = packers
-        chunks = load_chunks(record, store, operator.schema, operator.measure(watermark), operator.merged)
+        measure, tuning = operator.measure(watermark), self._tuning.row_chunks
+        chunks = load_chunks(record, store, operator.schema, measure, operator.merged, tuning)
         if watermark > record.watermark:
             for fired in operator.advance(chunks, record.watermark, watermark):
                 yield from self._emit(fired, before)
@@ -124,10 +129,10 @@ class ColumnRunner:
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
         arrived = self._rows_of(elements)
-        pages = load_pages(record, store, operator, watermark)
-        for part, mask in pages.parts(arrived.column(0), watermark):
+        pages = RowPages(record, operator.schema, store, operator.measure(watermark), self._tuning.row_pages)
+        for part, mask in pages.shares(arrived.column(0), watermark):
             inside = arrived if mask is None else arrived.filter(_mask(mask))
-            rows = operator.merged(pages.load(part))
+            rows = pages.load_rows(part)
             self.facts[OPEN_WINDOWS] -= rows.num_rows
             fired, rows = operator.advance(rows, record.watermark, watermark)
             if fired is not None:
@@ -136,9 +141,8 @@ class ColumnRunner:
                 rows = self._add_to_sessions(operator, rows, inside, watermark)
                 yield from self._drain(packers[1])
             self.facts[OPEN_WINDOWS] += rows.num_rows
-            pages.save(part, rows)
+            pages.save_rows(part, rows)
         pages.end_batch()
-        store_pages(record, pages)
 
     def _add_to_sessions(self, operator: SessionOperator, rows: Any, arrived: Any, watermark: int) -> Any:
         """The sessions with elements of the same keys."""

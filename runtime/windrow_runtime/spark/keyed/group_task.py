@@ -51,10 +51,10 @@ from windrow_runtime.spark.run.facts import (
     windows_in,
 )
 from windrow_runtime.storage.group_record import GroupState
-from windrow_runtime.storage.keyed_pages import StepPages
+from windrow_runtime.storage.object_pages import Elements, ObjectPages, Share
 from windrow_runtime.storage.page_codec import PageCodec
-from windrow_runtime.storage.page_work import Chunk, Share
 from windrow_runtime.storage.record import StepRecord
+from windrow_runtime.storage.tuning import StateTuning
 
 if TYPE_CHECKING:
     from windrow_runtime.spark.keyed.column_step import ColumnRunner
@@ -99,29 +99,31 @@ class _StepRunner:
         """The time of the batch before and of this one, for the step."""
         return times.of(self.step.step_id, has_watermark=self.step.has_watermark)
 
-    def objects_of(self, elements: Sequence[KeyedElements | ColumnElements | PartialElements]) -> list[Chunk]:
+    def objects_of(
+        self, elements: Sequence[KeyedElements | ColumnElements | PartialElements]
+    ) -> list[Elements]:
         """Elements as the operator takes them, in their order."""
-        chunks: list[Chunk] = []
+        found: list[Elements] = []
         for part in elements:
             if isinstance(part, KeyedElements):
-                chunks.append(part)
+                found.append(part)
             elif isinstance(part, PartialElements):
-                chunks.append(part.partials)
+                found.append(part.partials)
             else:
                 form = self.step.arrival
                 assert form is not None, "columns are sent to steps that take them"
                 # A plan without columns needs nothing of them.
                 from windrow_runtime.columnar.state.chunks import load_rows
 
-                chunks += form.chunks(load_rows(part.stream, form.exchange_schema))
-        return chunks
+                found += form.chunks(load_rows(part.stream, form.exchange_schema))
+        return found
 
     def run(
         self,
-        pages: StepPages,
+        pages: ObjectPages,
         key_group: int,
         times: BatchTimes,
-        elements: tuple[Sequence[Chunk], Sequence[Chunk]],
+        elements: tuple[Sequence[Elements], Sequence[Elements]],
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
         """Runs one batch of one group, page by page; gives the rows that are full."""
@@ -134,7 +136,7 @@ class _StepRunner:
             pages.end_batch()
 
     def _run_share(
-        self, share: Share, pages: StepPages, times: BatchTimes, packers: tuple[Packer, Packer]
+        self, share: Share, pages: ObjectPages, times: BatchTimes, packers: tuple[Packer, Packer]
     ) -> Iterator[PackedRow]:
         previous, current = self.times(times)
         before, after = packers
@@ -145,14 +147,14 @@ class _StepRunner:
         self._operator.current_watermark = pages.record.watermark
         self._operator.current_processing_time = pages.record.now
         self._operator.set_clock(current.now)
-        for chunk in share.before:
+        for elements in share.before:
             yield from self._advance(previous.watermark, before)
-            self._process(chunk, before)
+            self._process(elements, before)
             yield from before.full()
         yield from self._advance(current.watermark, before)
         yield from self._fire(self._operator.advancing_processing_time(current.now), before)
-        for chunk in share.after:
-            self._process(chunk, after)
+        for elements in share.after:
+            self._process(elements, after)
             yield from after.full()
         if len(state.processing_timers) and not self.step.by_clock:
             raise UnsupportedOperationError(
@@ -186,7 +188,7 @@ class _StepRunner:
             self._collector.drain(packer)
             yield from packer.full()
 
-    def _process(self, elements: Chunk, packer: Packer) -> None:
+    def _process(self, elements: Elements, packer: Packer) -> None:
         """Takes elements; what was emitted before and for them goes to ``packer``."""
         if isinstance(elements, Partials):
             assert isinstance(self._operator, TableOperator), "only its elements are folded before"
@@ -214,8 +216,9 @@ class GroupTask:
     def __init__(self, level: Level) -> None:
         self._level = level
         self._origin_of = {label: number for number, label in enumerate(level.groups.labels)}
-        self._runners = {step.number: _runner_of(step) for step in level.steps}
-        self._codec = PageCodec(state_codec(level.classes, allow_pickled=level.allow_pickled))
+        self._runners = {step.number: _runner_of(step, level.tuning) for step in level.steps}
+        codec = state_codec(level.classes, allow_pickled=level.allow_pickled)
+        self._codec = PageCodec(codec, level.tuning.lists)
         self._packers = (
             Packer(level.groups, level.hash_key, Phase.BEFORE_WATERMARK),
             Packer(level.groups, level.hash_key, Phase.AFTER_WATERMARK),
@@ -266,8 +269,8 @@ class GroupTask:
             record = group.record_of(step)
             runner.facts[STATE_BYTES] -= record.stored_bytes
             if isinstance(runner, _StepRunner):
-                groups = self._level.groups.count
-                pages = StepPages(record, self._codec, store, self._level.hash_key, groups)
+                groups, tuning = self._level.groups.count, self._level.tuning.object_pages
+                pages = ObjectPages(record, self._codec, store, self._level.hash_key, groups, tuning)
                 objects = runner.objects_of(elements[0]), runner.objects_of(elements[1])
                 yield from runner.run(pages, origin, times, objects, self._packers)
             else:
@@ -353,13 +356,13 @@ def _by_step(payloads: Sequence[bytes]) -> _Found:
     return found
 
 
-def _runner_of(step: KeyedStep) -> _StepRunner | ColumnRunner:
+def _runner_of(step: KeyedStep, tuning: StateTuning) -> _StepRunner | ColumnRunner:
     if step.form is None:
         return _StepRunner(step)
     # A plan without columns needs nothing of them.
     from windrow_runtime.spark.keyed.column_step import ColumnRunner
 
-    return ColumnRunner(step, step.form)
+    return ColumnRunner(step, step.form, tuning)
 
 
 def _is_due(step: StepRecord, time: BatchTime) -> bool:

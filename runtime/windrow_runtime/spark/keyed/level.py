@@ -13,6 +13,7 @@ from windrow_runtime.spark.clock.keeper import Report
 from windrow_runtime.spark.exchange.packer import ToSink, ToStep
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.run.facts import Count
+from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
@@ -140,6 +141,7 @@ class Level:
         allow_pickled: Whether the state may hold values of classes that the plan does not name.
         clock: Where the time of each batch is kept, if windrow keeps it; otherwise Spark does.
         parts: The sinks, by their numbers, whose rows the level writes to files instead of passing them on.
+        tuning: How the state of its steps is laid out.
     """
 
     number: int
@@ -153,3 +155,4 @@ class Level:
     allow_pickled: bool = False
     clock: ClockFiles | None = None
     parts: Mapping[int, PartSink] = field(default_factory=dict)
+    tuning: StateTuning = MEASURED

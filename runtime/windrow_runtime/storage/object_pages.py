@@ -1,0 +1,303 @@
+"""Pages of objects: the state that operators work on, timers and long lists among it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, filterfalse, islice
+from typing import Any, Protocol, TypeAlias
+
+from windrow_runtime.operators.state.model import OperatorState
+from windrow_runtime.operators.state.page_store import PageStore
+from windrow_runtime.operators.state.split import (
+    Layout,
+    join_states,
+    keys_in,
+    layout_of,
+    split_state,
+    take_keys,
+)
+from windrow_runtime.operators.state.state_errors import part_missing
+from windrow_runtime.operators.state.stored_list import StoredList
+from windrow_runtime.storage.keyed_pages import KeyedPages, page_of
+from windrow_runtime.storage.page_codec import PageCodec
+from windrow_runtime.storage.record import WORKING_SET, StepRecord, stored_timer
+from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning
+
+__all__ = ["Elements", "ObjectPages", "Share", "segments_in"]
+
+# Any in this module: state and elements are of the user's types.
+
+_Keys: TypeAlias = "dict[Hashable, None]"
+
+
+class Elements(Protocol):
+    """Some elements with their keys and timestamps: three lists side by side."""
+
+    @property
+    def keys(self) -> Sequence[Any]:
+        """The keys."""
+        ...
+
+    @property
+    def values(self) -> Sequence[Any]:
+        """The elements; they may be made when they are asked for."""
+        ...
+
+    @property
+    def timestamps(self) -> Sequence[int | None]:
+        """Milliseconds; None: an element has no timestamp."""
+        ...
+
+    def pick(self, places: Sequence[int]) -> Elements:
+        """Those at some places."""
+        ...
+
+
+@dataclass(slots=True)
+class Share:
+    """Pages that are worked on together, and the elements for the keys in them.
+
+    Attributes:
+        pages: Their numbers; that of the working set may be among them.
+        before: Elements that precede the watermark.
+        after: Elements that follow it.
+    """
+
+    pages: list[int]
+    before: Sequence[Elements]
+    after: Sequence[Elements]
+
+
+class ObjectPages(KeyedPages[OperatorState, _Keys]):
+    """The state of one step on objects in one key group, during a batch.
+
+    Args:
+        record: The step's part of the group's record; it is changed.
+        codec: Encodes pages.
+        store: Where they are.
+        hash_key: Hashes keys alike in every process.
+        groups: How many key groups there are: within one of them, only what a hash holds beside its number tells keys
+            apart.
+        tuning: How large pages are to be.
+    """
+
+    def __init__(
+        self,
+        record: StepRecord,
+        codec: PageCodec,
+        store: PageStore,
+        hash_key: Callable[[Hashable], int],
+        groups: int,
+        tuning: PageTuning = OBJECT_PAGES,
+    ) -> None:
+        self._objects = _ObjectContents(record, codec, store, hash_key, groups)
+        self._codec = codec
+        self._shared = codec.load_shared(record.shared)
+        super().__init__(record, self._objects, store, tuning)
+
+    def shares(
+        self, before: Sequence[Elements], after: Sequence[Elements], watermark: int, now: int
+    ) -> Iterator[Share]:
+        """Divides a batch into shares whose state fits into memory, however large the whole is.
+
+        Args:
+            before: Elements that precede the watermark.
+            after: Elements that follow it.
+            watermark: The watermark, in milliseconds.
+            now: The clock, in milliseconds.
+        """
+        keys = dict.fromkeys(chain.from_iterable(elements.keys for elements in (*before, *after)))
+        parts = self.parts(keys, watermark, now)
+        if len(parts) == 1:
+            yield Share(parts[0], before, after)
+        elif parts:
+            homes = self._objects.homes_of(keys, len(self.record.sizes))
+            homes.update(dict.fromkeys(filter(self.hot_keys.keys.__contains__, keys), WORKING_SET))
+            part_of = {page: number for number, part in enumerate(parts) for page in part}
+            divided = (_divide(elements, homes, part_of) for elements in (before, after))
+            yield from map(Share, parts, *divided)
+
+    def load(self, pages: Sequence[int]) -> OperatorState:
+        """The state of some pages."""
+        state = super().load(pages)
+        state.shared = self._shared
+        return state
+
+    def save(self, pages: Sequence[int], state: OperatorState) -> None:
+        """Store what is left of pages that were loaded."""
+        self._shared = state.shared
+        super().save(pages, state)
+
+    def end_batch(self) -> None:
+        """Let keys leave the working set, split or join pages, and fill in the record."""
+        super().end_batch()
+        self.record.shared = self._codec.dump_shared(self._shared)
+        self._objects.forget_unused_segments()
+
+
+def _divide(
+    elements: Sequence[Elements], homes: Mapping[Hashable, int], part_of: Mapping[int, int]
+) -> list[list[Elements]]:
+    """Elements by the parts that have the pages of their keys."""
+    found: list[list[Elements]] = [[] for _ in set(part_of.values())]
+    for some in elements:
+        places: list[list[int]] = [[] for _ in found]
+        for place, page in enumerate(map(homes.__getitem__, some.keys)):
+            places[part_of[page]].append(place)
+        for part, chosen in zip(found, places, strict=True):
+            if chosen:
+                part.append(some.pick(chosen))
+    return found
+
+
+class _Homes(dict[Hashable, int]):
+    """The page of each key; that of a key that is not known yet is computed."""
+
+    def __init__(self, place: Callable[[Hashable], int]) -> None:
+        super().__init__()
+        self._place = place
+
+    def __missing__(self, key: Hashable) -> int:
+        page = self[key] = self._place(key)
+        return page
+
+
+class _ObjectContents:
+    """Handles the state of operators: keys, timers, and the segments of long lists, which lie beside pages."""
+
+    def __init__(
+        self,
+        record: StepRecord,
+        codec: PageCodec,
+        store: PageStore,
+        hash_key: Callable[[Hashable], int],
+        groups: int,
+    ) -> None:
+        self._record = record
+        self._codec = codec
+        self._store = store
+        self._hash_key = hash_key
+        self._groups = groups
+        self._bits: dict[Hashable, int] = {}  # those of touched keys, which are asked for several times
+        self._count = len(record.sizes)
+        self._homes = _Homes(self._home)  # those of the keys that were opened last
+        self._layouts: dict[int, Layout] = {}
+        self._opened_segments: set[int] = set()
+        self._dumped_segments: set[int] = set()
+
+    # Bytes
+
+    def load(self, data: bytes) -> OperatorState:
+        return self._codec.load(data, self)
+
+    def dump(self, state: OperatorState) -> bytes:
+        data = self._codec.dump(state, self._write_segment)
+        self._dumped_segments.update(self._segments_of(state))
+        return data
+
+    def is_empty(self, state: OperatorState) -> bool:
+        return not (state.keys or state.tables or state.event_timers or state.processing_timers)
+
+    def timers(self, state: OperatorState) -> tuple[int, int]:
+        return stored_timer(state.earliest_event_timer()), stored_timer(state.earliest_processing_timer())
+
+    # States
+
+    def open(self, pages: Mapping[int, OperatorState]) -> OperatorState:
+        self._homes.clear()
+        self._layouts.clear()
+        for page, state in pages.items():
+            self._opened_segments.update(self._segments_of(state))
+            # The keys of the working set are taken out again before the state is split.
+            if len(pages) > 1 and page != WORKING_SET:
+                self._homes.update(dict.fromkeys(chain(state.keys, *state.tables.values()), page))
+                self._layouts[page] = layout_of(state)
+        return join_states(pages.values())
+
+    def join(self, parts: Sequence[OperatorState]) -> OperatorState:
+        return join_states(parts)
+
+    def split(self, state: OperatorState, count: int) -> dict[int, OperatorState]:
+        if count != self._count:
+            self._count = count
+            self._homes.clear()
+            self._layouts.clear()
+        return split_state(state, self._homes.__getitem__, self._layouts)
+
+    def take(self, state: OperatorState, keys: _Keys) -> tuple[OperatorState, OperatorState]:
+        return take_keys(state, keys), state
+
+    # Keys
+
+    def keys(self, state: OperatorState) -> _Keys:
+        return keys_in(state)
+
+    def pages_of(self, keys: _Keys, count: int) -> set[int]:
+        return set(self.homes_of(keys, count).values())
+
+    def homes_of(self, keys: Iterable[Hashable], count: int) -> dict[Hashable, int]:
+        """The page of each touched key."""
+        return {key: page_of(bits, count) for key, bits in self._bits_of(keys).items()}
+
+    def among(self, keys: _Keys, others: _Keys, most: int) -> _Keys:
+        return dict.fromkeys(islice(filter(others.__contains__, keys), most))
+
+    def beyond(self, keys: _Keys, others: _Keys, most: int | None = None) -> _Keys:
+        return dict.fromkeys(islice(filterfalse(others.__contains__, keys), most))
+
+    def remembered(self, keys: _Keys, seen: bytes) -> tuple[_Keys, bytes]:
+        known = frozenset(array("I", seen))
+        bits = self._bits_of(keys)
+        again = {key: None for key, found in bits.items() if found in known}
+        return again, array("I", filterfalse(known.__contains__, bits.values())).tobytes()
+
+    def _bits_of(self, keys: Iterable[Hashable]) -> dict[Hashable, int]:
+        known = self._bits
+        known.update((key, self._hashed(key)) for key in filterfalse(known.__contains__, keys))
+        return {key: known[key] for key in keys}
+
+    def _hashed(self, key: Hashable) -> int:
+        """The bits of a key's hash that tell it apart from other keys of its group; up to 32."""
+        return self._hash_key(key) // self._groups & 0xFFFF_FFFF
+
+    def _home(self, key: Hashable) -> int:
+        bits = self._bits.get(key)
+        return page_of(self._hashed(key) if bits is None else bits, self._count)
+
+    # Segments of long lists
+
+    def read_segment(self, number: int) -> list[Any]:
+        """The elements of a segment."""
+        data = self._store.get(self._segment_number(number))
+        if data is None:
+            raise part_missing("a part of a stored list", given=f"segment {number}")
+        return self._codec.load_segment(data, self)
+
+    def forget_unused_segments(self) -> None:
+        """Removes the segments of the lists that the batch has dropped."""
+        for number in self._opened_segments - self._dumped_segments:
+            self._store.remove(self._segment_number(number))
+
+    def _write_segment(self, data: bytes) -> int:
+        self._record.segments += 1
+        number = self._record.segments
+        self._store.put(self._segment_number(number), data)
+        return number
+
+    def _segments_of(self, state: OperatorState) -> Iterable[int]:
+        # Most steps never have any, and need not be searched.
+        return segments_in(state) if self._record.segments else ()
+
+    def _segment_number(self, number: int) -> int:
+        return -(self._record.slot << 48 | number)
+
+
+def segments_in(state: OperatorState) -> Iterator[int]:
+    """The segments of long lists that a state refers to."""
+    for key_state in state.keys.values():
+        windows = (entry.contents for entry in key_state.windows.values())
+        for value in chain(windows, key_state.state.values()):
+            if type(value) is StoredList:
+                yield from value.segments

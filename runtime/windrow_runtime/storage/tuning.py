@@ -1,0 +1,246 @@
+"""Sizes and counts by which keyed state is laid out: measured defaults, which tests make small.
+
+One :class:`StateTuning` is handed down from the level of a query to whatever stores its state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = [
+    "BYTES_SEEN",
+    "LONG_LISTS",
+    "MEASURED",
+    "OBJECT_PAGES",
+    "ROW_CHUNKS",
+    "ROW_PAGES",
+    "ChunkTuning",
+    "HotKeyTuning",
+    "ListTuning",
+    "PageTuning",
+    "StateTuning",
+]
+
+BYTES_SEEN: Final = 4
+"""What is remembered of a touched key: 32 bits of its hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class HotKeyTuning:
+    """How many keys a working set holds. To read and write a key there takes up to a tenth of the time of its page.
+
+    Attributes:
+        most_bytes: The size of a working set; each batch that touches it reads and writes all of it.
+        least_bytes_of_a_key: A key takes at least this many bytes, for estimates.
+        times_kept: The set keeps this many times as many keys as batches touch.
+        times_remembered: Touches of this many batches are remembered.
+        least_kept: This many keys stay however few a batch touches.
+        least_remembered: This many touches are remembered however few a batch has.
+        leave_at_once: This many keys may leave after one batch, and one of this many of those that are held.
+    """
+
+    most_bytes: int = 256 << 10
+    least_bytes_of_a_key: int = 16
+    times_kept: int = 4
+    times_remembered: int = 2
+    least_kept: int = 32
+    least_remembered: int = 128
+    leave_at_once: int = 64
+
+    def largest_informative_batch(self, total: int) -> int:
+        """A batch that touches this many keys or more, of a state of ``total`` bytes, does not tell which are hot.
+
+        They are most of the state, where keys are small, or more than a working set takes.
+        """
+        return min(total, self.most_bytes) // self.least_bytes_of_a_key
+
+    def seen_after(self, seen: bytes, fresh: bytes, keys: int) -> bytes:
+        """The touches to remember after a batch: up to 32 bits of each key's hash, the oldest first.
+
+        Args:
+            seen: What was remembered.
+            fresh: The keys that this batch has touched, and that are not in the working set.
+            keys: How many keys it has touched in all.
+        """
+        # A small batch among large ones makes it forget a part alone.
+        kept = max(self.times_remembered * keys, len(seen) // BYTES_SEEN * 3 // 4, self.least_remembered)
+        return (seen + fresh)[-BYTES_SEEN * kept :]
+
+    def room_for(self, size: int, bytes_of_a_key: float) -> int:
+        """How many keys, of some bytes each, may come into a working set of ``size`` bytes."""
+        return max(0, int((self.most_bytes - size) / max(bytes_of_a_key, self.least_bytes_of_a_key)))
+
+    def how_many_leave(self, held: int, seen: bytes, touched: int, size: int, pages: int) -> tuple[int, int]:
+        """How many keys are to leave a working set.
+
+        Those that the batch has not touched go first, and of these the ones that came first. Others go only if the set
+        is too large, since what it holds has grown.
+
+        Args:
+            held: How many keys are in it.
+            seen: The touches that are remembered.
+            touched: How many keys this batch has touched.
+            size: Its size in bytes.
+            pages: How many pages there are: each key that leaves may touch another one.
+
+        Returns:
+            How many go if the batch has not touched them, and how many go in any case.
+        """
+        lately = max(touched, len(seen) // (BYTES_SEEN * self.times_remembered))
+        too_large = held - held * self.most_bytes // size if size > self.most_bytes else 0
+        too_many = max(0, held - max(self.times_kept * lately, self.least_kept))
+        at_once = max(self.leave_at_once, lately, held // self.leave_at_once)
+        return max(too_large, too_many if pages <= at_once else min(too_many, at_once)), too_large
+
+
+@dataclass(frozen=True, slots=True)
+class PageTuning:
+    """How large the pages of a state are to be, which goes with how many keys a batch touches.
+
+    A key that is touched costs its whole page, and a page costs something by itself. So pages are dense where a batch
+    touches all of them anyway, and small where it touches few keys of many. Between a size that is too large and one
+    that is too small lies a factor of four at least, so that batches of one kind do not split and join pages for ever.
+
+    The methods ask about a batch that touches ``keys`` keys, and a state of ``total`` bytes in ``count`` pages. The
+    defaults are those of pages of objects: to read and write one takes 0.2 ms, and 0.001 to 0.01 ms for each key in it.
+
+    Attributes:
+        small: Bytes of a page where batches touch few keys.
+        dense: Bytes of a page where they touch all pages.
+        least: Pages that have fewer bytes on average are joined whatever a batch touches; 0: they are not.
+        keys_per_page_for_full_scan: Above this many touched keys for each page nearly every page is touched, and all
+            are read.
+        sparse_factor: A batch is sparse if this many times its keys are fewer than there would be small pages.
+        split_budget_when_due: A batch in which timers are due splits at most this many bytes of pages for later
+            batches.
+        inline_bytes: A state of at most this many bytes lies in the group's record: one read and one write.
+        bytes_at_once: Bytes of pages that are in memory at a time; objects take a hundred times as much.
+        whole_bytes: The same where most pages are touched anyway: a batch that has all of a state can lay it out anew,
+            and small pages come by splitting alone only after many batches.
+        splits_per_batch: Pages that one batch splits or joins at most.
+        read_ahead: Pages that are read by one call to the store.
+        hot_keys: The working set beside the pages.
+    """
+
+    small: int = 512
+    dense: int = 32 << 10
+    least: int = 128
+    keys_per_page_for_full_scan: int = 3
+    sparse_factor: int = 4
+    split_budget_when_due: int = 64 << 10
+    inline_bytes: int = 16 << 10
+    bytes_at_once: int = 512 << 10
+    whole_bytes: int = 8 << 20
+    splits_per_batch: int = 512
+    read_ahead: int = 32
+    hot_keys: HotKeyTuning = HotKeyTuning()
+
+    def touch_all(self, keys: int, count: int) -> bool:
+        """Whether a batch has so many keys that it leaves few pages untouched."""
+        return keys > self.keys_per_page_for_full_scan * count
+
+    def are_few(self, keys: int, total: int) -> bool:
+        """Whether a batch would leave most pages untouched, were they small."""
+        return self.sparse_factor * keys < total // self.small
+
+    def are_too_large(self, total: int, count: int) -> bool:
+        """Whether pages are too large for any batch."""
+        return total > 2 * self.dense * count
+
+    def are_too_large_for_few(self, keys: int, total: int, count: int) -> bool:
+        """Whether pages are larger than they are to be for a batch that touches few keys of many."""
+        return total > 2 * self.small * count and self.are_few(keys, total)
+
+    def are_too_small(self, keys: int, total: int, count: int) -> bool:
+        """Whether pages are too small for any batch, or for one that touches all of them."""
+        is_dense = self.touch_all(keys, count) and not self.are_few(keys, total)
+        return count > 2 and total < (self.dense // 2 if is_dense else self.least) * count
+
+    def count_of(self, total: int, page_bytes: int) -> int:
+        """In how many pages of some size a state is laid out; two at least, as one lies in the group's record."""
+        return max(2, -(-total // page_bytes))
+
+    def split_budget(self, read: int, has_due: bool) -> int:
+        """How many bytes of pages a batch may split for batches to come, which may be of another kind.
+
+        At most as many as it has ``read`` itself. Whether something was due says nothing about batches to come.
+        """
+        return min(read, self.split_budget_when_due) if has_due else read
+
+
+@dataclass(frozen=True, slots=True)
+class ListTuning:
+    """When the elements of a long list move into a segment of their own, so that a batch does not write them again.
+
+    Attributes:
+        tail_elements: A list with fewer elements behind its last segment is left as it is, without a look at its size.
+        segment_bytes: The fewest bytes of a segment, before they are compressed.
+    """
+
+    tail_elements: int = 32
+    segment_bytes: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTuning:
+    """How rows of windows are stored in chunks, and how many of them are fired from at a time.
+
+    Attributes:
+        tail_bytes: More bytes of new rows than that become a chunk.
+        fanout: This many chunks of about one size become one; each row is written so often at most as this goes into
+            the state.
+        largest_chunk: Bytes of a chunk that is not merged any more.
+        fired_bytes: Bytes of rows that are fired from at a time; what is made of them on the way takes some times as
+            much.
+        held_bytes: Bytes of stored chunks that are held while they are read several times.
+        most_parts: Parts into which rows are dealt at most; their numbers are bytes.
+        merged_rows: Rows that are merged at a time when windows fire; a sliding window has one for each pane and key.
+        merged_bytes: Bytes of these rows, where they are wide.
+        least_shared_panes: Windows of fewer panes are merged each by itself.
+    """
+
+    tail_bytes: int = 16 << 10
+    fanout: int = 8
+    largest_chunk: int = 4 << 20
+    fired_bytes: int = 64 << 20
+    held_bytes: int = 32 << 20
+    most_parts: int = 256
+    merged_rows: int = 500_000
+    merged_bytes: int = 64 << 20
+    least_shared_panes: int = 64
+
+
+OBJECT_PAGES: Final = PageTuning()
+ROW_PAGES: Final = PageTuning(
+    # To read and write a page of rows takes 0.3 ms, and 0.001 ms for each row in it.
+    small=2 << 10,
+    dense=64 << 10,
+    least=0,
+    keys_per_page_for_full_scan=1,
+    inline_bytes=32 << 10,
+    bytes_at_once=2 << 20,
+    read_ahead=16,
+)
+LONG_LISTS: Final = ListTuning()
+ROW_CHUNKS: Final = ChunkTuning()
+
+
+@dataclass(frozen=True, slots=True)
+class StateTuning:
+    """How the state of all steps is laid out.
+
+    Attributes:
+        object_pages: Pages of steps on objects.
+        row_pages: Pages of steps on columns.
+        lists: Long lists of objects.
+        row_chunks: Chunks of rows.
+    """
+
+    object_pages: PageTuning = OBJECT_PAGES
+    row_pages: PageTuning = ROW_PAGES
+    lists: ListTuning = LONG_LISTS
+    row_chunks: ChunkTuning = ROW_CHUNKS
+
+
+MEASURED: Final = StateTuning()
