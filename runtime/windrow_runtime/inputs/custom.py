@@ -52,8 +52,10 @@ class CustomReads:
                 )
         return {name: self._offset("latest_offset", name) for name in names}
 
-    def advance(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """Returns how far the next batch reads each partition, on the way to the latest offsets."""
+    def advance(
+        self, start: Offsets, latest: Mapping[str, Any], *, limited: bool = True
+    ) -> dict[str, list[Any]]:
+        """Returns how far the next batch reads each partition: as the source limits it, or to the latest offsets."""
         end = {name: list(offsets) for name, offsets in start.items()}
         for name, last in sorted(latest.items()):
             if name not in end:
@@ -61,7 +63,7 @@ class CustomReads:
                 end[name] = [begin, begin]
             reached = end[name][1]
             if reached != last:
-                end[name][1] = self._offset("next_offset", name, reached, last)
+                end[name][1] = self._offset("next_offset", name, reached, last) if limited else last
         return end
 
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:

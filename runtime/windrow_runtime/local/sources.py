@@ -104,50 +104,40 @@ def _list_files(step: Step, path: str) -> list[Path]:
     """The files of a path in the order in which Spark takes them: by time of modification, then by name."""
     guard = PathGuard(path)
     try:
-        check_visible(local_path(path) or path)
+        local = local_path(path)
+        check_visible(local or path)
+        literal, pattern = split_pattern(local) if local is not None else ("", "")
+        if not pattern and not os.path.exists(literal):
+            raise path_missing(path)
         with listed(path):
-            found = _found(path, guard)
-            times = {file: file.stat().st_mtime_ns // 1_000_000 for file in found or []}
+            # Two names of a pattern with alternatives may be one file.
+            found = {file for root in _roots(literal, pattern, guard) for file in _files_of(root, guard)}
+            times = {file: file.stat().st_mtime_ns // 1_000_000 for file in found}
     except WindrowError as error:
         raise error.at(step.where) from error.__cause__
-    if found is None:
-        raise path_missing(path, step.where)
     return sorted(found, key=lambda file: (times[file], str(file)))
 
 
-def _found(path: str, guard: PathGuard) -> list[Path] | None:
-    """The files of a path or a pattern; None: the path is no pattern, and does not exist."""
-    local = local_path(path)
-    if local is None:
-        return None
-    literal, pattern = split_pattern(local)
+def _roots(literal: str, pattern: str, guard: PathGuard) -> Iterator[str]:
+    """The path, or the files and folders that match the pattern."""
     if not pattern:
-        return list(_files_of(literal, guard)) if os.path.exists(literal) else None
-    found: dict[Path, None] = {}
+        yield literal
+        return
     for root in matches(literal, pattern):
         guard.check(root)
-        found.update(dict.fromkeys(_files_of(root, guard)))
-    return list(found)
+        yield root
 
 
 def _files_of(path: str, guard: PathGuard) -> Iterator[Path]:
+    """A file, or the files of a folder and of the folders below."""
     if os.path.isfile(path):
         yield Path(path)
     elif os.path.isdir(path):
-        yield from _files_in(path, guard)
-
-
-def _files_in(folder: str, guard: PathGuard) -> Iterator[Path]:
-    """The files of a folder and of the folders below."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if is_hidden(entry.name):
-                continue
-            guard.check(entry.path)
-            if entry.is_file():
-                yield Path(entry.path)
-            elif entry.is_dir():
-                yield from _files_in(entry.path, guard)
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if not is_hidden(entry.name):
+                    guard.check(entry.path)
+                    yield from _files_of(entry.path, guard)
 
 
 def _read_socket(source: SocketSource, step: Step) -> Iterator[SourceBatch]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +25,7 @@ __all__ = ["ColumnScan", "ColumnTarget"]
 # Any in this module: pyarrow has no types.
 
 _ROWS_AT_ONCE: Final = 1 << 19
-"""So many elements are folded at a time: the memory of a task does not grow with its partition."""
+"""Elements are folded in portions of this size, so that the memory of a task does not grow with its partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,6 @@ class ColumnTarget:
     route: Route
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """Elements for one step that are not on their way yet."""
-
-    batches: list[Any] = field(default_factory=list)
-    rows: int = 0
-
-
 class ColumnScan:
     """Takes the columns of a source in one task.
 
@@ -58,7 +50,7 @@ class ColumnScan:
         targets: Where elements go.
         groups: The key groups of the query.
         origin: Orders the rows among those of other tasks.
-        observe: Told the highest timestamp that a timestamp-assigning step saw.
+        observe: Called with the highest timestamp that a timestamp-assigning step gave.
     """
 
     def __init__(
@@ -68,7 +60,8 @@ class ColumnScan:
         origin: int,
         observe: Callable[[str, int], None],
     ) -> None:
-        self._waiting = [(target, _Waiting()) for target in targets]
+        # The elements of each target that are not on their way yet, as Arrow batches.
+        self._waiting: list[tuple[ColumnTarget, list[Any]]] = [(target, []) for target in targets]
         self._groups = groups
         self._origin = origin
         self._observe = observe
@@ -76,7 +69,7 @@ class ColumnScan:
         self._records: Counter[str] = Counter()
 
     def take_counts(self) -> list[Count]:
-        """How many elements went to each step since the last time."""
+        """Returns how many elements went to each step since the last time."""
         counts: list[Count] = [(step, RECORDS_IN, records) for step, records in self._records.items()]
         self._records.clear()
         return counts
@@ -100,22 +93,21 @@ class ColumnScan:
             named = dict(zip(arrived.columns.schema.names, arrived.columns.columns, strict=True))
             key = pa.nulls(count) if route.key is None else route.key.evaluate(named)
             columns = [key, pa.array(arrived.stamps), *form.columns_of(named)]
-            waiting.batches.append(pa.RecordBatch.from_arrays(columns, schema=form.raw_schema))
-            waiting.rows += count
+            waiting.append(pa.RecordBatch.from_arrays(columns, schema=form.raw_schema))
             self._records[form.step.id] += count
-            if waiting.rows >= _ROWS_AT_ONCE:
+            if sum(rows.num_rows for rows in waiting) >= _ROWS_AT_ONCE:
                 yield from self._send(target, waiting)
 
     def flush(self) -> Iterator[PackedRow]:
-        """All rows that are left."""
+        """Gives all rows that are left."""
         for target, waiting in self._waiting:
-            if waiting.rows:
+            if waiting:
                 yield from self._send(target, waiting)
 
-    def _send(self, target: ColumnTarget, waiting: _Waiting) -> Iterator[PackedRow]:
+    def _send(self, target: ColumnTarget, waiting: list[Any]) -> Iterator[PackedRow]:
         form = target.form
-        rows = concatenated(waiting.batches)
-        waiting.batches, waiting.rows = [], 0
+        rows = concatenated(waiting)
+        waiting.clear()
         try:
             rows = form.packed(rows)
         except WindrowError as error:

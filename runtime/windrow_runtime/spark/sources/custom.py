@@ -114,6 +114,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, reads: CustomReads) -> None:
         self._reads = reads
         self._latest: dict[str, Any] | None = None
+        self._planned: dict[str, Any] = {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's names, here and below
         return {}  # where a partition begins stands in the first offset that has it
@@ -125,7 +126,10 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Any = None, limit: object = None) -> dict[str, Any]:  # noqa: N802
         with failures_marked():
             latest = self._reads.latest() if self._latest is None else self._latest
-            return self._reads.advance(start or {}, latest)
+            # Spark 4.1 says neither where the batch begins nor in what steps it wants to have the rest.
+            known = self._planned if start is None else start
+            self._planned = self._reads.advance(known, latest, limited=start is not None)
+            return self._planned
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         with failures_marked():

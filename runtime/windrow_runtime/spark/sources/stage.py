@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from windrow.errors import Location
-from windrow.sources import MalformedRecord
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.class_names import UserClass
-from windrow_runtime.codecs.malformed import malformed_error
 from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.spark.batch_number import BatchNote
 from windrow_runtime.spark.clock.event_clock import encode_watermark
@@ -28,7 +26,6 @@ from windrow_runtime.spark.run.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, 
 from windrow_runtime.spark.worker.gc_tuning import infrequent_gc
 
 if TYPE_CHECKING:
-    from windrow_runtime.spark.clock.keeper import Report
     from windrow_runtime.spark.sources.column_scan import ColumnScan, ColumnTarget
 
 __all__ = ["CLOCK_PAYLOAD", "ColumnWay", "MalformedRule", "SourceStage"]
@@ -37,8 +34,6 @@ __all__ = ["CLOCK_PAYLOAD", "ColumnWay", "MalformedRule", "SourceStage"]
 
 CLOCK_PAYLOAD = pack_elements(list(NO_TIME), [None, None])  # what it says is known to the first level itself
 _LAST_ROW = (1 << 30) - 1
-_REPORT_ROW = _LAST_ROW - 1
-_WARNINGS_ROW = _LAST_ROW - 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,147 +106,130 @@ class SourceStage:
         """Called by Spark with the Arrow batches of a partition; gives Arrow batches of packed rows."""
         with failures_marked(), infrequent_gc():
             given = batches if self.end is None else self.end.before_end(batches)
-            yield from self._run(given if self.open is None else self.open(given))
+            register_classes(self.classes)
+            number = None if self.note is None else current_batch()
+            if self.note is not None and number is not None:
+                self.note.note(number)
+            task = _Task(self)
+            try:
+                yield from task.run(given if self.open is None else self.open(given))
+            finally:
+                task.close()
 
-    def _run(self, batches: Iterator[Any]) -> Iterator[Any]:
+
+class _Task:
+    """Packs the elements of one partition of a source."""
+
+    def __init__(self, stage: SourceStage) -> None:
         from pyspark import TaskContext
 
-        register_classes(self.classes)
-        number = None if self.note is None else current_batch()
-        if self.note is not None and number is not None:
-            self.note.note(number)
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
-        origin = (self.place << 20) + partition
+        self._stage = stage
+        self._origin = (stage.place << 20) + partition
         # A row for sinks needs no place of its own in the exchange: any partition will pass it on.
-        service_label = self.groups.service_labels[partition % self.groups.partitions]
-        packer = Packer(self.groups, self.hash_key, Phase.AFTER_WATERMARK)
-        packer.start(origin, service_label)
-        fragment = self.create()
-        rule = self.malformed
-        aside = rule.fragment() if rule.fragment is not None else None
-        try:
-            yield from self._pack(batches, fragment, aside, packer, (origin, service_label))
-        finally:
-            fragment.close()
-            if aside is not None:
-                aside.close()
+        self._label = stage.groups.service_labels[partition % stage.groups.partitions]
+        self._packer = Packer(stage.groups, stage.hash_key, Phase.AFTER_WATERMARK)
+        self._packer.start(self._origin, self._label)
+        self._fragment = stage.create()
+        self._aside = None if stage.malformed.fragment is None else stage.malformed.fragment()
+        self._scan = None if stage.way is None else self._column_scan(stage.way.targets)
+        self._unmatched: dict[str, str] = {}
+        self._malformed = 0
 
-    def _pack(
-        self,
-        batches: Iterator[Any],
-        fragment: SourceFragment,
-        aside: Fragment | None,
-        packer: Packer,
-        place: tuple[int, int],
-    ) -> Iterator[Any]:
-        counted = 0
-        unmatched: dict[str, str] = {}
+    def _column_scan(self, targets: tuple[ColumnTarget, ...]) -> ColumnScan:
+        from windrow_runtime.spark.sources.column_scan import ColumnScan
+
+        return ColumnScan(targets, self._stage.groups, self._origin, self._fragment.observe)
+
+    def close(self) -> None:
+        self._fragment.close()
+        if self._aside is not None:
+            self._aside.close()
+
+    def run(self, batches: Iterator[Any]) -> Iterator[Any]:
+        fragment, packer, scan = self._fragment, self._packer, self._scan
         records = total = 0
-        scan = self._scan(place[0], fragment)
         for batch in batches:
-            columns = None if self.way is None else self.way.columns(batch)
-            if columns is not None:
-                records += columns.num_rows
-            if columns is None or not fragment.is_idle:
-                decoded = self.decode(batch)
-                unmatched.update(decoded.unmatched)
-                if columns is None:
-                    records += len(decoded.values) + len(decoded.malformed)
-                if decoded.malformed:
-                    counted += len(decoded.malformed)
-                    self._set_aside(decoded.malformed, aside, packer)
-                if self.way is not None and columns is None:
-                    # Before functions get the elements, which they may change.
-                    columns = self.way.encode(decoded.values)
-                self._run_objects(decoded.values, fragment, packer)
+            columns, count = self._take(batch)
+            records += count
             rows = [*([] if scan is None else scan.add(columns)), *packer.full()]
             if rows:
                 yield packed_batch(rows, encode_watermark(fragment.watermark), records)
                 total += records
                 records = 0
-        rows = [] if scan is None else list(scan.flush())
-        rows += packer.flush()
+        rows = [*([] if scan is None else scan.flush()), *packer.flush()]
         fragment.end_batch()
         watermark = encode_watermark(fragment.watermark)
-        counts = self._counts(fragment, aside, scan, total + records, counted)
         needed = not rows and (records > 0 or watermark is not None)
-        rows += self._warnings(unmatched, place)
-        rows += self._service_rows(fragment.take_reports(), counts, place, needed=needed)
+        rows += self._service_rows(total + records, needed=needed)
         if rows:
             yield packed_batch(rows, watermark, records)
 
-    def _counts(
-        self,
-        fragment: SourceFragment,
-        aside: Fragment | None,
-        scan: ColumnScan | None,
-        records: int,
-        malformed: int,
-    ) -> list[Count]:
-        """What was counted in the partition, with its facts."""
-        step = self.malformed.step_id
-        counts = [
-            count for part in (fragment, aside, scan) if part is not None for count in part.take_counts()
+    def _take(self, batch: Any) -> tuple[Any, int]:
+        """Runs the elements of a batch, and returns their columns for steps that take them, and their number."""
+        way = self._stage.way
+        columns = None if way is None else way.columns(batch)
+        count = 0 if columns is None else columns.num_rows
+        if columns is None or not self._fragment.is_idle:
+            decoded = self._stage.decode(batch)
+            self._unmatched.update(decoded.unmatched)
+            self._set_aside(decoded)
+            if columns is None:
+                count = len(decoded.values) + len(decoded.malformed)
+                if way is not None:
+                    # Before functions get the elements, which they may change.
+                    columns = way.encode(decoded.values)
+            if not self._fragment.is_idle:
+                self._run(self._fragment, decoded.values)
+        return columns, count
+
+    def _set_aside(self, batch: SourceBatch) -> None:
+        rule = self._stage.malformed
+        if rule.fail:
+            batch.refuse_malformed(rule.where)
+        self._malformed += len(batch.malformed)
+        if self._aside is not None:
+            self._run(self._aside, batch.malformed)
+
+    def _run(self, fragment: Fragment, values: list[Any]) -> None:
+        if values:
+            for target, out_values, out_timestamps in fragment.run(values, [None] * len(values)):
+                self._packer.add(target, out_values, out_timestamps)
+
+    def _service_rows(self, records: int, *, needed: bool) -> list[PackedRow]:
+        """Returns the rows without elements; at least one if one is needed."""
+        rule = self._stage.malformed
+        warnings = [
+            (header, f"{rule.where}, {file}", rule.location) for header, file in self._unmatched.items()
         ]
+        rows = [
+            *self._row_for_driver(WARNINGS, _LAST_ROW - 2, warnings),
+            *self._row_for_driver(REPORTS, _LAST_ROW - 1, list(map(tuple, self._fragment.take_reports()))),
+            *self._row_for_driver(COUNTERS, _LAST_ROW, self._counts(records)),
+        ]
+        if self._stage.levels > 1:
+            labels = self._stage.groups.service_labels
+            rows += [PackedRow(label, CLOCK, 0, CLOCK_PAYLOAD) for label in labels]
+        elif needed and not rows:
+            rows.append(PackedRow(self._label, CLOCK, 0, CLOCK_PAYLOAD))
+        return rows
+
+    def _row_for_driver(self, sink: int, row: int, values: list[Any]) -> list[PackedRow]:
+        if not values:
+            return []
+        number = sequence_number(Phase.AFTER_WATERMARK, self._origin, row)
+        return [PackedRow(self._label, sink, number, pack_elements(values, [None] * len(values)))]
+
+    def _counts(self, records: int) -> list[Count]:
+        """Returns what was counted in the partition, with its facts."""
+        step, fragment = self._stage.malformed.step_id, self._fragment
+        parts = (fragment, self._aside, self._scan)
+        counts = [count for part in parts if part is not None for count in part.take_counts()]
         if records:
-            counts += ((step, RECORDS_IN, records), (step, RECORDS_OUT, records - malformed))
-        if malformed:
-            counts.append((step, "records_malformed", malformed))
+            counts += ((step, RECORDS_IN, records), (step, RECORDS_OUT, records - self._malformed))
+        if self._malformed:
+            counts.append((step, "records_malformed", self._malformed))
         if fragment.watermark != MIN_TIMESTAMP:
             counts.append((step, WATERMARK, fragment.watermark))
         return counts
-
-    def _warnings(self, unmatched: Mapping[str, str], place: tuple[int, int]) -> list[PackedRow]:
-        """The row that has the driver warn of headers, if there are any."""
-        if not unmatched:
-            return []
-        rule = self.malformed
-        found = [(header, f"{rule.where}, {file}", rule.location) for header, file in unmatched.items()]
-        number = sequence_number(Phase.AFTER_WATERMARK, place[0], _WARNINGS_ROW)
-        return [PackedRow(place[1], WARNINGS, number, pack_elements(found, [None] * len(found)))]
-
-    def _service_rows(
-        self,
-        reports: Sequence[Report],
-        counts: list[Count],
-        place: tuple[int, int],
-        *,
-        needed: bool,
-    ) -> list[PackedRow]:
-        """Rows without elements; if they are needed, at least one."""
-        origin, service_label = place
-        rows: list[PackedRow] = []
-        if reports:
-            number = sequence_number(Phase.AFTER_WATERMARK, origin, _REPORT_ROW)
-            payload = pack_elements(list(map(tuple, reports)), [None] * len(reports))
-            rows.append(PackedRow(service_label, REPORTS, number, payload))
-        if counts:
-            payload = pack_elements(counts, [None] * len(counts))
-            number = sequence_number(Phase.AFTER_WATERMARK, origin, _LAST_ROW)
-            rows.append(PackedRow(service_label, COUNTERS, number, payload))
-        if self.levels > 1:
-            rows += [PackedRow(label, CLOCK, 0, CLOCK_PAYLOAD) for label in self.groups.service_labels]
-        elif needed and not rows:
-            rows.append(PackedRow(service_label, CLOCK, 0, CLOCK_PAYLOAD))
-        return rows
-
-    def _run_objects(self, values: Sequence[Any], fragment: SourceFragment, packer: Packer) -> None:
-        """Runs elements one by one, where something takes them so."""
-        if values and not fragment.is_idle:
-            for target, out_values, out_timestamps in fragment.run(values, [None] * len(values)):
-                packer.add(target, out_values, out_timestamps)
-
-    def _scan(self, origin: int, fragment: SourceFragment) -> ColumnScan | None:
-        if self.way is None:
-            return None
-        from windrow_runtime.spark.sources.column_scan import ColumnScan
-
-        return ColumnScan(self.way.targets, self.groups, origin, fragment.observe)
-
-    def _set_aside(self, records: Sequence[MalformedRecord], aside: Fragment | None, packer: Packer) -> None:
-        if self.malformed.fail:
-            raise malformed_error(records[0]).at(f"{self.malformed.where}, {records[0].origin}")
-        if aside is not None:
-            for target, values, timestamps in aside.run(list(records), [None] * len(records)):
-                packer.add(target, values, timestamps)
