@@ -19,9 +19,9 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.codecs.arrow.batches import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.forms.arrivals import RowForm
-from windrow_runtime.columnar.forms.steps import ColumnarForm
-from windrow_runtime.columnar.windows.sessions import Sessions
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
+from windrow_runtime.columnar.forms.row_form import RowForm
+from windrow_runtime.columnar.windows.geometry import Sessions
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.columnar import test_arrivals, test_steps
 from tests.columnar.engine import Element, by_key, run, told
-from windrow_runtime.columnar.forms.arrivals import row_form
-from windrow_runtime.columnar.forms.steps import columnar_form
+from windrow_runtime.columnar.forms.columnar_form import columnar_form
+from windrow_runtime.columnar.forms.row_form import row_form
 
 # Any in this module: keys and results of every type.
 

@@ -12,7 +12,7 @@ from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow_runtime.columnar.forms.steps import columnar_form
+from windrow_runtime.columnar.forms.columnar_form import columnar_form
 
 # Any in this module: aggregates and results of every type.
 

@@ -19,10 +19,10 @@ from windrow import aggregates as agg
 from windrow.errors import AggregateOverflowError
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows
-from windrow_runtime.columnar.forms.steps import columnar_form
+from windrow_runtime.columnar.forms.columnar_form import columnar_form
 from windrow_runtime.columnar.kernels import kernel_for
-from windrow_runtime.columnar.windows.replay import TimeLine
-from windrow_runtime.columnar.windows.sessions import SessionOperator, Sessions
+from windrow_runtime.columnar.windows.geometry import Sessions
+from windrow_runtime.columnar.windows.sessions import SessionOperator, TimeLine
 from windrow_runtime.storage.tuning import ROW_PAGES, StateTuning
 
 # Any in this module: results of every type.

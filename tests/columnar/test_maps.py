@@ -14,8 +14,8 @@ from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.functions import AggregateFunction
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow_runtime.columnar.forms.arrivals import row_form
-from windrow_runtime.columnar.forms.steps import columnar_form
+from windrow_runtime.columnar.forms.columnar_form import columnar_form
+from windrow_runtime.columnar.forms.row_form import row_form
 
 # Any in this module: windows of streams with and without keys, and results of every type.
 

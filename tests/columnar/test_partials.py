@@ -17,7 +17,7 @@ from windrow.errors import InvalidArgumentError, UserFunctionError
 from windrow.functions import AggregateFunction
 from windrow.plan import Step
 from windrow.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow_runtime.columnar.forms.arrivals import RowForm, row_form
+from windrow_runtime.columnar.forms.row_form import RowForm, row_form
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.operator import KeyedOperator

@@ -18,7 +18,7 @@ from windrow.windows import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from windrow_runtime.columnar.forms.steps import columnar_form
+from windrow_runtime.columnar.forms.columnar_form import columnar_form
 
 # Any in this module: results and assigners of every type.
 

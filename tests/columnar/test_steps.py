@@ -22,7 +22,7 @@ from windrow.windows import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from windrow_runtime.columnar.forms.steps import columnar_form
+from windrow_runtime.columnar.forms.columnar_form import columnar_form
 from windrow_runtime.storage.tuning import ROW_PAGES, ChunkTuning, StateTuning
 
 # Any in this module: results of every type, and pyarrow has no types.

@@ -20,10 +20,10 @@ from windrow.errors import AggregateOverflowError
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.arrow.batches import arrow_schema
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.forms.arrivals import row_form
-from windrow_runtime.columnar.forms.steps import ColumnarForm, columnar_form
-from windrow_runtime.columnar.outcome import Fired
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
+from windrow_runtime.columnar.forms.row_form import row_form
 from windrow_runtime.columnar.results import record_batch
+from windrow_runtime.columnar.windows.column_operator import Fired
 
 # Any in this module: results of every type, and pyarrow has no types.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ from windrow.windows import (
     TumblingProcessingTimeWindows,
     WindowStagger,
 )
-from windrow_runtime.columnar.forms.steps import ColumnarForm, columnar_form
+from windrow_runtime.columnar.declined import DeclinedError
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.topology import Topology
@@ -61,13 +63,17 @@ def test_random_pipelines_on_spark(spark: SparkSession, tmp_path: Path, columns:
 def _on_columns(cases: Prepared) -> list[ColumnarForm]:
     """The forms of the steps that an engine with the columns of files runs on them, as Spark does."""
     topology = Topology(cases.pipeline.steps)
-    forms = [
-        columnar_form(
-            topology, step, lambda source: None if isinstance(source, ParquetFileSource) else "no columns"
-        )
-        for step in topology.keyed
-    ]
-    return [form for form in forms if isinstance(form, ColumnarForm)]
+    found: list[ColumnarForm] = []
+    for step in topology.keyed:
+        with suppress(DeclinedError):
+            found.append(
+                columnar_form(
+                    topology,
+                    step,
+                    lambda source: None if isinstance(source, ParquetFileSource) else "no columns",
+                )
+            )
+    return found
 
 
 _ASSIGNERS = (TumblingEventTimeWindows, SlidingEventTimeWindows, EventTimeSessionWindows, GlobalWindows)

@@ -1,25 +1,28 @@
-"""Results of windows that fired: as record batches for sinks, or as Python values for the steps behind."""
+"""Makes the results of windows that fired: record batches for sinks, or Python values for the steps behind."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from windrow.aggregates.combined import Combined
 from windrow.errors import WindrowError
 from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.arrow.batches import arrow_schema
 from windrow_runtime.codecs.value_type import Kind, RecordType
+from windrow_runtime.columnar.array_types import Array, ArrowType, Rows
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.forms.route import own_constructor
-from windrow_runtime.columnar.forms.steps import ColumnarForm
-from windrow_runtime.columnar.outcome import Fired
 from windrow_runtime.columnar.rows.values import element_values, python_values
+from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.columnar.windows.geometry import Panes
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed
 
 __all__ = ["fired_description", "made_of", "record_batch", "values_of"]
 
-# Any in this module: pyarrow has no types, and results are of every type.
+# Any in this module: results are of every type.
 
 
 def values_of(form: ColumnarForm, fired: Fired) -> list[Any]:
@@ -61,10 +64,8 @@ def fired_description(form: ColumnarForm, key: Any, start: int, end: int) -> str
     return call_description(key, window=GlobalWindow() if is_global else TimeWindow(start, end))
 
 
-def record_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> Any:
+def record_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> Rows:
     """The results as a record batch with the columns of a type; None where Python has to make them, or say why not."""
-    import pyarrow as pa
-
     members = [column for _, column in _members(form, fired)]
     target, names = _target(form)
     if target is not None:
@@ -90,10 +91,8 @@ def record_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> Any:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _fitted(column: Any, wanted: Any, *, nullable: bool) -> Any:
+def _fitted(column: Array, wanted: ArrowType, *, nullable: bool) -> Array | None:
     """A column of results as one of a sink; None where it may not hold them."""
-    import pyarrow as pa
-
     # A combination within a combination is made in Python: its target may refuse. So is an element: the sink may ask
     # for another class with the same columns.
     items = column.type.value_type if pa.types.is_list(column.type) else column.type
@@ -122,9 +121,11 @@ def _members(form: ColumnarForm, fired: Fired) -> list[tuple[Any, Any]]:
         ]
     if form.filled is None:
         return children
-    facts = {"key": fired.keys, "window_start": fired.starts, "window_end": fired.ends}
+    times = {"window_start": fired.starts, "window_end": fired.ends}
     return [
-        children[place] if isinstance(place, int) else (None, _column(facts[place]))
+        children[place]
+        if isinstance(place, int)
+        else (None, fired.keys if place == "key" else pa.array(times[place]))
         for place in form.filled.places
     ]
 
@@ -138,12 +139,6 @@ def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: Any) -> list
         for (_, member), child in zip(aggregate.members, column.flatten(), strict=True)
     ]
     return _each(form, fired, aggregate.made_of, zip(*members, strict=True))
-
-
-def _column(fact: Any) -> Any:
-    import pyarrow as pa
-
-    return fact if isinstance(fact, pa.Array) else pa.array(fact)
 
 
 def _target(form: ColumnarForm) -> tuple[Any, tuple[str, ...]]:

@@ -29,10 +29,10 @@ from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.declined import DeclinedError
-from windrow_runtime.columnar.forms.arrivals import RowForm, row_form
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, columnar_form
 from windrow_runtime.columnar.forms.folds import fold_for
+from windrow_runtime.columnar.forms.row_form import RowForm, row_form
 from windrow_runtime.columnar.forms.scan_target import ScanTarget
-from windrow_runtime.columnar.forms.steps import ColumnarForm, Form, columnar_form
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.choose import form_text, operator_for
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
@@ -142,7 +142,13 @@ def lower(
 
 def forms_of(topology: Topology) -> dict[str, Form]:
     """How each keyed step of a plan runs on columns, or why it does not."""
-    return {step.id: columnar_form(topology, step, gives_columns) for step in topology.keyed}
+    found: dict[str, Form] = {}
+    for step in topology.keyed:
+        try:
+            found[step.id] = columnar_form(topology, step, gives_columns)
+        except DeclinedError as declined:
+            found[step.id] = declined.with_traceback(None)  # which holds the frames of a plan
+    return found
 
 
 def arrivals_of(topology: Topology) -> dict[str, RowForm]:
@@ -165,7 +171,7 @@ def form_texts(topology: Topology, *, columnar: bool) -> dict[str, str]:
         if isinstance(form, ColumnarForm):
             found[step.id] = form.describe()
         else:
-            found[step.id] = _python_text(topology, step, form.reason)
+            found[step.id] = _python_text(topology, step, str(form))
     return found
 
 
@@ -241,7 +247,7 @@ class _Lowering:
         self._shipped = Topology(without_sources_and_sinks(topology.steps))
         # Workers get the steps without what only the driver can load.
         self._forms = {
-            step_id: replace(form, step=self._shipped.step(step_id))
+            step_id: form.shipped(self._shipped.step(step_id))
             for step_id, form in forms.items()
             if isinstance(form, ColumnarForm) and step_id in stored.columnar
         }

@@ -26,7 +26,7 @@ from windrow.sinks import (
     WriterSink,
 )
 from windrow.sources import FileSource
-from windrow_runtime.columnar.forms.steps import Form
+from windrow_runtime.columnar.forms.columnar_form import Form
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
 from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of

@@ -1,4 +1,4 @@
-"""Python functions that fold elements in front of the exchange: what crosses it is one accumulator for many elements.
+"""Folds elements with Python functions in front of the exchange: one accumulator for many elements crosses it.
 
 Elements are folded by pane: the windows that hold one of them hold all. A tumbling window is one pane. Sliding windows
 share theirs: an element is added once, and the accumulator of its pane is merged into each window behind the exchange.
@@ -15,41 +15,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 from windrow.aggregates.combined import Combined
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.errors import WindrowError
 from windrow.functions import AggregateFunction, RichFunction
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
-from windrow.windows import SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows
+from windrow.windows import TimeWindow
+from windrow_runtime.columnar.array_types import Ints, Rows
 from windrow_runtime.columnar.declined import DeclinedError
-from windrow_runtime.columnar.rows.grouping import Ints, Keys, cells_of
-from windrow_runtime.columnar.windows.geometry import Panes
+from windrow_runtime.columnar.rows.groups import Keys, cells_of
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, Sessions, windows_of
 from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed
 from windrow_runtime.operators.state.model import NOTHING
-from windrow_runtime.operators.windows.loops import fast_form, why_general
 from windrow_runtime.operators.windows.partials import Partials
-
-if TYPE_CHECKING:
-    from windrow_runtime.columnar.forms.arrivals import RowChunk
 
 __all__ = ["PaneFold", "fold_for"]
 
 # Any in this module: keys, elements and accumulators of every type.
 
 _WORTH_IT: Final = 4
-"""So many elements for each accumulator make up for what it costs to pickle."""
+"""With at least so many elements for each accumulator they make up for what it costs to pickle."""
 
 _WORTH_SHARING: Final = 3
-"""So many, where windows share panes: an element is added once, and its accumulator is copied and merged many times.
+"""The same where windows share panes: an element is added once, and its accumulator is copied and merged many times.
 
 With 12 windows each, and accumulators that are slow to copy, three elements take as long either way; tuples of numbers
 take a third of the time.
 """
-
-_FARTHEST: Final = 1 << 62  # windows of timestamps that far may end beyond 64 bits
 
 
 @dataclass(frozen=True)
@@ -72,34 +69,32 @@ class PaneFold:
         return f"folded before where that pays{shared}"
 
     def run(
-        self, keys: Keys, rows: Any, chunks: Callable[[Any], Iterator[RowChunk]]
+        self, keys: Keys, rows: Rows, elements_of: Callable[[Rows], Iterator[Sequence[Any]]]
     ) -> tuple[Ints, Partials] | None:
         """Folds elements, if that is worth it.
 
         Args:
             keys: Their keys.
             rows: Their rows, with the timestamp in the second column.
-            chunks: Makes elements of rows.
+            elements_of: Makes elements of rows, some at a time.
 
         Returns:
-            The number of the key of each accumulator, and the accumulators.
+            The code of the key of each accumulator, and the accumulators.
 
         Raises:
             UserFunctionError: If the function fails.
         """
         stamps = rows.column(1).to_numpy()
-        if not len(stamps) or stamps.min() < -_FARTHEST or stamps.max() > _FARTHEST:
+        if not len(stamps) or stamps.min() < -FARTHEST or stamps.max() > FARTHEST:
             return None
         cells = cells_of(keys.codes, len(keys.distinct), self.panes.numbers_of(stamps))
         least = _WORTH_SHARING if self.panes.windows_each > 1 else _WORTH_IT
         if cells.count * least > len(stamps):
             return None
-        import pyarrow as pa
-
         counts = cells.groups.sizes.tolist()
         starts = self.panes.panes_at(cells.places).tolist()
         in_order = rows.take(pa.array(cells.groups.order))
-        values = chain.from_iterable(chunk.values for chunk in chunks(in_order))
+        values = chain.from_iterable(elements_of(in_order))
         distinct = keys.distinct.to_pylist()
         owners = [distinct[code] for code in cells.codes.tolist()]
         return cells.codes, Partials(owners, self._fold(values, owners, starts, counts), starts, counts)
@@ -132,7 +127,7 @@ class PaneFold:
 
 
 def fold_for(step: Step) -> PaneFold:
-    """How the elements of a step are folded in front of the exchange.
+    """Decides how the elements of a step are folded in front of the exchange.
 
     Nobody may look at them one by one, late ones included, and the function must be able to merge what tasks made.
 
@@ -142,39 +137,28 @@ def fold_for(step: Step) -> PaneFold:
     node = step.node
     if not isinstance(node, WindowNode):
         raise DeclinedError("a process function sees each element")
+    if isinstance(node.function, ReduceSpec):
+        # It need not be associative.
+        raise DeclinedError("what a reduce leaves need not stand for its elements")
     if not isinstance(node.function, AggregateSpec):
-        if isinstance(node.function, ReduceSpec):
-            raise DeclinedError(
-                "what a reduce leaves need not stand for its elements"
-            )  # it need not be associative
         raise DeclinedError("the function takes all elements of a window")
     if node.allowed_lateness:
         raise DeclinedError("each late element fires its window")
     if node.late_tag is not None:
         raise DeclinedError("late elements leave one by one")
-    panes = _panes_of(node)
+    windows = windows_of(node)
+    if isinstance(windows, Sessions):
+        raise DeclinedError("a task does not know where sessions end")
+    if windows.is_global:
+        raise DeclinedError("the general operator runs the window of all time")
     function = node.function.aggregate
     if not function.can_merge:
         raise DeclinedError("the function has no merge")
     if _has_life(function):
         raise DeclinedError("the function is opened and closed where the step runs")
-    if panes.windows_each > 1 and not function.can_share:
+    if windows.windows_each > 1 and not function.can_share:
         raise DeclinedError("sliding windows share panes, and the function is not commutative")
-    return PaneFold(step, panes, function)
-
-
-def _panes_of(node: WindowNode) -> Panes:
-    form, assigner = fast_form(node), node.assigner
-    if form is None:
-        raise DeclinedError(why_general(node))
-    if isinstance(assigner, TumblingEventTimeWindows):
-        return Panes(assigner.size, assigner.size, assigner.offset, 0)
-    if not isinstance(assigner, SlidingEventTimeWindows):
-        raise DeclinedError("a task does not know where sessions end")
-    if assigner.slide > assigner.size:
-        # Whether an element between two windows is late depends on its own timestamp.
-        raise DeclinedError("there are gaps between windows")
-    return Panes(assigner.size, assigner.slide, assigner.offset, 0)
+    return PaneFold(step, windows, function)
 
 
 def _has_life(function: RichFunction) -> bool:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
 from windrow.aggregates import Opaque, recognise
 from windrow.errors import InvalidArgumentError
@@ -27,24 +26,31 @@ from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.records import has_generated
 from windrow_runtime.codecs.value_type import Field, Kind, RecordType
+from windrow_runtime.columnar.array_types import Array, ArrowType, Ints, Rows
 from windrow_runtime.columnar.declined import DeclinedError
-from windrow_runtime.columnar.rows.columns import ColumnExpression, column_expression, refused_element
+from windrow_runtime.columnar.rows.columns import ColumnExpression, check_element, column_expression
 from windrow_runtime.operators.topology import Topology
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+__all__ = [
+    "GivesColumns",
+    "Route",
+    "RoutedRows",
+    "expression_of",
+    "millis_of",
+    "own_constructor",
+    "routes_to",
+]
 
-__all__ = ["Arrivals", "Route", "expression_of", "millis_of", "own_constructor", "routes_to"]
+# Any in this module: sources and selectors of elements of every type.
 
-# Any in this module: pyarrow has no types, and selectors are of elements of every type.
-
-Ints: TypeAlias = npt.NDArray[np.int64]
+GivesColumns: TypeAlias = Callable[[Source[Any]], "str | None"]
+"""Says why an engine has no columns of a source; None: it has them."""
 
 _KEYS = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.BYTES})
 
 
-class Arrivals(NamedTuple):
-    """Elements at a keyed step.
+class RoutedRows(NamedTuple):
+    """Elements that a route has brought to a keyed step.
 
     Attributes:
         columns: Their columns.
@@ -52,22 +58,22 @@ class Arrivals(NamedTuple):
         highest: The highest timestamp that each timestamp-assigning step saw, by its id.
     """
 
-    columns: Any
+    columns: Rows
     stamps: Ints
     highest: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Stage:
-    """What happens on the way: elements are filtered, stamped, or made into one value.
+class _OnTheWay:
+    """A step that filters elements, stamps them, or makes one value of each.
 
     Attributes:
-        step: The id of the step.
+        id: The id of the step.
         kind: The kind of its node.
         expression: What it computes.
     """
 
-    step: str
+    id: str
     kind: str
     expression: ColumnExpression
 
@@ -78,84 +84,65 @@ class Route:
 
     Attributes:
         source: The id of the source.
-        stages: The steps, in order.
-        key: The key; None: the stream has none.
         element: The type of the elements at the keyed step.
+        steps: The steps, in order.
+        key: The key; None: the stream has none.
     """
 
     source: str
-    stages: tuple[_Stage, ...]
-    key: ColumnExpression | None
     element: RecordType
+    steps: tuple[_OnTheWay, ...] = ()
+    key: ColumnExpression | None = None
 
     @property
-    def key_type(self) -> pa.DataType:
+    def key_type(self) -> ArrowType:
         """The Arrow type of keys."""
-        import pyarrow as pa
-
         return pa.null() if self.key is None else self.key.arrow_type
 
-    def run(self, batch: Any) -> Arrivals:
+    def run(self, batch: Rows) -> RoutedRows:
         """Takes the elements of a source, whose columns are in order, to the keyed step."""
-        import pyarrow as pa
-
-        stamps: Any = None
+        stamps: Array = None
         highest: dict[str, int] = {}
-        for stage in self.stages:
-            found = stage.expression.evaluate(_by_name(batch))
-            if stage.kind == FilterNode.kind:
+        for step in self.steps:
+            found = step.expression.evaluate(dict(zip(batch.schema.names, batch.columns, strict=True)))
+            if step.kind == FilterNode.kind:
                 batch = batch.filter(found)
                 stamps = stamps if stamps is None else stamps.filter(found)
-            elif stage.kind == MapNode.kind:
+            elif step.kind == MapNode.kind:
                 batch = pa.RecordBatch.from_arrays([found], ["value"])
             else:
                 stamps = millis_of(found)
                 if len(stamps):
-                    highest[stage.step] = int(stamps.to_numpy().max())
+                    highest[step.id] = int(stamps.to_numpy().max())
         assert stamps is not None, "the plan was checked for timestamps"
-        return Arrivals(batch, stamps.to_numpy(), highest)
+        return RoutedRows(batch, stamps.to_numpy(), highest)
 
 
-def _by_name(batch: Any) -> dict[str, Any]:
-    return dict(zip(batch.schema.names, batch.columns, strict=True))
-
-
-def millis_of(stamps: Any) -> Any:
+def millis_of(stamps: Array) -> Array:
     """Timestamps as milliseconds: ints as they are, datetimes rounded down."""
-    import pyarrow as pa
-
     if not pa.types.is_timestamp(stamps.type):
         return stamps
     micros = stamps.cast(pa.timestamp("us", tz=stamps.type.tz)).view(pa.int64()).to_numpy()
     return pa.array(micros // 1_000)
 
 
-def routes_to(
-    topology: Topology, step: Step, gives_columns: Callable[[Source[Any]], str | None]
-) -> tuple[Route, ...]:
+def routes_to(topology: Topology, step: Step, gives_columns: GivesColumns) -> tuple[Route, ...]:
     """All ways from sources to a keyed step.
-
-    Args:
-        topology: The plan.
-        step: The step.
-        gives_columns: Whether the engine has the columns of a source: None, or why it has not.
 
     Raises:
         DeclinedError: If elements cannot get there as columns.
     """
     before = topology.step(step.inputs[0])
     key_by = before.node if isinstance(before.node, KeyByNode) else None
-    start = topology.step(before.inputs[0]) if key_by is not None else before
-    routes: list[Route] = []
-    for source, stages, element in _ways(topology, start):
-        if not any(stage.kind == TimestampsNode.kind for stage in stages):
+    routes = _routes(topology, topology.step(before.inputs[0]) if key_by is not None else before)
+    for place, route in enumerate(routes):
+        if not any(on_the_way.kind == TimestampsNode.kind for on_the_way in route.steps):
             raise DeclinedError("elements have no timestamps on the way")
-        key = None
         if key_by is not None:
-            key = expression_of(key_by.selector, element, "the key")
+            key = expression_of(key_by.selector, route.element, "the key")
             if key.value.kind not in _KEYS:
                 raise DeclinedError(f"the key is a {key.value}")
-        routes.append(Route(source, stages, key, element))
+            routes[place] = replace(route, key=key)
     if len({route.source for route in routes}) < len(routes):
         raise DeclinedError("elements of one source get there by several ways")
     if len({route.element for route in routes}) > 1:
@@ -169,18 +156,17 @@ def routes_to(
     return tuple(routes)
 
 
-def _ways(topology: Topology, step: Step) -> list[tuple[str, tuple[_Stage, ...], RecordType]]:
+def _routes(topology: Topology, step: Step) -> list[Route]:
+    """The ways from sources to a step that no key is taken on."""
     node = step.node
     if isinstance(node, SourceNode):
-        return [(step.id, (), _element_of(node))]
-    if isinstance(node, UnionNode):
-        return [way for source in step.inputs for way in _ways(topology, topology.step(source))]
-    if not isinstance(node, (FilterNode, MapNode, TimestampsNode, ReturnsNode)):
+        return [Route(step.id, _element_of(node))]
+    if not isinstance(node, (FilterNode, MapNode, ReturnsNode, TimestampsNode, UnionNode)):
         raise DeclinedError(f"{step.id} is in front")
-    ways = _ways(topology, topology.step(step.inputs[0]))
-    if isinstance(node, ReturnsNode):
-        return ways
-    return [_with_stage(step, way) for way in ways]
+    routes = [route for before in step.inputs for route in _routes(topology, topology.step(before))]
+    if isinstance(node, (ReturnsNode, UnionNode)):
+        return routes
+    return [_extended(route, step, node) for route in routes]
 
 
 def _element_of(node: SourceNode) -> RecordType:
@@ -190,28 +176,27 @@ def _element_of(node: SourceNode) -> RecordType:
         kind = record_type(node.element_type)
     except InvalidArgumentError as error:
         raise DeclinedError(error.message) from error
-    reason = refused_element(kind)
-    if reason is None and not kind.single:
-        reason = own_constructor(kind.root.python_type)
-    if reason is not None:
-        raise DeclinedError(reason)
+    check_element(kind)
+    if not kind.single:
+        made_by = own_constructor(kind.root.python_type)
+        if made_by is not None:
+            # A record has to be made to know that it is well-formed.
+            raise DeclinedError(f"{kind.root.python_type.__name__} has a {made_by}")
     return kind
 
 
 def own_constructor(kind: type) -> str | None:
-    """Why a record has to be made to know that it is well-formed."""
+    """The code of the user's that runs when a record of a class is made; None: there is none."""
     if hasattr(kind, "__post_init__"):
-        return f"{kind.__name__} has a __post_init__"
+        return "__post_init__"
     generated = not dataclasses.is_dataclass(kind) or has_generated(kind, "__init__")
     derived = issubclass(kind, tuple) and kind is not tuple and kind.__bases__[0] is not tuple
-    return None if generated and not derived else f"{kind.__name__} has a constructor of its own"
+    return None if generated and not derived else "constructor of its own"
 
 
-def _with_stage(
-    step: Step, way: tuple[str, tuple[_Stage, ...], RecordType]
-) -> tuple[str, tuple[_Stage, ...], RecordType]:
-    source, stages, element = way
-    node = step.node
+def _extended(route: Route, step: Step, node: FilterNode | MapNode | TimestampsNode) -> Route:
+    """The way that goes on through one more step."""
+    element = route.element
     if isinstance(node, TimestampsNode):
         generator = type(node.strategy.create_generator())
         if node.strategy.ingestion_time or generator not in (BoundedOutOfOrdernessWatermarks, NoWatermarks):
@@ -226,10 +211,9 @@ def _with_stage(
         if found.value.kind is not Kind.BOOL or found.value.nullable:
             raise DeclinedError(f"the filter gives a {found.value}")
     else:
-        assert isinstance(node, MapNode)
         found = expression_of(node.function, element, "the map")
         element = RecordType(None, str(found.value), found.value, (Field("value", "value", found.value),))
-    return source, (*stages, _Stage(step.id, node.kind, found)), element
+    return replace(route, element=element, steps=(*route.steps, _OnTheWay(step.id, node.kind, found)))
 
 
 def expression_of(selector: Any, element: RecordType, what: str) -> ColumnExpression:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any, Final
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from windrow_runtime.codecs.arrow.batches import arrow_schema
 from windrow_runtime.codecs.arrow.decoding import schema_faults
 from windrow_runtime.codecs.value_type import Kind, RecordType
+from windrow_runtime.columnar.array_types import Array, Rows
 
 __all__ = ["clean_columns"]
-
-# Any: pyarrow has no types.
 
 _FIRST_MICROSECOND: Final = -62_135_596_800_000_000  # of the year 1
 _LAST_MICROSECOND: Final = 253_402_300_799_999_999  # of the year 9999
@@ -20,18 +22,16 @@ _FIRST_DAY: Final = datetime.date.min.toordinal() - _EPOCH_DAY
 _LAST_DAY: Final = datetime.date.max.toordinal() - _EPOCH_DAY
 
 
-def clean_columns(batch: Any, kind: RecordType) -> Any | None:
+def clean_columns(batch: Rows, kind: RecordType) -> Rows | None:
     """The columns of a type's elements, in its order and of its Arrow types.
 
     Returns:
         None if a record may be malformed, or a column has to be made of defaults: then records are decoded one by one.
     """
-    import pyarrow as pa
-
     if schema_faults(batch.schema, kind):
         return None  # a cast may take what decoding refuses
     schema = arrow_schema(kind)
-    columns: list[Any] = []
+    columns: list[Array] = []
     for field, wanted in zip(kind.columns, schema, strict=True):
         place = batch.schema.get_field_index(field.column)
         if place < 0:
@@ -52,10 +52,7 @@ def clean_columns(batch: Any, kind: RecordType) -> Any | None:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _are_years_of_python(column: Any) -> bool:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _are_years_of_python(column: Array) -> bool:
     days = pa.types.is_date(column.type)
     found = pc.min_max(column.view(pa.int32() if days else pa.int64()))
     low, high = found["min"].as_py(), found["max"].as_py()

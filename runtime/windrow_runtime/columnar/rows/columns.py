@@ -1,30 +1,29 @@
-"""Columns of a stream's elements, and what plain expressions make of them, without a Python object for each.
+"""Computes plain expressions on columns of a stream's elements, without a Python object for each.
 
 An expression has a column form where Arrow gives, for every element, what Python would give. Where it might differ (an
-int that grows beyond 64 bits, a division by zero, a comparison across types) there is none, and the reason is told.
+int that grows beyond 64 bits, a division by zero, a comparison across types) it is declined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from windrow.aggregates import Binary, Constant, Element, Expression, Field, Item, Unary
 from windrow.aggregates.expressions import COMPARISONS
 from windrow_runtime.codecs.arrow.types import arrow_type
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
+from windrow_runtime.columnar.array_types import Array, ArrowType
 from windrow_runtime.columnar.declined import DeclinedError
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+__all__ = ["ColumnExpression", "WholeElement", "check_element", "column_expression"]
 
-__all__ = ["ColumnExpression", "WholeElement", "column_expression", "refused_element"]
-
-# Any in this module: pyarrow has no types.
-
-Columns: TypeAlias = Mapping[str, Any]
+Columns: TypeAlias = Mapping[str, Array]
 """Arrow arrays of one length, by the names of the columns."""
 
 _ORDERED: Final = frozenset(
@@ -34,15 +33,19 @@ _PLAIN: Final = _ORDERED | {Kind.BOOL}
 """Kinds of which every value of the column's Arrow type is a value, years beyond 9999 left out."""
 
 _LARGEST_EXACT: Final = 2**53
-_COMPARE: Final = {
+_FUNCTIONS: Final = {
     "==": "equal",
     "!=": "not_equal",
     "<": "less",
     "<=": "less_equal",
     ">": "greater",
     ">=": "greater_equal",
+    "+": "add",
+    "-": "subtract",
+    "*": "multiply",
+    "/": "divide",
 }
-_ARITHMETIC: Final = {"+": "add", "-": "subtract", "*": "multiply"}
+"""Arrow's functions for operators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +53,19 @@ class ColumnExpression:
     """An expression over columns.
 
     Attributes:
-        expression: What it computes of an element.
-        value: What it gives.
-        columns: The columns that it reads.
+        expression: What it computes of an element whose fields are named as its columns.
+        value: The type of what it gives.
     """
 
     expression: Expression
     value: ValueType
-    columns: frozenset[str]
 
     @property
-    def arrow_type(self) -> pa.DataType:
+    def arrow_type(self) -> ArrowType:
         """The Arrow type of what it gives."""
         return arrow_type(self.value)
 
-    def evaluate(self, columns: Columns) -> Any:
+    def evaluate(self, columns: Columns) -> Array:
         """An array with the value for each element."""
         return _evaluate(self.expression, columns)
 
@@ -80,37 +81,30 @@ class WholeElement:
     kind: RecordType
 
     @property
-    def arrow_type(self) -> pa.DataType:
+    def arrow_type(self) -> ArrowType:
         """The Arrow type of the records."""
         return arrow_type(self.kind.root)
 
-    def evaluate(self, columns: Columns) -> Any:
+    def evaluate(self, columns: Columns) -> Array:
         """An array with the record of each element."""
-        import pyarrow as pa
-
         fields = list(self.arrow_type)
         return pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)
 
 
-def refused_element(kind: RecordType) -> str | None:
-    """Why elements of a type have no columns that stand for them; None where they have.
+def check_element(kind: RecordType) -> None:
+    """Declines a type of elements if a value of a column may be none of its field.
 
-    Each value of a column has to be a value of the field, so that nothing has to be made to know that a record is
-    well-formed.
+    Otherwise nothing has to be made to know that a record is well-formed.
+
+    Raises:
+        DeclinedError: If no columns can stand for such elements.
     """
-    if kind.single:
-        return _refused_value(kind.root, kind.name)
     for field in kind.columns:
-        reason = _refused_value(field.type, f"{kind.name}.{field.name}")
-        if reason is not None:
-            return reason
+        path = kind.name if kind.single else f"{kind.name}.{field.name}"
+        if field.type.kind not in _PLAIN:
+            raise DeclinedError(f"{path} is a {field.type}")
         if field.absent_allowed:
-            return f"{kind.name}.{field.name} may be absent"
-    return None
-
-
-def _refused_value(value: ValueType, path: str) -> str | None:
-    return None if value.kind in _PLAIN else f"{path} is a {value}"
+            raise DeclinedError(f"{path} may be absent")
 
 
 def column_expression(expression: Expression, kind: RecordType) -> ColumnExpression:
@@ -119,23 +113,27 @@ def column_expression(expression: Expression, kind: RecordType) -> ColumnExpress
     Raises:
         DeclinedError: If there is none.
     """
-    value = _value_of(expression, kind)
-    return ColumnExpression(_by_column(expression, kind), value, frozenset(_columns_of(expression, kind)))
-
-
-def _value_of(expression: Expression, kind: RecordType) -> ValueType:
-    if isinstance(expression, Element):
-        if not kind.single:
-            raise DeclinedError("takes the whole element")
-        return kind.columns[0].type
-    if isinstance(expression, (Field, Item)):
-        return _field_of(expression, kind).type
-    if isinstance(expression, Constant):
-        return _constant_type(expression)
-    if isinstance(expression, Unary):
-        return _unary(expression, kind)
-    if isinstance(expression, Binary):
-        return _binary(expression, kind)
+    match expression:
+        case Element():
+            if not kind.single:
+                raise DeclinedError("takes the whole element")
+            return ColumnExpression(Field(Element(), kind.columns[0].column), kind.columns[0].type)
+        case Field() | Item():
+            field = _field_of(expression, kind)
+            return ColumnExpression(Field(Element(), field.column), field.type)
+        case Constant():
+            return ColumnExpression(expression, _constant_type(expression))
+        case Unary():
+            of = column_expression(expression.of, kind)
+            if of.value.kind is not Kind.FLOAT or of.value.nullable:
+                raise DeclinedError(
+                    f"{expression} is computed in Python: only floats that are never None are not"
+                )
+            return ColumnExpression(Unary(expression.operator, of.expression), of.value)
+        case Binary():
+            left, right = (column_expression(side, kind) for side in (expression.left, expression.right))
+            by_column = Binary(expression.operator, left.expression, right.expression)
+            return ColumnExpression(by_column, _binary(expression, left.value, right.value))
     raise DeclinedError(f"{expression} has no column form")
 
 
@@ -144,24 +142,16 @@ def _field_of(expression: Field | Item, kind: RecordType) -> RecordField:
         raise DeclinedError(f"{expression} lies within a field")
     if kind.single:
         raise DeclinedError(f"{expression} is no column")
-    if isinstance(expression, Field):
-        if kind.root.kind is Kind.RECORD and kind.root.shape is not RecordShape.TYPED_DICT:
-            for field in kind.columns:
-                if field.name == expression.name:
-                    return field
-        raise DeclinedError(f"{expression} is no field")
-    if isinstance(expression.key, str) and kind.root.shape is RecordShape.TYPED_DICT:
+    is_field, is_dict = isinstance(expression, Field), kind.root.shape is RecordShape.TYPED_DICT
+    name = expression.name if isinstance(expression, Field) else expression.key
+    if kind.root.kind is Kind.RECORD and is_field != is_dict:
         for field in kind.columns:
-            if field.name == expression.key:
+            if field.name == name:
                 return field
     is_tuple = kind.root.kind is Kind.TUPLE or kind.root.shape is RecordShape.NAMED_TUPLE
-    if (
-        isinstance(expression.key, int)
-        and is_tuple
-        and -len(kind.columns) <= expression.key < len(kind.columns)
-    ):
-        return kind.columns[expression.key]
-    raise DeclinedError(f"{expression} is no column")
+    if isinstance(name, int) and is_tuple and -len(kind.columns) <= name < len(kind.columns):
+        return kind.columns[name]
+    raise DeclinedError(f"{expression} is no {'field' if is_field else 'column'}")
 
 
 def _constant_type(constant: Constant) -> ValueType:
@@ -169,29 +159,16 @@ def _constant_type(constant: Constant) -> ValueType:
     kind = kinds.get(type(constant.value))
     if kind is None:
         raise DeclinedError(f"uses {constant}")
-    if isinstance(constant.value, str) and not _is_utf8(constant.value):
-        # Columns hold no such text, yet Python compares with it.
-        raise DeclinedError(f"uses {constant}, which is no text of UTF-8")
+    if isinstance(constant.value, str):
+        try:
+            constant.value.encode()
+        except UnicodeEncodeError:
+            # Columns hold no such text, yet Python compares with it.
+            raise DeclinedError(f"uses {constant}, which is no text of UTF-8") from None
     return ValueType(kind, type(constant.value))
 
 
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _unary(expression: Unary, kind: RecordType) -> ValueType:
-    value = _value_of(expression.of, kind)
-    if value.kind is not Kind.FLOAT or value.nullable:
-        raise DeclinedError(f"{expression} is computed in Python: only floats that are never None are not")
-    return value
-
-
-def _binary(expression: Binary, kind: RecordType) -> ValueType:
-    left, right = (_value_of(side, kind) for side in (expression.left, expression.right))
+def _binary(expression: Binary, left: ValueType, right: ValueType) -> ValueType:
     if left.nullable or right.nullable:
         raise DeclinedError(f"{expression} may meet None")
     if expression.operator in COMPARISONS:
@@ -203,7 +180,7 @@ def _binary(expression: Binary, kind: RecordType) -> ValueType:
         if left.kind is Kind.FLOAT and right.kind in (Kind.INT, Kind.FLOAT) and expression.right.value:
             _check_exact(expression.right, expression)
             return ValueType(Kind.FLOAT, float)
-    elif expression.operator in _ARITHMETIC and Kind.FLOAT in kinds and kinds <= {Kind.INT, Kind.FLOAT}:
+    elif expression.operator in ("+", "-", "*") and Kind.FLOAT in kinds and kinds <= {Kind.INT, Kind.FLOAT}:
         # An int that is added to a float becomes one first: in Arrow as in Python, where the float can hold it.
         for side in (expression.left, expression.right):
             _check_exact(side, expression)
@@ -220,24 +197,18 @@ def _check_exact(side: Expression, whole: Expression) -> None:
 
 def _check_comparison(expression: Binary, left: ValueType, right: ValueType) -> None:
     kinds = {left.kind, right.kind}
-    if len(kinds) == 1:
-        if kinds <= _ORDERED or (expression.operator in ("==", "!=") and kinds == {Kind.BOOL}):
-            sides = (expression.left, expression.right)
-            if kinds != {Kind.INT} or all(_fits(side) for side in sides):
-                return
-    elif kinds == {Kind.INT, Kind.FLOAT}:
+    sides = ((expression.left, left), (expression.right, right))
+    ints = [side for side, value in sides if value.kind is Kind.INT]
+    if kinds == {Kind.INT, Kind.FLOAT}:
         # A float against a small int: Python compares exactly, and so does a float that can hold the int.
-        for side, value in ((expression.left, left), (expression.right, right)):
-            if value.kind is Kind.INT and not (
-                isinstance(side, Constant) and abs(_int(side)) <= _LARGEST_EXACT
-            ):
-                raise DeclinedError(f"{expression} compares an int with a float")
+        if not all(isinstance(side, Constant) and abs(_int(side)) <= _LARGEST_EXACT for side in ints):
+            raise DeclinedError(f"{expression} compares an int with a float")
         return
-    raise DeclinedError(f"{expression} compares {left} with {right}")
-
-
-def _fits(side: Expression) -> bool:
-    return not isinstance(side, Constant) or -(2**63) <= _int(side) < 2**63
+    is_same = len(kinds) == 1 and (
+        kinds <= _ORDERED or (expression.operator in ("==", "!=") and kinds == {Kind.BOOL})
+    )
+    if not is_same or any(isinstance(side, Constant) and not -(2**63) <= _int(side) < 2**63 for side in ints):
+        raise DeclinedError(f"{expression} compares {left} with {right}")
 
 
 def _int(constant: Constant) -> int:
@@ -245,58 +216,17 @@ def _int(constant: Constant) -> int:
     return constant.value
 
 
-def _columns_of(expression: Expression, kind: RecordType) -> set[str]:
-    if isinstance(expression, Element):
-        return {kind.columns[0].column}
-    if isinstance(expression, (Field, Item)):
-        return {_field_of(expression, kind).column}
-    if isinstance(expression, Unary):
-        return _columns_of(expression.of, kind)
-    if isinstance(expression, Binary):
-        return _columns_of(expression.left, kind) | _columns_of(expression.right, kind)
-    return set()
-
-
-def _by_column(expression: Expression, kind: RecordType) -> Expression:
-    """The same with fields and items by the names of their columns."""
-    if isinstance(expression, Element):
-        return Field(Element(), kind.columns[0].column)
-    if isinstance(expression, (Field, Item)):
-        return Field(Element(), _field_of(expression, kind).column)
-    if isinstance(expression, Unary):
-        return Unary(expression.operator, _by_column(expression.of, kind))
-    if isinstance(expression, Binary):
-        return Binary(
-            expression.operator, _by_column(expression.left, kind), _by_column(expression.right, kind)
-        )
-    return expression
-
-
-def _evaluate(expression: Expression, columns: Columns) -> Any:
-    import pyarrow.compute as pc
-
-    if isinstance(expression, Field):
-        return columns[expression.name]
-    if isinstance(expression, Unary):
-        value = _evaluate(expression.of, columns)
-        return value if expression.operator == "+" else pc.negate(value)
-    assert isinstance(expression, Binary), "constants stand beside columns"
-    left, right = (_operand(side, columns) for side in (expression.left, expression.right))
-    if expression.operator in COMPARISONS:
-        return pc.call_function(_COMPARE[expression.operator], [left, right])
-    name = _ARITHMETIC.get(expression.operator, "divide")
-    return pc.call_function(name, [_as_float(left), _as_float(right)])
-
-
-def _operand(expression: Expression, columns: Columns) -> Any:
-    import pyarrow as pa
-
-    if isinstance(expression, Constant):
-        return pa.scalar(expression.value)
-    return _evaluate(expression, columns)
-
-
-def _as_float(value: Any) -> Any:
-    import pyarrow as pa
-
-    return value if value.type == pa.float64() else value.cast(pa.float64(), safe=False)
+def _evaluate(expression: Expression, columns: Columns) -> Array:
+    match expression:
+        case Field():
+            return columns[expression.name]
+        case Constant():
+            return pa.scalar(expression.value)
+        case Unary():
+            value = _evaluate(expression.of, columns)
+            return value if expression.operator == "+" else pc.negate(value)
+    assert isinstance(expression, Binary), "there are no other ones over columns"
+    sides = [_evaluate(side, columns) for side in (expression.left, expression.right)]
+    if expression.operator not in COMPARISONS:
+        sides = [side if side.type == pa.float64() else side.cast(pa.float64(), safe=False) for side in sides]
+    return pc.call_function(_FUNCTIONS[expression.operator], sides)

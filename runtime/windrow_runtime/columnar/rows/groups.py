@@ -1,19 +1,25 @@
-"""Groups the rows of a batch by numbers of groups."""
+"""Groups rows: by numbers of groups, by key, and by key and the pane that they fall into."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Groups"]
+from windrow_runtime.columnar.array_types import Array, Floats, Ints, Mask
 
-# Any: what numpy takes as an index, a mask or row numbers.
+__all__ = ["Cells", "Groups", "Keys", "cells_of", "encode_keys"]
+
+# Any: numbers of several types.
 
 _ROW_BITS: Final = 32
+
+_SPACIOUS: Final = 8
+"""Up to so many cells for each row are laid out side by side; where there would be more, rows are sorted."""
 
 _BLOCK: Final = 1 << 14
 """Rows worked on at a time: what is between input and output then stays in the cache, and needs no new memory."""
@@ -28,7 +34,7 @@ class Groups:
         count: How many groups there are. A group may have no rows.
     """
 
-    def __init__(self, ids: NDArray[np.int64], count: int) -> None:
+    def __init__(self, ids: Ints, count: int) -> None:
         self.ids = ids.astype(np.int64, copy=False)
         self.count = count
 
@@ -37,7 +43,7 @@ class Groups:
         return len(self.ids)
 
     @cached_property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Ints:
         """The rows of each group."""
         return np.bincount(self.ids, minlength=self.count)
 
@@ -47,12 +53,12 @@ class Groups:
         return int(self.sizes.max()) if self.count else 0
 
     @cached_property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> Ints:
         """Where each group begins in ``order``."""
         return np.cumsum(self.sizes) - self.sizes
 
     @cached_property
-    def order(self) -> NDArray[np.int64]:
+    def order(self) -> Ints:
         """The row numbers, group by group; inside a group in order of arrival."""
         rows = np.arange(len(self), dtype=np.int64)
         if len(self) < 2 or bool((self.ids[1:] >= self.ids[:-1]).all()):
@@ -64,7 +70,7 @@ class Groups:
         words.sort()
         return words & ((1 << _ROW_BITS) - 1)
 
-    def ordered_by(self, codes: NDArray[np.int64], bound: int) -> NDArray[np.int64]:
+    def ordered_by(self, codes: Ints, bound: int) -> Ints:
         """The row numbers, group by group; inside a group by ascending code, of equals in order of arrival.
 
         Args:
@@ -79,7 +85,7 @@ class Groups:
         return words & ((1 << row_bits) - 1)
 
     @cached_property
-    def first_rows(self) -> NDArray[np.int64]:
+    def first_rows(self) -> Ints:
         """The first row of each group; -1 where it has none."""
         found = np.full(self.count, -1, dtype=np.int64)
         # Of several rows for one place numpy keeps the one assigned last.
@@ -87,19 +93,19 @@ class Groups:
         return found
 
     @cached_property
-    def last_rows(self) -> NDArray[np.int64]:
+    def last_rows(self) -> Ints:
         """The last row of each group; -1 where it has none."""
         found = np.full(self.count, -1, dtype=np.int64)
         found[self.ids] = np.arange(len(self), dtype=np.int64)
         return found
 
-    def blocks(self) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+    def blocks(self) -> Iterator[tuple[slice, Ints]]:
         """Runs of rows, and the groups of their rows: for steps whose arrays in between are better small."""
         for start in range(0, len(self), _BLOCK):
             rows = slice(start, start + _BLOCK)
             yield rows, self.ids[rows]
 
-    def where(self, rows: Any) -> Groups:
+    def where(self, rows: Mask | Ints) -> Groups:
         """Some of the rows, in the same groups.
 
         Args:
@@ -107,13 +113,81 @@ class Groups:
         """
         return Groups(self.ids[rows], self.count)
 
-    def totals(self, values: NDArray[Any]) -> NDArray[np.float64]:
+    def totals(self, values: NDArray[Any]) -> Floats:
         """The sum of the floats of each group, one value per row; added one after the other."""
-        found: NDArray[np.float64] = np.bincount(self.ids, values, self.count).astype(np.float64, copy=False)
+        found: Floats = np.bincount(self.ids, values, self.count).astype(np.float64, copy=False)
         return found
 
-    def int_totals(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def int_totals(self, values: Ints) -> Ints:
         """The sum of the ints of each group; the caller knows that it does not overflow."""
         found = np.zeros(self.count, dtype=np.int64)
         np.add.at(found, self.ids, values)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Keys as numbers.
+
+    Attributes:
+        codes: The place of each row's key among the distinct ones.
+        distinct: The distinct keys, an Arrow array in order of appearance.
+    """
+
+    codes: Ints
+    distinct: Array
+
+
+def encode_keys(keys: Array) -> Keys:
+    """The keys of an Arrow array as numbers; None is a key as any other."""
+    if keys.type.id == 0:  # without keys, every key is None
+        return Keys(np.zeros(len(keys), np.int64), keys[:1])
+    encoded = keys.dictionary_encode(null_encoding="encode")
+    return Keys(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Rows by key and place in time.
+
+    Attributes:
+        groups: The cell of each row.
+        codes: The key of each cell, by its number.
+        places: The place in time of each cell.
+    """
+
+    groups: Groups
+    codes: Ints
+    places: Ints
+
+    @property
+    def count(self) -> int:
+        """How many cells there are."""
+        return len(self.codes)
+
+
+def cells_of(codes: Ints, keys: int, places: Ints) -> Cells:
+    """Groups rows by the code of their key, below ``keys``, and by their place in time; in order of places."""
+    rows = len(codes)
+    if not rows:
+        empty = np.zeros(0, np.int64)
+        return Cells(Groups(empty, 0), empty, empty)
+    origin = int(places.min())
+    span = int(places.max()) - origin + 1
+    limit = _SPACIOUS * rows + 1024
+    if span > limit:
+        found, ranks = np.unique(places, return_inverse=True)
+    else:
+        found, ranks = np.arange(origin, origin + span), places - origin
+    if len(found) * keys <= limit:
+        at = ranks * keys + codes
+        present = np.zeros(len(found) * keys, np.bool_)
+        present[at] = True
+        filled = np.flatnonzero(present)
+        numbers = np.zeros(len(present), np.int64)
+        numbers[filled] = np.arange(len(filled))
+        ids = numbers[at]
+    else:
+        # Only as far apart as rows are: a year between two elements is no year of cells.
+        filled, ids = np.unique(ranks * keys + codes, return_inverse=True)
+    return Cells(Groups(ids, len(filled)), filled % keys, found[filled // keys])

@@ -1,14 +1,16 @@
-"""Hashes of keys in columns that are the same in every process: they say where a key lies."""
+"""Hashes keys in columns, in every process alike: hashes decide in which key group and page a key lies."""
 
 from __future__ import annotations
 
-from typing import Any
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import types
 
 from windrow_runtime.codecs import stable_hash
+from windrow_runtime.columnar.array_types import Array, Hashes, Ints
 
 __all__ = ["bits_in_group", "hash_keys", "pages_of", "parts_of", "stable_hashes"]
 
@@ -17,14 +19,9 @@ _NONE_LENGTH = 1 << 40
 _NONE_SUM = crc32(b"0")
 _PYTHONS_PRIME = 2**61 - 1
 
-# Any: pyarrow has no types.
 
-
-def hash_keys(keys: Any) -> npt.NDArray[np.uint64]:
+def hash_keys(keys: Array) -> Hashes:
     """A hash of 64 bits, all of them well mixed, for each key of an Arrow array."""
-    import pyarrow as pa
-    from pyarrow import types
-
     kind = keys.type
     if types.is_null(kind):
         return _mixed(np.zeros(len(keys), np.uint64))
@@ -33,24 +30,24 @@ def hash_keys(keys: Any) -> npt.NDArray[np.uint64]:
         texts = keys.cast(pa.binary()).to_pylist()
         sums = [0xFFFF_FFFF_FFFF if text is None else crc32(text) | len(text) << 32 for text in texts]
         return _mixed(np.array(sums, np.uint64))
-    numbers: npt.NDArray[np.int64] = keys.cast(pa.int64()).fill_null(_NONE).to_numpy(zero_copy_only=False)
+    numbers: Ints = keys.cast(pa.int64()).fill_null(_NONE).to_numpy(zero_copy_only=False)
     return _mixed(numbers.view(np.uint64))
 
 
-def bits_in_group(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def bits_in_group(hashes: Hashes) -> Hashes:
     """What of hashes tells keys of one group apart; the low bits say which group that is. 32 bits."""
-    bits: npt.NDArray[np.uint64] = hashes >> np.uint64(32)
+    bits: Hashes = hashes >> np.uint64(32)
     return bits
 
 
-def pages_of(bits: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.int64]:
-    """What :func:`~windrow_runtime.storage.keyed_pages.page_of` says of each of some keys."""
+def pages_of(bits: Hashes, count: int) -> Ints:
+    """The pages of keys, as :func:`~windrow_runtime.storage.keyed_pages.page_of` gives them one by one."""
     reach = 1 << (count - 1).bit_length()
-    pages: npt.NDArray[np.int64] = (bits & (reach - 1)).astype("int64")
+    pages: Ints = (bits & (reach - 1)).astype("int64")
     return pages - (pages >= count) * (reach >> 1)
 
 
-def parts_of(keys: Any, count: int) -> npt.NDArray[np.uint8]:
+def parts_of(keys: Array, count: int) -> npt.NDArray[np.uint8]:
     """Deals the keys of an Arrow array out to parts that are about alike, for as long as a batch runs.
 
     Unlike :func:`hash_keys` it goes through texts as columns, and so asks for no distinct keys.
@@ -59,18 +56,14 @@ def parts_of(keys: Any, count: int) -> npt.NDArray[np.uint8]:
         keys: The keys, those of one group.
         count: How many parts there are, 256 at most.
     """
-    from pyarrow import types
-
     is_text = types.is_string(keys.type) or types.is_binary(keys.type)
     hashes = _hashes_of_texts(keys) if is_text else hash_keys(keys)
     found: npt.NDArray[np.uint8] = (bits_in_group(hashes) % np.uint64(count)).astype(np.uint8)
     return found
 
 
-def _hashes_of_texts(texts: Any) -> npt.NDArray[np.uint64]:
+def _hashes_of_texts(texts: Array) -> Hashes:
     """Eight bytes of all texts at a time; None is a text of its own length."""
-    import pyarrow as pa
-
     nulls = texts.is_null().to_numpy(zero_copy_only=False)
     texts = texts.cast(pa.binary()).fill_null(b"")
     _, offsets, data = texts.buffers()
@@ -93,11 +86,8 @@ def _hashes_of_texts(texts: Any) -> npt.NDArray[np.uint64]:
     return _mixed(hashes)
 
 
-def stable_hashes(keys: Any) -> npt.NDArray[np.uint64]:
+def stable_hashes(keys: Array) -> Hashes:
     """What :func:`~windrow_runtime.codecs.stable_hash` says of each key of an Arrow array."""
-    import pyarrow as pa
-    from pyarrow import types
-
     kind = keys.type
     if types.is_string(kind) or types.is_binary(kind):
         # A text begins with its kind, and a checksum can be continued.
@@ -116,18 +106,18 @@ def stable_hashes(keys: Any) -> npt.NDArray[np.uint64]:
     return np.array(list(map(stable_hash, keys.to_pylist())), np.uint64)
 
 
-def _finished(sums: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _finished(sums: Hashes) -> Hashes:
     # As stable_hash does it for one.
     mask = np.uint64(0xFFFF_FFFF)
     sums = (sums ^ sums >> np.uint64(16)) * np.uint64(0x85EBCA6B) & mask
     sums = (sums ^ sums >> np.uint64(13)) * np.uint64(0xC2B2AE35) & mask
-    finished: npt.NDArray[np.uint64] = sums ^ sums >> np.uint64(16)
+    finished: Hashes = sums ^ sums >> np.uint64(16)
     return finished
 
 
-def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _mixed(bits: Hashes) -> Hashes:
     # The last steps of SplitMix64 (Steele, Lea, Flood 2014).
     bits = (bits ^ bits >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ bits >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    mixed: npt.NDArray[np.uint64] = bits ^ bits >> np.uint64(31)
+    mixed: Hashes = bits ^ bits >> np.uint64(31)
     return mixed

@@ -1,4 +1,4 @@
-"""The Python values of columns."""
+"""Makes the Python values of columns."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import datetime
 from dataclasses import replace
 from typing import Any, Final
 
+import pyarrow as pa
+
 from windrow_runtime.codecs.arrow.batches import decode_batch
 from windrow_runtime.codecs.value_type import Field, Kind, RecordType, ValueType
+from windrow_runtime.columnar.array_types import Array
 
 __all__ = ["element_values", "python_values"]
 
-# Any: pyarrow has no types, and values are of every type.
+# Any: values are of every type.
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-def python_values(column: Any) -> list[Any]:
+def python_values(column: Array) -> list[Any]:
     """The Python values of a column; timestamps are datetimes in UTC, also within lists."""
-    import pyarrow as pa
-
     if pa.types.is_timestamp(column.type):
         micros = column.cast(pa.timestamp("us", tz=column.type.tz)).view(pa.int64()).to_pylist()
         return [
@@ -33,10 +34,8 @@ def python_values(column: Any) -> list[Any]:
     return values
 
 
-def element_values(column: Any, element: RecordType) -> list[Any]:
+def element_values(column: Array, element: RecordType) -> list[Any]:
     """The same of a column in which elements of a type may be: all records in it, and all in its lists, are such."""
-    import pyarrow as pa
-
     kind = column.type
     if pa.types.is_struct(kind):
         value = replace(element.root, nullable=True)

@@ -22,8 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windrow_runtime.columnar.kernels import Kernel
-from windrow_runtime.columnar.rows.grouping import Keys, cells_of, encode_keys
-from windrow_runtime.columnar.rows.groups import Groups
+from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys
 from windrow_runtime.columnar.windows.geometry import Panes
 from windrow_runtime.storage.tuning import ChunkTuning
 

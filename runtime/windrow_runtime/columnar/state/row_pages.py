@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from windrow_runtime.columnar.rows.grouping import encode_keys
+from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.rows.hashing import bits_in_group, hash_keys, pages_of
 from windrow_runtime.columnar.state.chunks import concatenated, dump_rows, load_rows, no_rows
 from windrow_runtime.operators.state.page_store import PageStore

@@ -1,4 +1,4 @@
-"""Which windows a pane is in, for many panes at once.
+"""Computes which windows panes are in, for many panes at once.
 
 A pane is what lies between two places where windows begin or end: all its elements are in the same windows. A tumbling
 window is one pane. Sliding windows share theirs, and cut each slide into two at most (Krishnamurthy et al., On-the-fly
@@ -16,17 +16,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from windrow.plan import WindowNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.triggers import EndOfStreamTrigger, EventTimeTrigger
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WindowStagger,
+)
+from windrow_runtime.columnar.array_types import Ints, Mask
+from windrow_runtime.columnar.declined import DeclinedError
 
-__all__ = ["FARTHEST", "Panes", "Starts", "cleanups", "gone"]
-
-Ints: TypeAlias = npt.NDArray[np.int64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
+__all__ = ["FARTHEST", "Panes", "Sessions", "Starts", "cleanups", "gone", "windows_of"]
 
 FARTHEST = 1 << 61
 """Timestamps and sizes up to here, in milliseconds, can be added without leaving 64 bits: 73 million years."""
@@ -35,13 +42,7 @@ _STARTS_AT_ONCE: Final = 10_000
 
 
 def gone(last: Ints, lateness: int, watermark: int) -> Mask:
-    """Which windows the watermark has cleaned up.
-
-    Args:
-        last: Their last timestamps, in milliseconds.
-        lateness: How long they are kept behind them; from ``FARTHEST`` on, for ever.
-        watermark: The watermark.
-    """
+    """Which windows the watermark has cleaned up, by their last timestamps; ``FARTHEST`` lateness is for ever."""
     if lateness >= FARTHEST:
         return np.zeros(len(last), np.bool_)
     # Compared so that nothing is added to the end of time.
@@ -167,13 +168,7 @@ class Panes:
         return times
 
     def ending(self, panes: Ints, after: int, until: int) -> Starts:
-        """The windows with anything in them whose last timestamp lies behind one watermark and not behind the other.
-
-        Args:
-            panes: The panes that have something in them, ascending.
-            after: The one watermark, in milliseconds.
-            until: The other one.
-        """
+        """The windows with any of ascending panes that end behind the watermark ``after``, not behind ``until``."""
         if not len(panes):
             return Starts(panes, np.zeros(1, np.int64), self.slide)
         first, last = self._ranges(panes, after, until)
@@ -183,12 +178,7 @@ class Panes:
         return Starts(first, np.concatenate([[0], np.cumsum(counts)]), self.slide)
 
     def windows(self, panes: Ints, after: int, until: int) -> tuple[Ints, Ints]:
-        """The windows of each pane whose last timestamp lies behind one watermark and not behind the other.
-
-        Args:
-            panes: The panes, in any order.
-            after: The one watermark, in milliseconds.
-            until: The other one.
+        """The windows of each pane that end behind the watermark ``after`` and not behind ``until``.
 
         Returns:
             The places of the panes, and the starts of windows, side by side: of each pane the later ones come first.
@@ -200,14 +190,7 @@ class Panes:
         return places, last[places] - steps * self.slide
 
     def any_ends(self, first: int, last: int, after: int, until: int) -> bool:
-        """Whether a window ends behind one watermark and not behind the other that may hold a pane of some.
-
-        Args:
-            first: The first one of the panes.
-            last: The last one.
-            after: The one watermark, in milliseconds.
-            until: The other one.
-        """
+        """Whether a window with a pane from ``first`` to ``last`` may end behind ``after``, not behind ``until``."""
         firsts, lasts = self._ranges(np.array([first, last]), after, until)
         return bool(firsts[0] <= lasts[1])
 
@@ -237,3 +220,49 @@ class Panes:
         )
         low += 1
         return low + (self.offset - low) % self.slide, high - (high - self.offset) % self.slide
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """The sessions of a step.
+
+    Attributes:
+        gap: How long without elements ends a session, in milliseconds.
+        lateness: How long sessions are kept behind their end, in milliseconds; ``MAX_TIMESTAMP``: for ever.
+    """
+
+    gap: int
+    lateness: int
+
+
+def windows_of(node: WindowNode) -> Panes | Sessions:
+    """The windows of a step as numbers.
+
+    Raises:
+        DeclinedError: If an assigner, a trigger or an evictor has to see each element.
+    """
+    assigner, trigger = node.assigner, node.effective_trigger
+    lateness = node.allowed_lateness or 0
+    if node.evictor is not None:
+        raise DeclinedError("an evictor sees each element")
+    is_global = type(assigner) is GlobalWindows
+    if type(trigger) is not (EndOfStreamTrigger if is_global else EventTimeTrigger):
+        raise DeclinedError(f"{trigger.describe()} is asked at each element")
+    if is_global:
+        return Panes(0, 1, 0, 0)
+    if type(assigner) is EventTimeSessionWindows:
+        if assigner.gap > FARTHEST:
+            raise DeclinedError("the gap is too long for columns")
+        return Sessions(assigner.gap, lateness)
+    if type(assigner) is TumblingEventTimeWindows and assigner.stagger is WindowStagger.ALIGNED:
+        size = slide = assigner.size
+    elif type(assigner) is SlidingEventTimeWindows:
+        size, slide = assigner.size, assigner.slide
+    else:
+        raise DeclinedError(f"{assigner.describe()} has no form on columns")
+    if slide > size:
+        # Whether an element between two windows is late depends on its own timestamp.
+        raise DeclinedError("there are gaps between windows")
+    if size > FARTHEST:
+        raise DeclinedError("windows are too large for columns")
+    return Panes(size, slide, assigner.offset, lateness)

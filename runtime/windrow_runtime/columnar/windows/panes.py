@@ -8,84 +8,55 @@ state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
 from windrow.errors import UnsupportedOperationError
-from windrow_runtime.columnar.kernels import Kernel
-from windrow_runtime.columnar.outcome import Fired
-from windrow_runtime.columnar.rows.grouping import Cells, cells_of, encode_keys
+from windrow_runtime.columnar.array_types import Array, Ints, Rows
+from windrow_runtime.columnar.rows.groups import Cells, cells_of, encode_keys
 from windrow_runtime.columnar.state.chunks import Chunks, Measure, concatenated
 from windrow_runtime.columnar.state.due import DueRows
 from windrow_runtime.columnar.state.pane_rows import Held, PaneRows, panes_in
+from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes
 from windrow_runtime.storage.tuning import ChunkTuning
 
 __all__ = ["PaneOperator", "check_stamps"]
 
-# Any in this module: pyarrow has no types.
 
-Ints: TypeAlias = npt.NDArray[np.int64]
+class PaneOperator(ColumnOperator[Panes]):
+    """Runs a step on one key group at a time."""
 
-
-@dataclass(frozen=True)
-class PaneOperator:
-    """Runs a step on one key group at a time.
-
-    Attributes:
-        windows: The windows.
-        kernel: The aggregate.
-        key_type: The Arrow type of keys.
-    """
-
-    windows: Panes
-    kernel: Kernel
-    key_type: Any
-
-    @cached_property
-    def schema(self) -> Any:
-        """The columns of state: key, pane, and the kernel's."""
-        import pyarrow as pa
-
-        fields = [pa.field("key", self.key_type), pa.field("pane", pa.int64())]
-        fields += [pa.field(f"s{place}", kind) for place, kind in enumerate(self.kernel.state_types)]
-        return pa.schema(fields)
+    _places: ClassVar[Sequence[str]] = ("pane",)
 
     # Elements
 
-    def fold(self, keys: Any, stamps: Ints, inputs: Sequence[Any], arrived: int = 0) -> tuple[Any, Ints]:
+    def fold(self, keys: Array, stamps: Ints, inputs: Sequence[Array], arrived: int = 0) -> tuple[Rows, Ints]:
         """One row of state for each key and pane among elements, and how many elements each stands for.
 
         Args:
-            keys: The keys, an Arrow array.
+            keys: The keys.
             stamps: The timestamps in milliseconds.
             inputs: The columns that the kernel asks for.
             arrived: How many elements have arrived before, where the kernel asks for numbers.
         """
-        import pyarrow as pa
-
         check_stamps(stamps)
         if self.kernel.is_numbered:
             inputs = [*inputs, pa.array(np.arange(arrived, arrived + len(stamps)))]
         encoded = encode_keys(keys)
         cells = cells_of(encoded.codes, len(encoded.distinct), self.windows.numbers_of(stamps))
-        return self._rows(
-            cells, encoded.distinct, self.kernel.partial(cells.groups, inputs)
-        ), cells.groups.sizes
+        states = self.kernel.partial(cells.groups, inputs)
+        return self._rows(cells, encoded.distinct, states), cells.groups.sizes
 
-    def _rows(self, cells: Cells, distinct: Any, states: Sequence[Any]) -> Any:
-        import pyarrow as pa
-
+    def _rows(self, cells: Cells, distinct: Array, states: Sequence[Array]) -> Rows:
         panes = self.windows.panes_at(cells.places)
         columns = [distinct.take(pa.array(cells.codes)), pa.array(panes), *states]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def merged(self, rows: Any) -> Any:
+    def merged(self, rows: Rows) -> Rows:
         """The same state with one row for each key and pane."""
         if not rows.num_rows:
             return rows
@@ -97,25 +68,18 @@ class PaneOperator:
 
     # A batch
 
-    def measure(self, watermark: int) -> Any:
-        """What entries of chunks say of rows, under a watermark."""
+    def measure(self, watermark: int) -> Callable[[Rows], Measure]:
+        """Measures rows for the entries of chunks, under a watermark."""
 
-        def of(rows: Any) -> Measure:
-            panes = panes_in(rows)
-            found = np.unique(panes)
-            due = int(self.windows.next_times(found, watermark).min())
-            return Measure(due, int(found[0]), int(found[-1]))
+        def of(rows: Rows) -> Measure:
+            panes = np.unique(panes_in(rows))
+            due = int(self.windows.next_times(panes, watermark).min())
+            return Measure(due, int(panes[0]), int(panes[-1]))
 
         return of
 
     def advance(self, chunks: Chunks, previous: int, watermark: int) -> Iterator[Fired]:
-        """Fires the windows whose end lies behind the previous watermark and not behind this one.
-
-        Args:
-            chunks: The state.
-            previous: The watermark so far, in milliseconds.
-            watermark: The new one.
-        """
+        """Fires the windows whose end lies behind the previous watermark and not behind this one."""
         windows = self.windows
         due = DueRows(
             chunks,
@@ -127,18 +91,18 @@ class PaneOperator:
             yield from self._fire(rows, previous, watermark, chunks.tuning)
             del rows  # not beside those of the next part
 
-    def add_elements(self, chunks: Chunks, keys: Any, stamps: Ints, inputs: Sequence[Any]) -> None:
+    def add_elements(self, chunks: Chunks, keys: Array, stamps: Ints, inputs: Sequence[Array]) -> None:
         """Takes elements for windows that the watermark has not cleaned up; their columns are those of ``fold``."""
         folded, _ = self.fold(keys, stamps, inputs, chunks.arrived)
         if self.kernel.is_numbered:
             chunks.arrived += len(stamps)
         self.add(chunks, [folded])
 
-    def add(self, chunks: Chunks, batches: Sequence[Any]) -> None:
+    def add(self, chunks: Chunks, batches: Sequence[Rows]) -> None:
         """Takes rows of state for windows that the watermark has not cleaned up."""
         chunks.put_tail(self.merged(concatenated([chunks.read_tail(), *batches])))
 
-    def _fire(self, rows: Any, previous: int, watermark: int, tuning: ChunkTuning) -> Iterator[Fired]:
+    def _fire(self, rows: Rows, previous: int, watermark: int, tuning: ChunkTuning) -> Iterator[Fired]:
         """The results of the windows with an end behind one watermark and not behind the other."""
         held = PaneRows(self.windows, self.kernel, rows, tuning)
         for found in held.held_by(self.windows.ending(held.panes, previous, watermark)):
@@ -150,8 +114,8 @@ class PaneOperator:
                 results=self.kernel.results(found.states),
             )
 
-    def states_of(self, rows: Any, starts: Ints, tuning: ChunkTuning) -> Iterator[Held]:
-        """What rows of state hold of some windows, by their starts, which ascend."""
+    def states_of(self, rows: Rows, starts: Ints, tuning: ChunkTuning) -> Iterator[Held]:
+        """The states of some windows, by their starts, which ascend, in rows of state."""
         return PaneRows(self.windows, self.kernel, rows, tuning).held_by([starts])
 
 

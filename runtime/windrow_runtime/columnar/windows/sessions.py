@@ -14,42 +14,24 @@ not ahead of the watermark under which it was left.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.columnar.kernels import Kernel
-from windrow_runtime.columnar.outcome import Fired
-from windrow_runtime.columnar.rows.grouping import Keys, encode_keys
-from windrow_runtime.columnar.rows.groups import Groups
-from windrow_runtime.columnar.windows.geometry import cleanups, gone
-from windrow_runtime.columnar.windows.replay import TimeLine, by_owner
+from windrow_runtime.columnar.array_types import Array, Ints, Mask, Rows
+from windrow_runtime.columnar.rows.groups import Groups, Keys, encode_keys
+from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired
+from windrow_runtime.columnar.windows.geometry import Sessions, cleanups, gone
 
-__all__ = ["Placed", "SessionOperator", "Sessions"]
+__all__ = ["Placed", "SessionOperator", "TimeLine", "by_owner"]
 
-# Any in this module: pyarrow has no types.
-
-Ints: TypeAlias = npt.NDArray[np.int64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Sessions:
-    """The sessions of a step.
-
-    Attributes:
-        gap: How long without elements ends a session, in milliseconds.
-        lateness: How long sessions are kept behind their end, in milliseconds; ``MAX_TIMESTAMP``: for ever.
-    """
-
-    gap: int
-    lateness: int
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,39 +60,13 @@ class Placed:
         return ~self.kept[self.known :]
 
 
-@dataclass(frozen=True)
-class SessionOperator:
-    """Runs a step on some keys at a time.
+class SessionOperator(ColumnOperator[Sessions]):
+    """Runs a step on some keys at a time."""
 
-    Attributes:
-        windows: The sessions.
-        kernel: The aggregate.
-        key_type: The Arrow type of keys.
-    """
+    _places: ClassVar[Sequence[str]] = ("start", "end")
 
-    windows: Sessions
-    kernel: Kernel
-    key_type: Any
-
-    @cached_property
-    def schema(self) -> Any:
-        """The columns of state: key, start, end, and the kernel's."""
-        import pyarrow as pa
-
-        fields = [pa.field("key", self.key_type), pa.field("start", pa.int64()), pa.field("end", pa.int64())]
-        fields += [pa.field(f"s{place}", kind) for place, kind in enumerate(self.kernel.state_types)]
-        return pa.schema(fields)
-
-    def advance(self, rows: Any, previous: int, watermark: int) -> tuple[Fired | None, Any]:
-        """What fires when the watermark advances, and the sessions that are kept.
-
-        Args:
-            rows: Sessions, as they were under the previous watermark.
-            previous: The watermark so far, in milliseconds.
-            watermark: The new one.
-        """
-        import pyarrow as pa
-
+    def advance(self, rows: Rows, previous: int, watermark: int) -> tuple[Fired | None, Rows]:
+        """Fires sessions when the watermark advances, and gives the sessions that are kept."""
         last = _last_times(rows)
         due = (last > previous) & (last <= watermark)
         cleaned = gone(last, self.windows.lateness, watermark)
@@ -129,17 +85,17 @@ class SessionOperator:
         )
         return fired, kept
 
-    def place(self, rows: Any, keys: Any, stamps: Ints, watermark: int) -> Placed:
+    def place(self, rows: Rows, keys: Array, stamps: Ints, watermark: int) -> Placed:
         """Finds the sessions of elements, and those that are late.
+
+        An element is late when its own window is cleaned up, and it touches no session.
 
         Args:
             rows: The sessions of the keys that the watermark has not cleaned up.
             keys: The keys of the elements, in order of arrival.
             stamps: Their timestamps in milliseconds.
-            watermark: The watermark. An element is late when its own window is cleaned up, and it touches no session.
+            watermark: The watermark.
         """
-        import pyarrow as pa
-
         known = rows.num_rows
         encoded = encode_keys(pa.concat_arrays([rows.column(0), keys]))
         starts = np.concatenate([_ints(rows, 1), stamps])
@@ -153,16 +109,8 @@ class SessionOperator:
             owners, late = _without_late(owners, starts, ends, behind)
         return Placed(encoded, starts, ends, owners, ~late, known)
 
-    def add(self, rows: Any, placed: Placed, inputs: Sequence[Any]) -> Any:
-        """The sessions with elements that are not late: one row for each owner that has anything.
-
-        Args:
-            rows: The sessions with which the elements were placed.
-            placed: Where the elements are.
-            inputs: What the kernel takes from them.
-        """
-        import pyarrow as pa
-
+    def add(self, rows: Rows, placed: Placed, inputs: Sequence[Array]) -> Rows:
+        """The sessions with elements that are not late: one row for each owner that has anything."""
         known, kept = placed.known, placed.kept
         found, ids = np.unique(placed.owners[kept], return_inverse=True)
         count = len(found)
@@ -187,10 +135,10 @@ class SessionOperator:
             [keys, pa.array(first), pa.array(last), *states], schema=self.schema
         )
 
-    def measure(self, watermark: int) -> Callable[[Any], int]:
+    def measure(self, watermark: int) -> Callable[[Rows], int]:
         """When the first of some sessions fires or goes next, under a watermark; the end of time if that is never."""
 
-        def of(rows: Any) -> int:
+        def of(rows: Rows) -> int:
             last = _last_times(rows)
             moments = np.concatenate([last, cleanups(last, self.windows.lateness)])
             return int(moments.min(where=moments > watermark, initial=MAX_TIMESTAMP))
@@ -198,12 +146,12 @@ class SessionOperator:
         return of
 
 
-def _ints(rows: Any, column: int) -> Ints:
+def _ints(rows: Rows, column: int) -> Ints:
     found: Ints = rows.column(column).to_numpy()
     return found
 
 
-def _last_times(rows: Any) -> Ints:
+def _last_times(rows: Rows) -> Ints:
     """The last timestamps of sessions: they fire when the watermark has reached them."""
     return _ints(rows, 2) - 1
 
@@ -263,3 +211,48 @@ def _replay(
         line.put(start, end, members)
     for number, members in enumerate(line.held):
         owners[members] = unused + number
+
+
+# Sessions one after the other, where the order of arrival matters
+
+
+class TimeLine(Generic[T]):
+    """The sessions of one key, which do not touch, and what each holds.
+
+    Attributes:
+        held: What they hold, in order of time.
+    """
+
+    def __init__(self) -> None:
+        self.held: list[T] = []
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def take(self, start: int, end: int) -> tuple[int, int, list[T]]:
+        """Removes the sessions that a window touches.
+
+        Returns:
+            Start and end of the window together with them, in milliseconds, and what they held, in order of time.
+        """
+        taken = slice(bisect_left(self._ends, start), bisect_right(self._starts, end))
+        held = self.held[taken]
+        if held:
+            start, end = min(start, self._starts[taken.start]), max(end, self._ends[taken.stop - 1])
+            del self._starts[taken], self._ends[taken], self.held[taken]
+        return start, end, held
+
+    def put(self, start: int, end: int, held: T) -> None:
+        """Adds a session that touches no other."""
+        place = bisect_left(self._starts, start)
+        self._starts.insert(place, start)
+        self._ends.insert(place, end)
+        self.held.insert(place, held)
+
+
+def by_owner(owners: Ints, wanted: Mask) -> Sequence[Ints]:
+    """The numbers of the wanted rows, apart by owner, each in order of arrival."""
+    rows = np.flatnonzero(wanted)
+    if not len(rows):
+        return ()
+    rows = rows[np.argsort(owners[rows], kind="stable")]
+    return np.split(rows, np.flatnonzero(np.diff(owners[rows])) + 1)

@@ -12,7 +12,8 @@ from typing import Final
 import windrow
 from windrow.errors import IncompatibleStateError
 from windrow.plan import SourceNode, Step
-from windrow_runtime.columnar.forms.steps import ColumnarForm, Form, NotColumnar
+from windrow_runtime.columnar.declined import DeclinedError
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint.compatible import merged, step_changes
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
@@ -206,11 +207,11 @@ def _form_changes(
 ) -> Iterator[str]:
     for step in topology.keyed:
         before = stored.steps.get(names[step.id], {}).get("form")
-        form = forms.get(step.id, NotColumnar("columns are turned off"))
+        form = forms.get(step.id, DeclinedError("columns are turned off"))
         if before is None:
             continue
-        if isinstance(form, NotColumnar):
-            yield f"{step.where}: its state lies in columns, and it would run without ({form.reason})"
+        if isinstance(form, DeclinedError):
+            yield f"{step.where}: its state lies in columns, and it would run without ({form})"
         elif form.state_text != before:
             yield f"{step.where}: the columns of its state were {before} and are {form.state_text}"
 

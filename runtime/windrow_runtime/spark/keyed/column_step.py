@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from windrow.errors import WindrowError
-from windrow_runtime.columnar.forms.steps import ColumnarForm
-from windrow_runtime.columnar.outcome import Fired
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
+from windrow_runtime.columnar.late import RowAggregate, fire_late, fire_late_sessions
 from windrow_runtime.columnar.results import record_batch, values_of
 from windrow_runtime.columnar.state.chunks import Chunks, concatenated, dump_rows, load_rows, no_rows
 from windrow_runtime.columnar.state.pane_rows import panes_in
 from windrow_runtime.columnar.state.row_pages import RowPages
-from windrow_runtime.columnar.windows.late import RowAggregate, fire_late
-from windrow_runtime.columnar.windows.late_sessions import fire_late_sessions
+from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.metrics import Metrics
@@ -146,13 +145,13 @@ class ColumnRunner:
 
     def _add_to_sessions(self, operator: SessionOperator, rows: Any, arrived: Any, watermark: int) -> Any:
         """The sessions with elements of the same keys."""
-        inputs = arrived.columns[2 : 2 + len(self._form.inputs)]
+        inputs = self._form.inputs_in(arrived)
         placed = operator.place(rows, arrived.column(0), arrived.column(1).to_numpy(), watermark)
         if placed.late.any():
             self._take_late(arrived.filter(_mask(placed.late)))
         if self._on_rows is not None:
             for result in fire_late_sessions(operator, self._on_rows, rows, placed, inputs, watermark):
-                self._collector.collect(result.result, result.end - 1)
+                self._collector.collect(*result)
         return operator.add(rows, placed, inputs)
 
     def _drain(self, packer: Packer) -> Iterator[PackedRow]:
@@ -192,12 +191,12 @@ class ColumnRunner:
             rows, panes = rows.filter(_mask(~gone)), panes[~gone]
         if not rows.num_rows:
             return
-        inputs = rows.columns[2 : 2 + len(form.inputs)]
+        inputs = form.inputs_in(rows)
         if self._on_rows is not None:
             keys = rows.column(0)
             results = fire_late(operator, self._on_rows, chunks, keys, panes, inputs, watermark)
             for number, result in enumerate(results, 1):
-                self._collector.collect(result.result, result.end - 1)
+                self._collector.collect(*result)
                 if number % FIRINGS_AT_ONCE == 0:
                     yield from self._drain(packer)
             yield from self._drain(packer)
@@ -210,7 +209,7 @@ class ColumnRunner:
             self._metrics.count("late_records_dropped", rows.num_rows)
             return
         stamps = rows.column(1).to_pylist()
-        for element, stamp in zip(self._form.elements_of(rows), stamps, strict=True):
+        for element, stamp in zip(self._form.late_elements(rows), stamps, strict=True):
             self._collector.side_output(tag, element, stamp)
 
     # Results

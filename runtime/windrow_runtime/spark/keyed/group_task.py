@@ -115,7 +115,7 @@ class _StepRunner:
                 # A plan without columns needs nothing of them.
                 from windrow_runtime.columnar.state.chunks import load_rows
 
-                found += form.chunks(load_rows(part.stream, form.exchange_schema))
+                found += form.slices(load_rows(part.stream, form.exchange_schema))
         return found
 
     def run(

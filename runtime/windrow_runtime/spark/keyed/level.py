@@ -17,8 +17,8 @@ from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
-    from windrow_runtime.columnar.forms.arrivals import RowForm
-    from windrow_runtime.columnar.forms.steps import ColumnarForm
+    from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
+    from windrow_runtime.columnar.forms.row_form import RowForm
     from windrow_runtime.spark.sinks.parts import PartSink
 
 __all__ = ["Fragment", "KeyedStep", "Level", "SourceFragment"]

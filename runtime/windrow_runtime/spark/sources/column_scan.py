@@ -13,7 +13,7 @@ import numpy.typing as npt
 from windrow.errors import WindrowError
 from windrow_runtime.columnar.forms.route import Route
 from windrow_runtime.columnar.forms.scan_target import ScanTarget
-from windrow_runtime.columnar.rows.grouping import encode_keys
+from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state.chunks import concatenated, dump_rows
 from windrow_runtime.spark.exchange.payload import Phase, pack_columns, pack_partials, sequence_number
 from windrow_runtime.spark.exchange.rows import TO_STEPS, PackedRow
