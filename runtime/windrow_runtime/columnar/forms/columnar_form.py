@@ -18,8 +18,7 @@ from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.forms.route import GivesColumns, expression_of, routes_to
 from windrow_runtime.columnar.forms.scan_target import ScanTarget
 from windrow_runtime.columnar.kernels import Kernel, kernel_for
-from windrow_runtime.columnar.kernels.combined import same_input
-from windrow_runtime.columnar.kernels.kernel import Selector
+from windrow_runtime.columnar.kernels.kernel import Selector, same_input
 from windrow_runtime.columnar.rows.columns import ColumnExpression, WholeElement
 from windrow_runtime.columnar.rows.hashing import hash_keys
 from windrow_runtime.columnar.windows.geometry import Panes, Sessions, windows_of
@@ -122,11 +121,7 @@ Form: TypeAlias = ColumnarForm | DeclinedError
 
 
 def columnar_form(topology: Topology, step: Step, gives_columns: GivesColumns) -> ColumnarForm:
-    """The form of a keyed step on columns.
-
-    Raises:
-        DeclinedError: If it has none.
-    """
+    """The form of a keyed step on columns; declined where it has none."""
     node = step.node
     if not isinstance(node, WindowNode):
         raise DeclinedError("a process function sees each element")

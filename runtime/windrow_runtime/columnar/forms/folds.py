@@ -71,18 +71,12 @@ class PaneFold:
     def run(
         self, keys: Keys, rows: Rows, elements_of: Callable[[Rows], Iterator[Sequence[Any]]]
     ) -> tuple[Ints, Partials] | None:
-        """Folds elements, if that is worth it.
+        """Folds elements, if that is worth it: the code of the key of each accumulator, and the accumulators.
 
         Args:
             keys: Their keys.
             rows: Their rows, with the timestamp in the second column.
             elements_of: Makes elements of rows, some at a time.
-
-        Returns:
-            The code of the key of each accumulator, and the accumulators.
-
-        Raises:
-            UserFunctionError: If the function fails.
         """
         stamps = rows.column(1).to_numpy()
         if not len(stamps) or stamps.min() < -FARTHEST or stamps.max() > FARTHEST:
@@ -129,10 +123,7 @@ class PaneFold:
 def fold_for(step: Step) -> PaneFold:
     """Decides how the elements of a step are folded in front of the exchange.
 
-    Nobody may look at them one by one, late ones included, and the function must be able to merge what tasks made.
-
-    Raises:
-        DeclinedError: If they are not.
+    Declined where somebody looks at them one by one, or the function cannot merge the accumulators of tasks.
     """
     node = step.node
     if not isinstance(node, WindowNode):

@@ -127,11 +127,7 @@ def millis_of(stamps: Array) -> Array:
 
 
 def routes_to(topology: Topology, step: Step, gives_columns: GivesColumns) -> tuple[Route, ...]:
-    """All ways from sources to a keyed step.
-
-    Raises:
-        DeclinedError: If elements cannot get there as columns.
-    """
+    """All ways from sources to a keyed step; declined where elements cannot get there as columns."""
     before = topology.step(step.inputs[0])
     key_by = before.node if isinstance(before.node, KeyByNode) else None
     routes = _routes(topology, topology.step(before.inputs[0]) if key_by is not None else before)
@@ -157,7 +153,7 @@ def routes_to(topology: Topology, step: Step, gives_columns: GivesColumns) -> tu
 
 
 def _routes(topology: Topology, step: Step) -> list[Route]:
-    """The ways from sources to a step that no key is taken on."""
+    """The ways from sources to a step in front of which no key is taken."""
     node = step.node
     if isinstance(node, SourceNode):
         return [Route(step.id, _element_of(node))]
@@ -217,11 +213,7 @@ def _extended(route: Route, step: Step, node: FilterNode | MapNode | TimestampsN
 
 
 def expression_of(selector: Any, element: RecordType, what: str) -> ColumnExpression:
-    """What a function takes from elements of a type.
-
-    Raises:
-        DeclinedError: If it is no plain expression of columns.
-    """
+    """What a function takes from elements of a type; declined if it is no plain expression of columns."""
     found = recognise(selector)
     if isinstance(found, Opaque):
         raise DeclinedError(f"{what} {found.reason}")

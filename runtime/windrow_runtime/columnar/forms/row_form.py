@@ -113,11 +113,7 @@ class RowSlice:
 
 
 def row_form(topology: Topology, step: Step, gives_columns: GivesColumns) -> RowForm:
-    """Decides how the elements of a keyed step get there as columns.
-
-    Raises:
-        DeclinedError: If they do not.
-    """
+    """Decides how the elements of a keyed step get there as columns; declined where they do not."""
     routes = routes_to(topology, step, gives_columns)
     try:
         fold = fold_for(step)

@@ -17,15 +17,19 @@ from windrow.aggregates.sketches import ApproxCountDistinct, ApproxQuantiles
 from windrow.functions.aggregate import AggregateFunction
 from windrow_runtime.columnar.array_types import ArrowType
 from windrow_runtime.columnar.declined import DeclinedError
-from windrow_runtime.columnar.kernels.arrival import CollectListKernel, EdgeKernel
-from windrow_runtime.columnar.kernels.combined import CombinedKernel
 from windrow_runtime.columnar.kernels.distinct import (
     ApproxCountDistinctKernel,
     ApproxQuantilesKernel,
     CountDistinctKernel,
 )
-from windrow_runtime.columnar.kernels.kernel import Kernel, Selector
-from windrow_runtime.columnar.kernels.order import ExtremeByKernel, ExtremeKernel, TopKKernel
+from windrow_runtime.columnar.kernels.kept_values import (
+    CollectListKernel,
+    EdgeKernel,
+    ExtremeByKernel,
+    ExtremeKernel,
+    TopKKernel,
+)
+from windrow_runtime.columnar.kernels.kernel import CombinedKernel, Kernel, Selector
 from windrow_runtime.columnar.kernels.spread import SpreadKernel
 from windrow_runtime.columnar.kernels.totals import (
     CountKernel,
@@ -64,11 +68,7 @@ _KERNELS: Final[dict[type, tuple[Any, ...]]] = {
 
 
 def kernel_for(aggregate: AggregateFunction[Any, Any, Any], input_types: InputTypes) -> Kernel:
-    """The kernel of an aggregate whose inputs have these types.
-
-    Raises:
-        DeclinedError: If there is none; it says of what, as ``explain()`` shows it: ``sum of texts``.
-    """
+    """The kernel of an aggregate whose inputs have these types; declined where there is none, as a "sum of texts"."""
     if isinstance(aggregate, Combined):
         return CombinedKernel([(name, kernel_for(member, input_types)) for name, member in aggregate.members])
     if not isinstance(aggregate, DeclaredAggregate):

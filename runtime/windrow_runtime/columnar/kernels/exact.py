@@ -60,13 +60,8 @@ def exact_totals(groups: Groups, values: Floats, exponents: NDArray[np.int32]) -
     Error-free vector extraction (Rump, Ogita, Oishi): added to and taken from a power of two above all sums of a
     group, a float keeps the digits that such sums are exact in. The digits that it lost are added apart.
 
-    Args:
-        groups: The group of each value.
-        values: The floats.
-        exponents: For each group a power of two above the magnitude of each of its values.
-
-    Returns:
-        The total of each group, and what its rounding took away.
+    For each group ``exponents`` has a power of two above the magnitude of each of its values. Returned are the total of
+    each group, and what its rounding took away.
     """
     row_bits = int(groups.largest + 2).bit_length()
     uppers = [np.ldexp(1.0, exponents + row_bits)]
@@ -96,17 +91,17 @@ _DIGIT: Final = 0xFFFFFFFF
 
 
 def wide_totals(groups: Groups, words: Sequence[NDArray[Any]], width: int) -> list[Ints]:
-    """The total of each group.
+    """The total of each group, in ``width`` words; the caller knows that they are enough.
 
-    Args:
-        groups: The group of each number.
-        words: The numbers. One word may be of any type of ints.
-        width: How many words a total has; the caller knows that they are enough.
+    Numbers of one word may be of any type of ints.
     """
-    narrow = _narrowed(words)
-    *lower, top = narrow
+    kept = list(words)
+    while len(kept) > 1 and bool((kept[-1] == kept[-2] >> 63).all()):
+        kept.pop()  # it only repeats the signs
+    *lower, top = kept
     digits = [digit for word in lower for digit in (word & _DIGIT, (word >> 32) & _DIGIT)]
-    if _farthest(top) * groups.largest < 1 << 62:  # a carry comes on top
+    farthest = max(abs(int(top.min())), abs(int(top.max()))) if len(top) else 0
+    if farthest * groups.largest < 1 << 62:  # a carry comes on top
         digits.append(top.astype(np.int64, copy=False))
     else:
         digits += [
@@ -132,18 +127,6 @@ def whole(words: Sequence[int]) -> int:
     for word in reversed(words[:-1]):
         found = (found << 64) | (word & 0xFFFFFFFFFFFFFFFF)
     return found
-
-
-def _narrowed(words: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """The same numbers without the words that only repeat their signs."""
-    kept = list(words)
-    while len(kept) > 1 and bool((kept[-1] == kept[-2] >> 63).all()):
-        kept.pop()
-    return kept
-
-
-def _farthest(word: NDArray[Any]) -> int:
-    return max(abs(int(word.min())), abs(int(word.max()))) if len(word) else 0
 
 
 def _carried(sums: list[Ints], width: int) -> list[Ints]:

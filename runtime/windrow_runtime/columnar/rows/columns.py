@@ -95,9 +95,6 @@ def check_element(kind: RecordType) -> None:
     """Declines a type of elements if a value of a column may be none of its field.
 
     Otherwise nothing has to be made to know that a record is well-formed.
-
-    Raises:
-        DeclinedError: If no columns can stand for such elements.
     """
     for field in kind.columns:
         path = kind.name if kind.single else f"{kind.name}.{field.name}"
@@ -108,11 +105,7 @@ def check_element(kind: RecordType) -> None:
 
 
 def column_expression(expression: Expression, kind: RecordType) -> ColumnExpression:
-    """The column form of an expression over elements of a type.
-
-    Raises:
-        DeclinedError: If there is none.
-    """
+    """An expression over elements of a type as one over their columns; declined where Arrow may give another value."""
     match expression:
         case Element():
             if not kind.single:

@@ -67,9 +67,5 @@ class Fired:
         """Up to ``count`` of them that follow each other."""
         some = slice(start, start + count)
         return Fired(
-            self.keys.slice(start, count),
-            self.starts[some],
-            self.ends[some],
-            self.stamps[some],
-            self.results.slice(start, count),
+            self.keys[some], self.starts[some], self.ends[some], self.stamps[some], self.results[some]
         )

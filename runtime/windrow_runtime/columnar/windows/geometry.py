@@ -8,8 +8,8 @@ sharing for streamed aggregation, 2006)::
                         windows |---------0----------|
                                          |---------30---------|
 
-A step may hold millions of panes, each in thousands of windows. So windows are told by arithmetic, and only those that
-are asked for are made.
+A step may hold millions of panes, each in thousands of windows. So windows are computed, and only those that are asked
+for are made.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from windrow.windows import (
 from windrow_runtime.columnar.array_types import Ints, Mask
 from windrow_runtime.columnar.declined import DeclinedError
 
-__all__ = ["FARTHEST", "Panes", "Sessions", "Starts", "cleanups", "gone", "windows_of"]
+__all__ = ["FARTHEST", "Panes", "Sessions", "cleanups", "gone", "windows_of"]
 
 FARTHEST = 1 << 61
 """Timestamps and sizes up to here, in milliseconds, can be added without leaving 64 bits: 73 million years."""
@@ -52,32 +52,6 @@ def gone(last: Ints, lateness: int, watermark: int) -> Mask:
 def cleanups(last: Ints, lateness: int) -> Ints:
     """When windows go, by their last timestamps; the end of time if that is never."""
     return np.full(len(last), MAX_TIMESTAMP) if lateness >= FARTHEST else last + lateness
-
-
-@dataclass(frozen=True, slots=True)
-class Starts:
-    """The starts of many windows, ascending, of which some are made at a time.
-
-    Attributes:
-        firsts: The first start of each run of windows.
-        bounds: The numbers of the windows with which runs begin, and last the number of all windows.
-        slide: The distance of starts in a run.
-    """
-
-    firsts: Ints
-    bounds: Ints
-    slide: int
-
-    def __len__(self) -> int:
-        """How many windows there are."""
-        return int(self.bounds[-1])
-
-    def __iter__(self) -> Iterator[Ints]:
-        """Their starts, some thousands at a time."""
-        for low in range(0, len(self), _STARTS_AT_ONCE):
-            numbers = np.arange(low, min(low + _STARTS_AT_ONCE, len(self)))
-            runs = np.searchsorted(self.bounds, numbers, side="right") - 1
-            yield self.firsts[runs] + (numbers - self.bounds[runs]) * self.slide
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +86,7 @@ class Panes:
         return self.size % self.slide
 
     def numbers_of(self, stamps: Ints) -> Ints:
-        """The number of each timestamp's pane: panes that follow each other have numbers that do."""
+        """The number of each timestamp's pane, in order of time."""
         if self.is_global:
             return np.zeros(len(stamps), np.int64)
         shifted = stamps - self.offset
@@ -167,15 +141,21 @@ class Panes:
                 np.minimum(times, found + (self.size - 1 + delay), out=times, where=ahead)
         return times
 
-    def ending(self, panes: Ints, after: int, until: int) -> Starts:
-        """The windows with any of ascending panes that end behind the watermark ``after``, not behind ``until``."""
-        if not len(panes):
-            return Starts(panes, np.zeros(1, np.int64), self.slide)
+    def ending(self, panes: Ints, after: int, until: int) -> Iterator[Ints]:
+        """The windows with any of ascending panes that end behind the watermark ``after``, not behind ``until``.
+
+        Their starts ascend, and come some thousands at a time.
+        """
         first, last = self._ranges(panes, after, until)
         # Both ends rise with panes, so each begins new windows behind those of the one before.
         first[1:] = np.maximum(first[1:], last[:-1] + self.slide)
         counts = np.maximum((last - first) // self.slide + 1, 0)
-        return Starts(first, np.concatenate([[0], np.cumsum(counts)]), self.slide)
+        # The windows of each pane are a run; these are the numbers of the windows with which runs begin.
+        bounds = np.concatenate([[0], np.cumsum(counts)])
+        for low in range(0, int(bounds[-1]), _STARTS_AT_ONCE):
+            numbers = np.arange(low, min(low + _STARTS_AT_ONCE, int(bounds[-1])))
+            runs = np.searchsorted(bounds, numbers, side="right") - 1
+            yield first[runs] + (numbers - bounds[runs]) * self.slide
 
     def windows(self, panes: Ints, after: int, until: int) -> tuple[Ints, Ints]:
         """The windows of each pane that end behind the watermark ``after`` and not behind ``until``.
@@ -236,11 +216,7 @@ class Sessions:
 
 
 def windows_of(node: WindowNode) -> Panes | Sessions:
-    """The windows of a step as numbers.
-
-    Raises:
-        DeclinedError: If an assigner, a trigger or an evictor has to see each element.
-    """
+    """The windows of a step as numbers; declined if an assigner, a trigger or an evictor has to see each element."""
     assigner, trigger = node.assigner, node.effective_trigger
     lateness = node.allowed_lateness or 0
     if node.evictor is not None:
