@@ -17,6 +17,7 @@ from windrow_runtime.columnar.rows.hashing import parts_of
 from windrow_runtime.columnar.state.chunks import Chunks
 from windrow_runtime.columnar.windows.geometry import Panes
 from windrow_runtime.columnar.windows.panes import PaneOperator
+from windrow_runtime.storage.record import StepRecord
 from windrow_runtime.storage.tuning import ChunkTuning
 
 # Any in this module: pyarrow has no types.
@@ -39,7 +40,8 @@ def step(windows: Panes) -> PaneOperator:
 def state_of(operator: PaneOperator, batches: Iterator[tuple[Any, Any]]) -> tuple[Chunks, Counted]:
     """The state behind batches of keys and timestamps; each element counts one."""
     store = Counted()
-    chunks = Chunks(operator.schema, [], b"", 0, store, operator.measure(MIN_TIMESTAMP), operator.merged)
+    measure = operator.measure(MIN_TIMESTAMP)
+    chunks = Chunks(StepRecord(0), operator.schema, store, measure, operator.merged)
     for keys, stamps in batches:
         rows, _ = operator.fold(pa.array(keys), stamps, [pa.array(np.ones(len(stamps), np.int64))])
         operator.add(chunks, [rows])

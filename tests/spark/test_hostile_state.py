@@ -267,8 +267,12 @@ def collisions() -> Iterator[tuple[str, bytes]]:
         numbers = CODEC.pack([1] * sum(array("I", sizes)))
         for tag in ("s", "z"):
             yield f"{name}, {tag}", column_of(packed(tag, sizes, columns=[flat]))
-        for tag in ("d", "Counter", "OrderedDict"):
-            yield f"{name}, {tag}", column_of(packed(tag, sizes, columns=[flat, numbers]))
+        dicts = packed("d", sizes, columns=[flat, numbers])
+        yield f"{name}, d", column_of(dicts)
+        pairs = packed("l", sizes, columns=[packed("t", columns=[flat, numbers])])
+        for tag in ("Counter", "OrderedDict"):
+            yield f"{name}, {tag}", column_of(packed(tag, columns=[dicts]))
+            yield f"{name}, {tag} of pairs", column_of(packed(tag, columns=[pairs]))
 
 
 def shared(tag: str, places: bytes) -> bytes:
@@ -301,7 +305,7 @@ HARMFUL: Final = {
     "a fraction that takes long": column_of(
         packed("Fraction", columns=[CODEC.pack([3**3_000_000]), CODEC.pack([2**4_000_000 + 1])])
     ),
-    "a number as text": column_of(packed("Decimal", scalars=[1.5])),
+    "a number as text": column_of(packed("Decimal", columns=[CODEC.pack([1.5])])),
     "a float as a fraction": column_of(packed("Fraction", columns=[CODEC.pack([0.1]), CODEC.pack([1])])),
     **{
         f"zone {key!r:.30}": column_of(packed("ZoneInfo", columns=[CODEC.pack([key])]))
@@ -485,9 +489,7 @@ FOREIGN: Final = {
         "b", scalars=[f"{__name__}:Reading"], columns=[ONE, CODEC.pack([{}])]
     ),
     "a list of an int": packed("b", scalars=[f"{__name__}:Tags"], columns=[ONE, CODEC.pack([{}])]),
-    "a factory that is an object": packed(
-        "defaultdict", array("I", [0]).tobytes(), columns=[CODEC.pack([]), CODEC.pack([]), ONE]
-    ),
+    "a factory that is an object": packed("defaultdict", columns=[CODEC.pack([{}]), ONE]),
     "a pickle": packed("P", pickle.dumps([1])),
 }
 

@@ -1,6 +1,6 @@
 """The record of a key group, which Spark stores beside its pages and which each batch reads that touches the group.
 
-The layout is fixed and holds nothing that has to be unpickled to be understood. All numbers are little-endian::
+All numbers of its head are little-endian::
 
     magic        4 bytes    b"WDRW"
     version      u16
@@ -8,13 +8,7 @@ The layout is fixed and holds nothing that has to be unpickled to be understood.
     watermark    i64        the watermark at the last call
     now          i64        the clock at the last call
     timer        i64        the Spark timer that is registered, in Spark's milliseconds; 0: none
-    steps        the rest, compressed
-
-For each step: length of its id (u16), slot (u16), watermark, clock and number of segments (i64 each), lengths of what
-it shares and of its inline page (u32 each), number of pages (u32); lengths of its working set and of
-what is remembered of touched keys (u32 each), and the earliest timers of its working set in event time and in
-processing time (i64 each); then the id, what it shares, the inline page, for each page its size and its earliest timers
-in event time and in processing time (i64 each), the working set, and what is remembered (u32 for each key).
+    steps        the rest   the records of steps by their ids, as MessagePack, compressed
 """
 
 from __future__ import annotations
@@ -22,23 +16,40 @@ from __future__ import annotations
 import struct
 from array import array
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from windrow.errors import IncompatibleStateError
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.storage.compression import compress, decompress
 from windrow_runtime.storage.record import NO_TIMER, StepRecord
+from windrow_runtime.storage.tuning import BYTES_SEEN
 
 __all__ = ["FINGERPRINT_BYTES", "FORMAT_VERSION", "GroupState"]
 
-FORMAT_VERSION: Final = 5  # versions below were never released
+FORMAT_VERSION: Final = 1
 FINGERPRINT_BYTES: Final = 16
 
 _MAGIC = b"WDRW"
 _HEADER = struct.Struct("<4sH16sqqq")
-_STEP = struct.Struct("<HHqqqIII")
-_WORKING = struct.Struct("<IIqq")
+
+
+# Any: MessagePack has no type for arrays of numbers.
+
+
+def _bytes_of(numbers: Any) -> bytes:
+    data: bytes = numbers.tobytes()
+    return data
+
+
+def _array_of(kind: Any, data: Any) -> array[int]:
+    return array("q", data)
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_bytes_of)
+_DECODER: Final = msgspec.msgpack.Decoder(dict[str, StepRecord], dec_hook=_array_of)
 
 
 @dataclass(slots=True)
@@ -59,18 +70,8 @@ class GroupState:
 
     def dump(self, fingerprint: bytes) -> bytes:
         """As bytes."""
-        parts: list[bytes] = []
-        for step_id, step in self.steps.items():
-            name = step_id.encode()
-            lengths = len(step.shared), len(step.inline), len(step.sizes)
-            header = (len(name), step.slot, step.watermark, step.now, step.segments, *lengths)
-            arrays = (entries.tobytes() for entries in (step.sizes, step.events, step.clocks))
-            times = step.working_event, step.working_clock
-            working = _WORKING.pack(len(step.working), len(step.seen), *times)
-            parts += (_STEP.pack(*header), working, name, step.shared, step.inline, *arrays)
-            parts += (step.working, step.seen)
-        header_bytes = _HEADER.pack(_MAGIC, FORMAT_VERSION, fingerprint, self.watermark, self.now, self.timer)
-        return header_bytes + compress(b"".join(parts))
+        header = _HEADER.pack(_MAGIC, FORMAT_VERSION, fingerprint, self.watermark, self.now, self.timer)
+        return header + compress(_ENCODER.encode(self.steps))
 
     @staticmethod
     def load(data: bytes, fingerprint: bytes) -> GroupState:
@@ -105,32 +106,18 @@ class GroupState:
 
 
 def _load_steps(body: bytes) -> dict[str, StepRecord]:
-    steps: dict[str, StepRecord] = {}
-    position = 0
-
-    def take(length: int) -> bytes:
-        nonlocal position
-        position += length
-        if position > len(body):
-            raise damaged_state(
-                f"{len(body)} bytes", message="stored state is cut off", expected=f"{position} bytes"
-            )
-        return body[position - length : position]
-
     try:
-        while position < len(body):
-            header = _STEP.unpack(take(_STEP.size))
-            name_length, slot, watermark, now, segments, shared, inline, pages = header
-            working, seen, working_event, working_clock = _WORKING.unpack(take(_WORKING.size))
-            name = take(name_length).decode()
-            has_times = (working_event, working_clock) != (NO_TIMER, NO_TIMER)
-            if not pages or (working and pages == 1) or (has_times and not working) or seen % 4:
-                raise damaged_state(f"a step with {pages} pages")
-            record = StepRecord(slot, watermark, now, segments, take(shared), take(inline))
-            record.sizes, record.events, record.clocks = (array("q", take(8 * pages)) for _ in range(3))
-            record.working, record.seen = take(working), take(seen)
-            record.working_event, record.working_clock = working_event, working_clock
-            steps[name] = record
-    except UnicodeDecodeError as error:
+        steps = _DECODER.decode(body)
+    except (msgspec.MsgspecError, ValueError, UnicodeDecodeError) as error:
         raise damaged_state(str(error)) from error
+    for step in steps.values():
+        pages = len(step.sizes)
+        has_times = (step.working_event, step.working_clock) != (NO_TIMER, NO_TIMER)
+        if (
+            not pages == len(step.events) == len(step.clocks) > 0
+            or (step.working and pages == 1)
+            or (has_times and not step.working)
+            or len(step.seen) % BYTES_SEEN
+        ):
+            raise damaged_state(f"a step with {pages} pages")
     return steps

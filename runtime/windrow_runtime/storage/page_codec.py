@@ -7,12 +7,10 @@ state at some tens of megabytes a second, and a compressor does better than that
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import count, islice
 from typing import Any, Final
 
-from windrow.errors import WindrowError
 from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState, TimerQueue, WindowEntry
 from windrow_runtime.operators.state.nan_keys import with_one_nan
@@ -22,7 +20,7 @@ from windrow_runtime.storage.collisions import CollisionBudget
 from windrow_runtime.storage.compression import compress, decompress
 from windrow_runtime.storage.packed import Packed, packed
 from windrow_runtime.storage.tuning import LONG_LISTS, ListTuning
-from windrow_runtime.storage.values import StateCodec
+from windrow_runtime.storage.values import StateCodec, damage_errors
 
 __all__ = ["PageCodec"]
 
@@ -135,7 +133,7 @@ class PageCodec:
             CheckpointError: If the bytes are damaged.
             IncompatibleStateError: If they name a class that the plan does not know.
         """
-        with _damage_errors():
+        with damage_errors():
             page = self._codec.loads(decompress(data))
             if page.tag != _PAGE:
                 raise damaged_state(f"a page that begins {page.tag!r}")
@@ -144,7 +142,7 @@ class PageCodec:
 
     def load_segment(self, data: bytes, reader: SegmentReader) -> list[Any]:
         """The elements of a segment."""
-        with _damage_errors():
+        with damage_errors():
             return self._codec.unpack(self._codec.loads(decompress(data)), reader)
 
     def dump_shared(self, shared: dict[str, Any]) -> bytes:
@@ -155,7 +153,7 @@ class PageCodec:
         """What :meth:`dump_shared` was given."""
         if not data:
             return {}
-        with _damage_errors():
+        with damage_errors():
             (shared,) = self._codec.unpack(self._codec.loads(data))
             return dict(shared)
 
@@ -251,17 +249,6 @@ def _members(keys: list[Hashable], names: list[Hashable]) -> bytes:
     if keys == names:
         return b""
     return array("I", map(dict(zip(names, count(), strict=False)).__getitem__, keys)).tobytes()
-
-
-@contextmanager
-def _damage_errors() -> Iterator[None]:
-    """Turns any error while decoding into a CheckpointError."""
-    try:
-        yield
-    except WindrowError:
-        raise
-    except Exception as error:
-        raise damaged_state(f"{type(error).__name__}: {error}") from error
 
 
 class _NoReader:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
@@ -12,6 +13,11 @@ __all__ = ["NO_TIMER", "WORKING_SET", "StepRecord", "int64_array", "stored_timer
 
 WORKING_SET: Final = -1
 """The number of the working set among those of pages."""
+
+if TYPE_CHECKING:
+    Int64s: TypeAlias = array[int]
+else:
+    Int64s = array  # which takes no type argument when it runs
 
 NO_TIMER: Final = MIN_TIMESTAMP
 """In the place of a page's earliest timer, where it has none."""
@@ -24,13 +30,12 @@ def stored_timer(time: int | None) -> int:
     return NO_TIMER if time is None else min(max(time, NO_TIMER + 1), MAX_TIMESTAMP)
 
 
-def int64_array(*values: int) -> array[int]:
+def int64_array(*values: int) -> Int64s:
     """Numbers of 64 bits side by side."""
     return array("q", values)
 
 
-@dataclass(slots=True)
-class StepRecord:
+class StepRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """What the group's record tells of a step.
 
     Attributes:
@@ -55,9 +60,9 @@ class StepRecord:
     segments: int = 0
     shared: bytes = b""
     inline: bytes = b""
-    sizes: array[int] = field(default_factory=lambda: int64_array(0))
-    events: array[int] = field(default_factory=lambda: int64_array(NO_TIMER))
-    clocks: array[int] = field(default_factory=lambda: int64_array(NO_TIMER))
+    sizes: Int64s = msgspec.field(default_factory=lambda: int64_array(0))
+    events: Int64s = msgspec.field(default_factory=lambda: int64_array(NO_TIMER))
+    clocks: Int64s = msgspec.field(default_factory=lambda: int64_array(NO_TIMER))
     working: bytes = b""
     working_event: int = NO_TIMER
     working_clock: int = NO_TIMER

@@ -1,33 +1,26 @@
-"""How values of the standard library's classes are taken apart into columns, and built again."""
+"""Takes values of builtin types and of the standard library apart into columns, and builds them again."""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
-from itertools import chain, repeat
+from functools import partial
+from itertools import chain
 from operator import attrgetter
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID, SafeUUID
 from zoneinfo import ZoneInfo
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
-from windrow_runtime.storage.packed import Packed, packed
+from windrow_runtime.operators.state.stored_list import GrowingList, SegmentReader, StoredList
+from windrow_runtime.storage.collisions import UNCHECKED
+from windrow_runtime.storage.packed import Packed, is_encodable, packed
 
-__all__ = [
-    "CLASSES",
-    "PACKERS",
-    "READERS",
-    "ColumnReader",
-    "Pack",
-    "cut",
-    "join_bytes",
-    "lengths_of",
-    "split_bytes",
-]
+__all__ = ["CLASSES", "PACKERS", "READERS", "ColumnReader", "Pack"]
 
 # Any throughout this module: values of every type.
 
@@ -37,9 +30,10 @@ Pack: TypeAlias = Callable[[Sequence[Any]], Packed]
 _UTC_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_MICROSECONDS_PER_SECOND: Final = 1_000_000
 _FRACTION_BITS: Final = 1 << 17
 """The greatest common divisor of two numbers takes time by the product of their lengths."""
+_SAMPLE: Final = 64
+"""Among the first values of a column of texts it shows whether they repeat."""
 
 CLASSES: Final[Mapping[str, type[Any]]] = {
     kind.__name__: kind
@@ -55,15 +49,20 @@ CLASSES: Final[Mapping[str, type[Any]]] = {
 class ColumnReader(Protocol):
     """Reads the columns within a column."""
 
+    @property
+    def segments(self) -> SegmentReader | None:
+        """Reads the segments of stored lists; None where there are no stored lists."""
+        ...
+
     def read(self, column: Packed) -> list[Any]:
         """The values of a column."""
         ...
 
-    def distinct(self, keys: list[Any]) -> list[Any]:
-        """Keys for a set or a dict.
+    def check_distinct(self, keys: Sequence[Any]) -> None:
+        """Refuse keys for a set or a dict whose hashes are equal too often.
 
         Raises:
-            CheckpointError: If too many of their hashes are equal.
+            CheckpointError: If they are.
         """
         ...
 
@@ -71,12 +70,11 @@ class ColumnReader(Protocol):
 # Pieces of a column
 
 
-def lengths_of(values: Iterable[Any]) -> bytes:
-    """The lengths of values, side by side."""
+def _lengths_of(values: Iterable[Any]) -> bytes:
     return array("I", map(len, values)).tobytes()
 
 
-def cut(lengths: bytes, flat: Sequence[Any]) -> Iterator[Any]:
+def _cut(lengths: bytes, flat: Sequence[Any]) -> Iterator[Any]:
     """Pieces of these lengths, which together are the whole."""
     numbers = array("I", lengths)
     if sum(numbers) != len(flat):
@@ -87,18 +85,129 @@ def cut(lengths: bytes, flat: Sequence[Any]) -> Iterator[Any]:
         position += length
 
 
-def join_bytes(tag: str, values: Sequence[bytes]) -> Packed:
-    """A column of bytes."""
-    return packed(tag, lengths_of(values), columns=[packed("", b"".join(values))])
+def _join_bytes(tag: str, values: Sequence[bytes]) -> Packed:
+    return packed(tag, _lengths_of(values), columns=[packed("", b"".join(values))])
 
 
-def split_bytes(column: Packed) -> Iterator[bytes]:
-    """The values that :func:`join_bytes` was given."""
+def _split_bytes(column: Packed) -> Iterator[bytes]:
     (whole,) = column.columns
-    return cut(column.data, whole.data)
+    return _cut(column.data, whole.data)
 
 
-# Dates and times
+# Scalars
+
+
+def _pack_ints(pack: Pack, values: Sequence[int]) -> Packed:
+    try:
+        return packed("i", array("q", values).tobytes())
+    except OverflowError:
+        return _join_bytes(
+            "int", [value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True) for value in values]
+        )
+
+
+def _pack_texts(pack: Pack, values: Sequence[str]) -> Packed:
+    if len(set(values[:_SAMPLE])) > len(values[:_SAMPLE]) // 2:
+        return _pack_different_texts(values)
+    # Each text once, and which one each value is: they are one object when they are read.
+    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    numbers = map(places.__getitem__, values)
+    texts = _pack_different_texts(list(places))
+    if len(places) <= 256:
+        return packed("w", bytes(numbers), columns=[texts])
+    return packed("W", array("I", numbers).tobytes(), columns=[texts])
+
+
+def _pack_different_texts(values: Sequence[str]) -> Packed:
+    whole = "".join(values)
+    if whole.isascii() or is_encodable(whole):
+        return packed("v", scalars=list(values))
+    return _join_bytes("str", [value.encode("utf-8", "surrogatepass") for value in values])
+
+
+def _read_repeated(reader: ColumnReader, column: Packed, places: Sequence[int]) -> list[str]:
+    (texts,) = map(reader.read, column.columns)
+    # Shared containers within each other would hold more than the bytes do.
+    if not set(map(type, texts)) <= {str}:
+        raise TypeError("values that are shared are no texts")
+    return [texts[place] for place in places]
+
+
+# Containers
+
+
+def _pack_tuples(pack: Pack, values: Sequence[tuple[Any, ...]]) -> Packed:
+    lengths = set(map(len, values))
+    if lengths == {0}:
+        # A byte for each, so that no small number makes many values.
+        return packed("t", bytes(len(values)))
+    if len(lengths) == 1:
+        return packed("t", columns=[*map(pack, zip(*values, strict=True))])
+    return _pack_items("T", pack, values)
+
+
+def _read_tuples(reader: ColumnReader, column: Packed) -> list[tuple[Any, ...]]:
+    if not column.columns:
+        return [()] * len(column.data)
+    return list(zip(*map(reader.read, column.columns), strict=True))
+
+
+def _pack_items(tag: str, pack: Pack, values: Sequence[Any]) -> Packed:
+    return packed(tag, _lengths_of(values), columns=[pack(list(chain.from_iterable(values)))])
+
+
+def _read_items(make: Callable[[list[Any]], Any], reader: ColumnReader, column: Packed) -> list[Any]:
+    (flat,) = map(reader.read, column.columns)
+    lists = _cut(column.data, flat)
+    return list(lists if make is list else map(make, lists))
+
+
+def _read_sets(make: Callable[[list[Any]], Any], reader: ColumnReader, column: Packed) -> list[Any]:
+    lists = _read_items(list, reader, column)
+    for items in lists:
+        reader.check_distinct(items)
+    return list(map(make, lists))
+
+
+def _pack_dicts(pack: Pack, values: Sequence[dict[Any, Any]]) -> Packed:
+    keys = pack(list(chain.from_iterable(values)))
+    held = pack([held for value in values for held in value.values()])
+    return packed("d", _lengths_of(values), columns=[keys, held])
+
+
+def _read_dicts(reader: ColumnReader, column: Packed) -> list[dict[Any, Any]]:
+    keys, held = map(reader.read, column.columns)
+    # Zipped as a whole, which is faster than piece by piece.
+    pairs = list(zip(keys, held, strict=True))
+    return [
+        dict(some if len(some) <= UNCHECKED else _distinct(reader, some)) for some in _cut(column.data, pairs)
+    ]
+
+
+def _distinct(reader: ColumnReader, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    reader.check_distinct([key for key, _ in pairs])
+    return pairs
+
+
+def _pack_stored_lists(pack: Pack, values: Sequence[StoredList]) -> Packed:
+    columns = [pack([value.segments for value in values]), pack([value.tail for value in values])]
+    return packed("S", columns=columns)
+
+
+def _read_stored_lists(reader: ColumnReader, column: Packed) -> list[StoredList]:
+    segments = reader.segments
+    assert segments is not None, "stored lists are read with their reader"
+    numbers, tails = map(reader.read, column.columns)
+    if not (
+        set(map(type, tails)) <= {list}
+        and set(map(type, numbers)) <= {tuple}
+        and set(map(type, chain.from_iterable(numbers))) <= {int}
+    ):
+        raise TypeError("a list in segments has other parts")
+    return [StoredList(segments, *parts) for parts in zip(numbers, tails, strict=True)]
+
+
+# Times
 
 
 def _pack_datetimes(pack: Pack, values: Sequence[datetime]) -> Packed:
@@ -108,90 +217,70 @@ def _pack_datetimes(pack: Pack, values: Sequence[datetime]) -> Packed:
             return packed("naive", array("q", [(v - _EPOCH) // _MICROSECOND for v in values]).tobytes())
         if zone is UTC:
             return packed("utc", array("q", [(v - _UTC_EPOCH) // _MICROSECOND for v in values]).tobytes())
-    naive = pack([value.replace(tzinfo=None, fold=0) for value in values])
-    return packed(
-        "datetime",
-        bytes([value.fold for value in values]),
-        columns=[naive, pack([value.tzinfo for value in values])],
-    )
+    return _pack_parts(datetime, pack, values)
 
 
-def _read_datetimes(reader: ColumnReader, column: Packed) -> list[datetime]:
-    naive, zones = map(reader.read, column.columns)
-    return [
-        moment.replace(tzinfo=zone, fold=fold)
-        for moment, zone, fold in zip(naive, zones, column.data, strict=True)
-    ]
+def _read_datetimes(epoch: datetime, reader: ColumnReader, column: Packed) -> list[datetime]:
+    return [epoch + _MICROSECOND * number for number in array("q", column.data)]
 
 
-def _pack_times(pack: Pack, values: Sequence[time]) -> Packed:
-    seconds = [(value.hour * 60 + value.minute) * 60 + value.second for value in values]
-    numbers = [
-        second * _MICROSECONDS_PER_SECOND + value.microsecond
-        for second, value in zip(seconds, values, strict=True)
-    ]
-    return packed(
-        "time",
-        bytes([value.fold for value in values]),
-        columns=[pack(numbers), pack([value.tzinfo for value in values])],
-    )
+# Values of few parts
 
 
-def _read_times(reader: ColumnReader, column: Packed) -> list[time]:
-    numbers, zones = map(reader.read, column.columns)
-    return [
-        (datetime.min + timedelta(microseconds=number)).time().replace(tzinfo=zone, fold=fold)
-        for number, zone, fold in zip(numbers, zones, column.data, strict=True)
-    ]
+_Columns: TypeAlias = Callable[[Pack, Sequence[Any]], Sequence[Packed]]
 
 
-def _pack_dates(pack: Pack, values: Sequence[date]) -> Packed:
-    return packed("date", array("i", map(date.toordinal, values)).tobytes())
+class _Parts(NamedTuple):
+    """How values of a class are taken apart.
+
+    Attributes:
+        columns: Takes values apart into columns.
+        make: Makes a value of the parts.
+        first: The class of the first part, where the first part decides what is made.
+    """
+
+    columns: _Columns
+    make: Callable[..., Any]
+    first: type[Any] | None = None
 
 
-def _pack_spans(pack: Pack, values: Sequence[timedelta]) -> Packed:
-    return packed("timedelta", columns=[pack([value // _MICROSECOND for value in values])])
+def _attributes(*names: str) -> _Columns:
+    getters = [attrgetter(name) for name in names]
+    return lambda pack, values: [pack(list(map(get, values))) for get in getters]
 
 
-def _read_spans(reader: ColumnReader, column: Packed) -> list[timedelta]:
-    (numbers,) = map(reader.read, column.columns)
-    return [timedelta(microseconds=number) for number in numbers]
+def _each(part: Callable[[Any], Any]) -> _Columns:
+    return lambda pack, values: [pack(list(map(part, values)))]
 
 
-def _pack_offsets(pack: Pack, values: Sequence[timezone]) -> Packed:
-    offsets = [value.utcoffset(None) for value in values]
-    names = [value.tzname(None) for value in values]
-    given = [
-        None if timezone(offset).tzname(None) == name else name
-        for offset, name in zip(offsets, names, strict=True)
-    ]
-    return packed("timezone", columns=[pack(offsets), pack(given)])
+def _and(own: Callable[[Pack, Sequence[Any]], Packed], *names: str) -> _Columns:
+    return lambda pack, values: [own(pack, values), *_attributes(*names)(pack, values)]
 
 
-def _read_offsets(reader: ColumnReader, column: Packed) -> list[tzinfo]:
-    offsets, names = map(reader.read, column.columns)
-    return [
-        timezone(offset) if name is None else timezone(offset, name)
-        for offset, name in zip(offsets, names, strict=True)
-    ]
+def _microseconds(value: time) -> int:
+    seconds = (value.hour * 60 + value.minute) * 60 + value.second
+    return seconds * 1_000_000 + value.microsecond
 
 
-def _pack_zones(pack: Pack, values: Sequence[ZoneInfo]) -> Packed:
-    for value in set(values):
-        try:
-            value.__reduce__()  # refuses a zone that was read from a file: its key would lead to another
-        except Exception as error:  # a PicklingError, which the standard library does not document
-            raise UnsupportedOperationError(
-                "a time zone cannot be stored",
-                given=f"{value!r}: {error}",
-                expected="a zone by its key, such as ZoneInfo('Europe/Berlin')",
-            ) from error
-    return packed("ZoneInfo", columns=[pack([value.key for value in values])])
+def _zoned(moment: Any, zone: Any, fold: Any) -> Any:
+    return moment.replace(tzinfo=zone, fold=fold)
 
 
-def _read_zones(reader: ColumnReader, column: Packed) -> list[ZoneInfo]:
-    (keys,) = map(reader.read, column.columns)
-    return list(map(_zone, keys))
+def _own_name(value: timezone) -> str | None:
+    name = value.tzname(None)
+    return None if timezone(value.utcoffset(None)).tzname(None) == name else name
+
+
+def _zone_key(value: ZoneInfo) -> str:
+    try:
+        value.__reduce__()  # refuses a zone that was read from a file: its key would lead to another
+    except Exception as error:  # a PicklingError, which the standard library does not document
+        raise UnsupportedOperationError(
+            "a time zone cannot be stored",
+            given=f"{value!r}: {error}",
+            expected="a zone by its key, such as ZoneInfo('Europe/Berlin')",
+        ) from error
+    return value.key
 
 
 def _zone(key: Any) -> ZoneInfo:
@@ -207,23 +296,7 @@ def _zone(key: Any) -> ZoneInfo:
         ) from error
 
 
-# Numbers and identities
-
-
-def _pack_decimals(pack: Pack, values: Sequence[Decimal]) -> Packed:
-    return packed("Decimal", scalars=list(map(str, values)))
-
-
-def _read_decimals(reader: ColumnReader, column: Packed) -> list[Decimal]:
-    # Of text alone: from a float, Decimal makes another number.
-    return [Decimal(text) if isinstance(text, str) else _no_text(text) for text in column.scalars]
-
-
-def _no_text(value: object) -> Any:
-    raise TypeError(f"a {type(value).__name__} as text")
-
-
-def _pack_fractions(pack: Pack, values: Sequence[Fraction]) -> Packed:
+def _fraction_columns(pack: Pack, values: Sequence[Fraction]) -> Sequence[Packed]:
     for value in values:
         if max(value.numerator.bit_length(), value.denominator.bit_length()) > _FRACTION_BITS:
             raise UnsupportedOperationError(
@@ -232,150 +305,122 @@ def _pack_fractions(pack: Pack, values: Sequence[Fraction]) -> Packed:
                 expected=f"at most {_FRACTION_BITS} bits in each",
                 hint="limit_denominator(...) gives a near one that is shorter",
             )
-    numerators = pack([value.numerator for value in values])
-    return packed("Fraction", columns=[numerators, pack([value.denominator for value in values])])
+    return _attributes("numerator", "denominator")(pack, values)
 
 
-def _read_fractions(reader: ColumnReader, column: Packed) -> list[Fraction]:
-    numerators, denominators = map(reader.read, column.columns)
-    for number in chain(numerators, denominators):
+def _fraction(*parts: Any) -> Fraction:
+    for number in parts:
         if type(number) is not int or number.bit_length() > _FRACTION_BITS:
             raise ValueError(f"part of a Fraction: {type(number).__name__}")
-    return list(map(Fraction, numerators, denominators))
+    return Fraction(*parts)
 
 
-def _pack_complex(pack: Pack, values: Sequence[complex]) -> Packed:
-    return packed("complex", array("d", [part for v in values for part in (v.real, v.imag)]).tobytes())
+def _counter(counts: dict[Any, Any]) -> Counter[Any]:
+    counter: Counter[Any] = Counter()
+    dict.update(counter, counts)  # its own method adds
+    return counter
 
 
-def _read_complex(reader: ColumnReader, column: Packed) -> list[complex]:
-    parts = array("d", column.data)
-    return list(map(complex, parts[::2], parts[1::2]))
-
-
-def _pack_ids(pack: Pack, values: Sequence[UUID]) -> Packed:
-    safety = [value.is_safe.value for value in values]
-    # Most say nothing of how they were made.
-    return packed(
-        "UUID", b"".join([value.bytes for value in values]), [] if set(safety) == {None} else safety
-    )
-
-
-def _read_ids(reader: ColumnReader, column: Packed) -> list[UUID]:
-    pieces = cut(array("I", [16] * (len(column.data) // 16)).tobytes(), column.data)
-    safety = map(SafeUUID, column.scalars) if column.scalars else repeat(SafeUUID.unknown)
-    return [UUID(bytes=piece, is_safe=safe) for piece, safe in zip(pieces, safety, strict=False)]
-
-
-# Containers
-
-
-def _pack_mappings(tag: str) -> Callable[[Pack, Sequence[Any]], Packed]:
-    def pack_mappings(pack: Pack, values: Sequence[Any]) -> Packed:
-        keys = pack(list(chain.from_iterable(values)))
-        held = pack([item for value in values for item in value.values()])
-        return packed(tag, lengths_of(values), columns=[keys, held])
-
-    return pack_mappings
-
-
-def _pairs(reader: ColumnReader, column: Packed) -> Iterator[Iterable[tuple[Any, Any]]]:
-    keys, held = map(reader.read, column.columns[:2])
-    for some_keys, some in zip(cut(column.data, keys), cut(column.data, held), strict=True):
-        yield zip(reader.distinct(some_keys), some, strict=True)
-
-
-def _read_counters(reader: ColumnReader, column: Packed) -> list[Counter[Any]]:
-    found: list[Counter[Any]] = []
-    for pairs in _pairs(reader, column):
-        counter: Counter[Any] = Counter()
-        dict.update(counter, pairs)  # its own method adds
-        found.append(counter)
-    return found
-
-
-def _pack_default_dicts(pack: Pack, values: Sequence[defaultdict[Any, Any]]) -> Packed:
-    plain = _pack_mappings("defaultdict")(pack, values)
-    return packed(
-        plain.tag, plain.data, columns=[*plain.columns, pack([value.default_factory for value in values])]
-    )
-
-
-def _read_default_dicts(reader: ColumnReader, column: Packed) -> list[defaultdict[Any, Any]]:
-    factories = reader.read(column.columns[2])
-    if not all(factory is None or isinstance(factory, type) for factory in factories):
+def _default_dict(held: dict[Any, Any], factory: Any) -> defaultdict[Any, Any]:
+    if not (factory is None or isinstance(factory, type)):
         raise TypeError("the factory of a defaultdict is no class")
-    return list(map(defaultdict, factories, _pairs(reader, column)))
+    return defaultdict(factory, held)
 
 
-def _pack_deques(pack: Pack, values: Sequence[deque[Any]]) -> Packed:
-    items = pack(list(chain.from_iterable(values)))
-    return packed("deque", lengths_of(values), columns=[items, pack([value.maxlen for value in values])])
+_SAFETY: Final = {safety.value: safety for safety in SafeUUID}
+
+_PARTS: Final[Mapping[type[Any], _Parts]] = {
+    bytearray: _Parts(_each(bytes), bytearray, bytes),
+    complex: _Parts(_attributes("real", "imag"), complex),
+    range: _Parts(_attributes("start", "stop", "step"), range),
+    # From a float, Decimal makes another number.
+    Decimal: _Parts(_each(str), Decimal, str),
+    Fraction: _Parts(_fraction_columns, _fraction),
+    UUID: _Parts(
+        _attributes("bytes", "is_safe.value"), lambda data, safe: UUID(bytes=data, is_safe=_SAFETY[safe])
+    ),
+    date: _Parts(_each(date.toordinal), date.fromordinal),
+    datetime: _Parts(
+        _and(lambda pack, values: pack([v.replace(tzinfo=None, fold=0) for v in values]), "tzinfo", "fold"),
+        _zoned,
+    ),
+    time: _Parts(
+        _and(lambda pack, values: pack(list(map(_microseconds, values))), "tzinfo", "fold"),
+        lambda since, zone, fold: _zoned((datetime.min + _MICROSECOND * since).time(), zone, fold),
+    ),
+    timedelta: _Parts(_each(lambda value: value // _MICROSECOND), lambda number: _MICROSECOND * number),
+    timezone: _Parts(
+        lambda pack, values: [
+            pack([value.utcoffset(None) for value in values]),
+            pack(list(map(_own_name, values))),
+        ],
+        lambda offset, name: timezone(offset) if name is None else timezone(offset, name),
+    ),
+    ZoneInfo: _Parts(_each(_zone_key), _zone),
+    Counter: _Parts(_and(_pack_dicts), _counter, dict),
+    OrderedDict: _Parts(_and(_pack_dicts), OrderedDict, dict),
+    defaultdict: _Parts(_and(_pack_dicts, "default_factory"), _default_dict, dict),
+    deque: _Parts(_and(partial(_pack_items, "l"), "maxlen"), deque, list),
+}
 
 
-def _read_deques(reader: ColumnReader, column: Packed) -> list[deque[Any]]:
-    items, longest = map(reader.read, column.columns)
-    return [deque(some, most) for some, most in zip(cut(column.data, items), longest, strict=True)]
+def _pack_parts(kind: type[Any], pack: Pack, values: Sequence[Any]) -> Packed:
+    return packed(kind.__name__, columns=_PARTS[kind].columns(pack, values))
 
 
-def _pack_ranges(pack: Pack, values: Sequence[range]) -> Packed:
-    ends = [pack([getattr(value, name) for value in values]) for name in ("start", "stop", "step")]
-    return packed("range", columns=ends)
+def _read_parts(parts: _Parts, reader: ColumnReader, column: Packed) -> list[Any]:
+    columns = list(map(reader.read, column.columns))
+    if parts.first is not None and not set(map(type, columns[0])) <= {parts.first}:
+        raise TypeError(f"values that are not made of a {parts.first.__name__}")
+    if len(set(map(len, columns))) != 1:
+        raise ValueError("columns of other lengths")
+    return list(map(parts.make, *columns))
 
 
-def _read_ranges(reader: ColumnReader, column: Packed) -> list[range]:
-    starts, stops, steps = map(reader.read, column.columns)
-    return list(map(range, starts, stops, steps))
-
-
-def _pack_bytes(pack: Pack, values: Sequence[bytes]) -> Packed:
-    return join_bytes("bytes", values)
-
-
-def _pack_byte_arrays(pack: Pack, values: Sequence[bytearray]) -> Packed:
-    return join_bytes("bytearray", list(map(bytes, values)))
+def _pack_scalars(pack: Pack, values: Sequence[Any]) -> Packed:
+    return packed("v", scalars=list(values))
 
 
 PACKERS: Final[Mapping[type[Any], Callable[[Pack, Sequence[Any]], Packed]]] = {
-    bytes: _pack_bytes,
-    bytearray: _pack_byte_arrays,
-    complex: _pack_complex,
-    range: _pack_ranges,
+    **{kind: partial(_pack_parts, kind) for kind in _PARTS},
+    type(None): _pack_scalars,
+    bool: _pack_scalars,
+    float: lambda pack, values: packed("f", array("d", values).tobytes()),
+    int: _pack_ints,
+    str: _pack_texts,
+    bytes: lambda pack, values: _join_bytes("bytes", values),
+    tuple: _pack_tuples,
+    list: partial(_pack_items, "l"),
+    GrowingList: partial(_pack_items, "g"),
+    set: partial(_pack_items, "s"),
+    frozenset: partial(_pack_items, "z"),
+    dict: _pack_dicts,
+    StoredList: _pack_stored_lists,
     datetime: _pack_datetimes,
-    date: _pack_dates,
-    time: _pack_times,
-    timedelta: _pack_spans,
-    timezone: _pack_offsets,
-    ZoneInfo: _pack_zones,
-    Decimal: _pack_decimals,
-    Fraction: _pack_fractions,
-    UUID: _pack_ids,
-    Counter: _pack_mappings("Counter"),
-    OrderedDict: _pack_mappings("OrderedDict"),
-    defaultdict: _pack_default_dicts,
-    deque: _pack_deques,
 }
 """By the class of all values of a column."""
 
 READERS: Final[Mapping[str, Callable[[ColumnReader, Packed], list[Any]]]] = {
-    "bytes": lambda reader, column: list(split_bytes(column)),
-    "bytearray": lambda reader, column: list(map(bytearray, split_bytes(column))),
-    "complex": _read_complex,
-    "range": _read_ranges,
-    "naive": lambda reader, column: [_EPOCH + _MICROSECOND * number for number in array("q", column.data)],
-    "utc": lambda reader, column: [_UTC_EPOCH + _MICROSECOND * number for number in array("q", column.data)],
-    "datetime": _read_datetimes,
-    "date": lambda reader, column: list(map(date.fromordinal, array("i", column.data))),
-    "time": _read_times,
-    "timedelta": _read_spans,
-    "timezone": _read_offsets,
-    "ZoneInfo": _read_zones,
-    "Decimal": _read_decimals,
-    "Fraction": _read_fractions,
-    "UUID": _read_ids,
-    "Counter": _read_counters,
-    "OrderedDict": lambda reader, column: list(map(OrderedDict, _pairs(reader, column))),
-    "defaultdict": _read_default_dicts,
-    "deque": _read_deques,
+    **{kind.__name__: partial(_read_parts, parts) for kind, parts in _PARTS.items()},
+    "v": lambda reader, column: list(column.scalars),
+    "f": lambda reader, column: array("d", column.data).tolist(),
+    "i": lambda reader, column: array("q", column.data).tolist(),
+    "int": lambda reader, column: [
+        int.from_bytes(piece, "little", signed=True) for piece in _split_bytes(column)
+    ],
+    "str": lambda reader, column: [piece.decode("utf-8", "surrogatepass") for piece in _split_bytes(column)],
+    "w": lambda reader, column: _read_repeated(reader, column, column.data),
+    "W": lambda reader, column: _read_repeated(reader, column, array("I", column.data)),
+    "bytes": lambda reader, column: list(_split_bytes(column)),
+    "t": _read_tuples,
+    "T": partial(_read_items, tuple),
+    "l": partial(_read_items, list),
+    "g": partial(_read_items, GrowingList),
+    "s": partial(_read_sets, set),
+    "z": partial(_read_sets, frozenset),
+    "d": _read_dicts,
+    "S": _read_stored_lists,
+    "naive": partial(_read_datetimes, _EPOCH),
+    "utc": partial(_read_datetimes, _UTC_EPOCH),
 }
 """By the tag of the column."""

@@ -23,15 +23,13 @@ from windrow.kafka import KafkaRecord
 from windrow.sources import MalformedRecord, RateRecord
 from windrow.windows import GlobalWindow, TimeWindow, Window
 from windrow_runtime.codecs.class_names import UserClass
-from windrow_runtime.codecs.plain_records import record_fields
 from windrow_runtime.operators.origins import is_of_windrow
 from windrow_runtime.operators.process_operator import TtlTimer
-from windrow_runtime.storage.stored_records import is_built_by_name, only_sets_fields
+from windrow_runtime.storage.stored_records import is_record
 
 __all__ = [
     "StoredClasses",
     "Way",
-    "fields_of",
     "holds_flags",
     "plain_base",
     "refused",
@@ -55,9 +53,7 @@ class Way(Enum):
     MEMBER = auto()
     """The name of an Enum member."""
     FIELDS = auto()
-    """The arguments of a constructor that does nothing but set fields, and calls no code of the user's."""
-    KEYWORDS = auto()
-    """The fields of any other msgspec.Struct, whose ``__post_init__`` is not called; a named tuple without fields."""
+    """The fields of a record."""
     PLAIN = auto()
     """A value of a builtin class from which the class derives, and attributes."""
     ATTRIBUTES = auto()
@@ -71,18 +67,30 @@ class _Base(NamedTuple):
 
     Attributes:
         kind: The class.
+        plain: Gives the builtin value of an object, past the methods of the user's class.
         fill: Fills an empty object; None: the value is given when the object is made.
     """
 
     kind: type[Any]
-    fill: Callable[[Any, Any], object] | None
+    plain: Callable[[Any], Any]
+    fill: Callable[[Any, Any], object] | None = None
+
+
+def _argument(kind: type[Any]) -> Callable[[Any], Any]:
+    return lambda value: kind.__getnewargs__(value)[0]
+
+
+def _items(kind: type[Any]) -> Callable[[Any], Any]:
+    return lambda value: kind(kind.__iter__(value))
 
 
 _BASES: Final = (
-    *(_Base(kind, None) for kind in (int, float, complex, str, bytes, tuple, frozenset)),
-    _Base(list, list.extend),
-    _Base(dict, dict.update),
-    _Base(set, set.update),
+    *(_Base(kind, _argument(kind)) for kind in (int, float, str, bytes)),
+    _Base(complex, lambda value: complex(value.real, value.imag)),
+    *(_Base(kind, _items(kind)) for kind in (tuple, frozenset)),
+    _Base(list, _items(list), list.extend),
+    _Base(set, _items(set), set.update),
+    _Base(dict, lambda value: dict(dict.items(value)), dict.update),
 )
 _OTHER_CONTAINERS: Final = (Counter, OrderedDict, defaultdict, deque)
 
@@ -108,8 +116,8 @@ class StoredClasses:
         """The name under which values of a class are stored; None where the plan does not name the class."""
         return self._names.get(kind)
 
-    def find(self, name: object) -> type[Any]:
-        """The class of a stored name.
+    def find(self, name: object, *ways: Way) -> type[Any]:
+        """The class of a stored name, whose values are taken apart in one of these ways; in any, if none is given.
 
         Raises:
             IncompatibleStateError: If the plan names no such class.
@@ -117,6 +125,8 @@ class StoredClasses:
         kind = self._kinds.get(name) if isinstance(name, str) else None
         if kind is None:
             raise refused(f"{name!r:.200}")
+        if ways and way_of(kind) not in ways:
+            raise refused(f"{name} by {' or '.join(way.name for way in ways)}")
         return kind
 
 
@@ -137,10 +147,8 @@ def _way_of(kind: type[Any]) -> Way:
     if hasattr(kind, "__del__"):
         # Whoever writes the bytes would choose what it is called on.
         return Way.NONE
-    if only_sets_fields(kind):
+    if is_record(kind):
         return Way.FIELDS
-    if is_built_by_name(kind):
-        return Way.KEYWORDS
     if issubclass(kind, msgspec.Struct):
         return Way.NONE
     base = next((base.kind for base in _BASES if issubclass(kind, base.kind)), object)
@@ -159,11 +167,6 @@ def _is_made_empty(kind: type[Any]) -> bool:
     except TypeError:
         return False
     return True
-
-
-def fields_of(kind: type[Any]) -> tuple[str, ...]:
-    """The fields of a class for :attr:`Way.FIELDS` and :attr:`Way.KEYWORDS`."""
-    return record_fields(kind) or getattr(kind, "__struct_fields__", ())
 
 
 def holds_flags(kind: type[Enum]) -> bool:
@@ -196,28 +199,22 @@ def _is_generated(kind: type[Any], method: Any) -> bool:
 
 
 def plain_base(kind: type[Any]) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """For :attr:`Way.PLAIN`: gives the builtin value of an object, and makes an object of a builtin value."""
-    base, fill = next(found for found in _BASES if issubclass(kind, found.kind))
-
-    def plain(value: Any) -> Any:
-        # Past the methods of the user's class, which may say something else.
-        if base in {list, tuple, set, frozenset}:
-            return base(base.__iter__(value))
-        if base is dict:
-            return dict(dict.items(value))
-        return base.__getnewargs__(value)[0] if base is not complex else complex(value.real, value.imag)
+    """Gives the builtin value of an object, and makes an object of a builtin value; None stands for that of others."""
+    base = next((found for found in _BASES if issubclass(kind, found.kind)), None)
+    if base is None:
+        return lambda value: None, lambda value: object.__new__(kind)
 
     def made(value: Any) -> Any:
-        if type(value) is not base:
-            raise TypeError(f"{type(value).__name__} for a {base.__name__}")
-        make: Any = base.__new__  # not that of the user's class
-        if fill is None:
+        if type(value) is not base.kind:
+            raise TypeError(f"{type(value).__name__} for a {base.kind.__name__}")
+        make: Any = base.kind.__new__  # not that of the user's class
+        if base.fill is None:
             return make(kind, value)
         empty = make(kind)
-        fill(empty, value)
+        base.fill(empty, value)
         return empty
 
-    return plain, made
+    return base.plain, made
 
 
 def refused(name: str) -> IncompatibleStateError:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from windrow.errors import IncompatibleStateError
 from windrow_runtime.codecs.plain_records import record_fields
 from windrow_runtime.codecs.records import construct, has_generated, is_plain_named_tuple
 from windrow_runtime.codecs.structs import struct_fields
@@ -22,7 +23,7 @@ from windrow_runtime.operators.constants import is_frozen
 from windrow_runtime.operators.origins import is_of_windrow
 from windrow_runtime.storage.standard_values import CLASSES
 
-__all__ = ["build_by_name", "default_makers", "is_built_by_name", "only_sets_fields"]
+__all__ = ["build_records", "default_makers", "fields_of", "is_record"]
 
 # Any throughout this module: classes and values of the user's.
 
@@ -30,8 +31,80 @@ _FACTORIES: Final = frozenset(CLASSES.values())
 _set_class: Final[Callable[[object, type[Any]], None]] = vars(object)["__class__"].__set__
 
 
-def only_sets_fields(kind: type[Any]) -> bool:
+def is_record(kind: type[Any]) -> bool:
+    """Whether :func:`build_records` can build records of a class."""
+    if _only_sets_fields(kind) or _is_empty_tuple(kind):
+        return True
+    if not (issubclass(kind, msgspec.Struct) and _has_plain_metaclass(kind)):
+        return False
+    try:
+        _twin(kind)
+    except Exception:  # the bases of the Struct are the user's, and may raise anything
+        return False
+    return True
+
+
+def fields_of(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a record class."""
+    return record_fields(kind) or getattr(kind, "__struct_fields__", ())
+
+
+def build_records(
+    kind: type[Any], fields: Sequence[Any], columns: Sequence[Sequence[Any]], count: int
+) -> list[Any]:
+    """Records of a class for which :func:`is_record` holds. A field that the class has got since has its default.
+
+    Args:
+        kind: The class as it is now.
+        fields: The fields as they were stored.
+        columns: Their values.
+        count: How many records.
+
+    Raises:
+        IncompatibleStateError: If a new field has no default, or no field is left.
+    """
+    now = fields_of(kind)
+    if now != tuple(fields):
+        columns = _fitted(kind, dict(zip(fields, columns, strict=True)), count)
+    if _only_sets_fields(kind):
+        return construct(kind, columns)
+    if not issubclass(kind, msgspec.Struct):
+        return [tuple.__new__(kind) for _ in range(count)]
+    twin = _twin(kind)
+    if columns and now == kind.__match_args__:
+        made = construct(twin, columns)
+    else:
+        rows = zip(*columns, strict=True) if columns else [()] * count
+        made = [twin(**dict(zip(now, row, strict=True))) for row in rows]
+    for record in made:
+        _set_class(record, kind)
+    return made
+
+
+def _fitted(kind: type[Any], held: dict[Any, Sequence[Any]], count: int) -> list[Sequence[Any]]:
+    """The columns of a record whose class has changed."""
+    now = fields_of(kind)
+    makers = default_makers(kind)
+    if any(field not in held and field not in makers for field in now) or (
+        held and held.keys().isdisjoint(now)
+    ):
+        raise IncompatibleStateError(
+            f"stored values of {kind.__module__}:{kind.__qualname__} do not fit the class as it is now",
+            given=f"fields {', '.join(map(str, held))}",
+            expected=f"fields {', '.join(now)}; a new one needs a default",
+            hint="give the new field a default, or a class such as list as its factory (reading state calls no "
+            "function of the user's), or use a new checkpoint",
+        )
+    return [held[field] if field in held else [makers[field]() for _ in range(count)] for field in now]
+
+
+def _only_sets_fields(kind: type[Any]) -> bool:
     """Whether the constructor of a class takes its fields in order, and runs no code that the user wrote."""
+    return _sets_fields_alone(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
+
+
+@lru_cache(maxsize=1024)
+def _sets_fields_alone(kind: type[Any]) -> bool:
     names = record_fields(kind)
     if not names:
         return False
@@ -62,45 +135,8 @@ def _has_plain_metaclass(kind: type[Any]) -> bool:
     return own.__call__ is plain.__call__ and own.__new__ is plain.__new__
 
 
-def is_built_by_name(kind: type[Any]) -> bool:
-    """Whether :func:`build_by_name` can build records of a class: of a Struct, or of a named tuple without fields."""
-    if _is_empty_tuple(kind):
-        return True
-    if not (issubclass(kind, msgspec.Struct) and _has_plain_metaclass(kind)):
-        return False
-    try:
-        _twin(kind)
-    except Exception:  # the bases of the Struct are the user's, and may raise anything
-        return False
-    return True
-
-
 def _is_empty_tuple(kind: type[Any]) -> bool:
     return issubclass(kind, tuple) and kind.__bases__[0] is tuple and getattr(kind, "_fields", None) == ()
-
-
-def build_by_name(
-    kind: type[Any], names: Sequence[str], columns: Sequence[Sequence[Any]], count: int
-) -> list[Any]:
-    """Records of a class for which :func:`is_built_by_name` holds.
-
-    Args:
-        kind: The class.
-        names: All its fields.
-        columns: Their values.
-        count: How many records, where there are no fields.
-    """
-    if not issubclass(kind, msgspec.Struct):
-        return [tuple.__new__(kind) for _ in range(count)]
-    twin = _twin(kind)
-    if columns and tuple(names) == kind.__match_args__:
-        made = construct(twin, columns)
-    else:
-        rows = zip(*columns, strict=True) if columns else [()] * count
-        made = [twin(**dict(zip(names, row, strict=True))) for row in rows]
-    for record in made:
-        _set_class(record, kind)
-    return made
 
 
 class _Quiet:
@@ -126,7 +162,7 @@ def _twin(kind: Any) -> type[Any]:
 
 
 def default_makers(kind: type[Any]) -> dict[str, Callable[[], Any]]:
-    """What makes the default of each field that has one, without a call of a function of the user's.
+    """Functions that make the default of each field that has one, without a call of a function of the user's.
 
     A field whose factory is no class of the standard library, such as ``list``, is not among them.
     """

@@ -7,11 +7,12 @@ stays (O'Neil et al., The log-structured merge-tree, 1996).
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from windrow.errors import IncompatibleStateError
 from windrow_runtime.codecs.damage import damaged_state
@@ -19,6 +20,7 @@ from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.operators.state.state_errors import part_missing
 from windrow_runtime.storage.compression import compress as compressed
 from windrow_runtime.storage.compression import decompress
+from windrow_runtime.storage.record import NO_TIMER, StepRecord, int64_array
 from windrow_runtime.storage.tuning import ROW_CHUNKS, ChunkTuning
 
 __all__ = [
@@ -26,9 +28,7 @@ __all__ = [
     "Chunks",
     "Measure",
     "concatenated",
-    "dump_entries",
     "dump_rows",
-    "load_entries",
     "load_rows",
     "no_rows",
 ]
@@ -37,13 +37,27 @@ __all__ = [
 
 _WORTH_COMPRESSING: Final = 1 << 10
 _STREAM: Final = b"\xff\xff\xff\xff"  # how a stream of Arrow's begins, and nothing that is compressed
-_ENTRY = struct.Struct("<qqq")
-_ARRIVED = struct.Struct("<q")
+_Number: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+_ENTRIES: Final = msgspec.msgpack.Decoder(tuple[int, list[tuple[_Number, int, int]]])
+
+
+class Measure(NamedTuple):
+    """What a chunk's entry says of its rows.
+
+    Attributes:
+        due: When something in them is due next, in milliseconds.
+        first: Their first place in time.
+        last: Their last one.
+    """
+
+    due: int
+    first: int
+    last: int
 
 
 @dataclass(slots=True)
 class Chunk:
-    """What is known of a chunk without reading it.
+    """The entry of a chunk: what is known of it without reading it.
 
     Attributes:
         number: Its number in the store.
@@ -81,7 +95,6 @@ def load_rows(data: bytes, schema: Any) -> Any:
     """
     import pyarrow as pa
 
-    # Older checkpoints hold streams that Arrow compressed.
     stream = data if data[:4] == _STREAM else decompress(data)
     try:
         with pa.ipc.open_stream(stream) as reader:
@@ -120,65 +133,63 @@ def no_rows(schema: Any) -> Any:
     return pa.RecordBatch.from_pylist([], schema)
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """What a chunk's entry says of its rows.
-
-    Attributes:
-        due: When something in them is due next, in milliseconds.
-        first: Their first place in time.
-        last: Their last one.
-    """
-
-    due: int
-    first: int
-    last: int
-
-
 class Chunks:
-    """The rows of one step in one key group, in order of arrival.
+    """The rows of one step in one key group, in order of arrival, during a batch.
+
+    The step's record has the tail in the place of the first page, and a page for each chunk.
 
     Args:
+        record: The step's part of the group's record; :meth:`end_batch` changes it.
         schema: The columns of rows.
+        store: Where chunks are.
+        measure: Gives what an entry says of some rows; they are not empty.
+        merge: Makes one row of those that belong together.
+        tuning: How large chunks are.
+
+    Attributes:
         entries: The chunks that are stored.
+        arrived: How many elements have got numbers of their arrival, from which on those of others begin.
         tail: The newest rows, as bytes; empty: there are none.
         tail_due: When something in the tail is due next.
-        store: Where chunks are.
-        measure: Tells what an entry says of some rows; they are not empty.
-        merge: Makes one row of those that belong together.
-        arrived: How many elements have got numbers of their arrival, from which on those of others begin.
-        tuning: How large chunks are.
     """
 
     def __init__(
         self,
+        record: StepRecord,
         schema: Any,
-        entries: Iterable[Chunk],
-        tail: bytes,
-        tail_due: int,
         store: PageStore,
         measure: Callable[[Any], Measure],
         merge: Callable[[Any], Any],
-        arrived: int = 0,
         tuning: ChunkTuning = ROW_CHUNKS,
     ) -> None:
         self.tuning = tuning
-        self.entries = list(entries)
-        self.arrived = arrived
-        self.tail_due = tail_due
+        self.arrived, self.entries = _load_entries(record)
+        self.tail = record.inline
+        self.tail_due = record.events[0]
+        self._record = record
         self._schema = schema
         self._store = store
         self._measure = measure
         self._merge = merge
-        self._tail_bytes = tail
-        self._tail: Any = None
+        self._tail_rows: Any = None
         self._held: dict[int, bytes] = {}
         self._room = 0
 
-    @property
-    def tail(self) -> bytes:
-        """The newest rows, as bytes."""
-        return self._tail_bytes
+    def end_batch(self) -> None:
+        """Fill in the record."""
+        record = self._record
+        count = 1 + max((entry.number for entry in self.entries), default=0)
+        record.inline = self.tail
+        # Where nothing is left, numbers begin anew.
+        known = (self.arrived, [(entry.number, entry.first, entry.last) for entry in self.entries])
+        record.shared = msgspec.msgpack.encode(known) if self.tail or self.entries else b""
+        record.sizes = int64_array(*[0] * count)
+        record.events = int64_array(*[NO_TIMER] * count)
+        record.clocks = int64_array(*[NO_TIMER] * count)
+        if self.tail:
+            record.sizes[0], record.events[0] = len(self.tail), self.tail_due
+        for entry in self.entries:
+            record.sizes[entry.number], record.events[entry.number] = entry.size, entry.due
 
     def read(self, wanted: Callable[[Chunk], bool]) -> Iterator[tuple[Chunk, Any]]:
         """The chunks of which the entry says that they are wanted, with their rows, the oldest first."""
@@ -188,10 +199,9 @@ class Chunks:
 
     def read_tail(self) -> Any:
         """The newest rows."""
-        if self._tail is None:
-            data = self._tail_bytes
-            self._tail = load_rows(data, self._schema) if data else no_rows(self._schema)
-        return self._tail
+        if self._tail_rows is None:
+            self._tail_rows = load_rows(self.tail, self._schema) if self.tail else no_rows(self._schema)
+        return self._tail_rows
 
     @contextmanager
     def holding(self, most: int) -> Iterator[None]:
@@ -212,21 +222,20 @@ class Chunks:
 
     def note(self, entry: Chunk, rows: Any) -> None:
         """Say anew when a chunk is due: these are the rows in it that are not gone."""
-        measure = self._measure(rows)
-        entry.due, entry.first, entry.last = measure.due, measure.first, measure.last
+        entry.due, entry.first, entry.last = self._measure(rows)
 
     def put_tail(self, rows: Any) -> None:
         """Put other rows in the place of the newest ones. They become a chunk if they are many."""
-        self._tail = rows
+        self._tail_rows = rows
         if not rows.num_rows:
-            self._tail_bytes = b""
+            self.tail = b""
             return
         data = dump_rows(rows)
         if len(data) <= self.tuning.tail_bytes:
-            self._tail_bytes = data
+            self.tail = data
             self.tail_due = self._measure(rows).due
             return
-        self._tail_bytes, self._tail = b"", None
+        self.tail, self._tail_rows = b"", None
         per = max(1, rows.num_rows * self.tuning.largest_chunk // len(data))
         for start in range(0, rows.num_rows, per):
             self._put(self._free_number(), rows.slice(start, per), len(self.entries))
@@ -234,19 +243,17 @@ class Chunks:
 
     def _put(self, number: int, rows: Any, place: int, *, replaces: bool = False) -> None:
         data = dump_rows(rows)
-        self._store.put(number, data)
+        self._store.put(self._stored_under(number), data)
         self._held.pop(number, None)
-        measure = self._measure(rows)
-        entry = Chunk(number, len(data), measure.due, measure.first, measure.last)
-        self.entries[place : place + replaces] = [entry]
+        self.entries[place : place + replaces] = [Chunk(number, len(data), *self._measure(rows))]
 
     def _remove(self, entry: Chunk) -> None:
-        self._store.remove(entry.number)
+        self._store.remove(self._stored_under(entry.number))
         self._held.pop(entry.number, None)
         self.entries.remove(entry)
 
     def _load(self, entry: Chunk) -> Any:
-        data = self._held.get(entry.number) or self._store.get(entry.number)
+        data = self._held.get(entry.number) or self._store.get(self._stored_under(entry.number))
         if data is None:
             raise part_missing(
                 "a chunk of the stored state",
@@ -257,6 +264,9 @@ class Chunks:
             self._held[entry.number] = data
             self._room -= len(data)
         return load_rows(data, self._schema)
+
+    def _stored_under(self, number: int) -> int:
+        return self._record.slot << 32 | number
 
     def _free_number(self) -> int:
         taken = {entry.number for entry in self.entries}
@@ -277,30 +287,15 @@ class Chunks:
             self.replace(last[0], merged)
 
 
-def dump_entries(entries: Iterable[Chunk], arrived: int = 0) -> bytes:
-    """What cannot be told of chunks from their numbers, sizes and timers, which the engine keeps; in their order.
-
-    Args:
-        entries: The chunks.
-        arrived: How many elements have got numbers; behind the chunks, where there are any.
-    """
-    found = b"".join([_ENTRY.pack(entry.number, entry.first, entry.last) for entry in entries])
-    return found + _ARRIVED.pack(arrived) if arrived else found
-
-
-def load_entries(
-    data: bytes, sizes: Callable[[int], int], dues: Callable[[int], int]
-) -> tuple[list[Chunk], int]:
-    """The entries and the number that :func:`dump_entries` was given.
-
-    Raises:
-        CheckpointError: If the bytes are cut off.
-    """
-    end = len(data) - len(data) % _ENTRY.size
-    if len(data) - end not in (0, _ARRIVED.size):
-        raise damaged_state(f"{len(data)} bytes of entries", message="stored state is cut off")
-    entries = [
-        Chunk(number, sizes(number), dues(number), first, last)
-        for number, first, last in _ENTRY.iter_unpack(data[:end])
-    ]
-    return entries, _ARRIVED.unpack(data[end:])[0] if data[end:] else 0
+def _load_entries(record: StepRecord) -> tuple[int, list[Chunk]]:
+    """How many elements have got numbers, and the entries of chunks; their sizes and times are those of pages."""
+    if not record.shared:
+        return 0, []
+    try:
+        arrived, entries = _ENTRIES.decode(record.shared)
+        return arrived, [
+            Chunk(number, record.sizes[number], record.events[number], first, last)
+            for number, first, last in entries
+        ]
+    except (msgspec.MsgspecError, IndexError) as error:
+        raise damaged_state(f"entries of chunks: {error}") from error

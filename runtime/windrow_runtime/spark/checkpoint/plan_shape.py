@@ -215,7 +215,7 @@ def type_shape(kind: object) -> object:
 def _value_shape(value: ValueType) -> object:
     if value.kind is Kind.RECORD:
         is_dict = value.shape is RecordShape.TYPED_DICT
-        by_field = is_dict or way_of(value.python_type) in {Way.FIELDS, Way.KEYWORDS}
+        by_field = is_dict or way_of(value.python_type) is Way.FIELDS
         defaults = default_makers(value.python_type)
         return {
             "record": _class_name(value.python_type),

@@ -24,7 +24,6 @@ from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.payload import ColumnElements, pack_columns
 from windrow_runtime.spark.exchange.rows import PackedRow
 from windrow_runtime.spark.keyed.collector import Collector, counts_of
-from windrow_runtime.spark.keyed.column_state import load_chunks, store_chunks
 from windrow_runtime.spark.keyed.level import KeyedStep
 from windrow_runtime.spark.run.facts import OPEN_WINDOWS, RECORDS_IN, RECORDS_OUT, Count
 from windrow_runtime.storage.record import StepRecord
@@ -109,14 +108,14 @@ class ColumnRunner:
     ) -> Iterator[PackedRow]:
         before, after = packers
         measure, tuning = operator.measure(watermark), self._tuning.row_chunks
-        chunks = load_chunks(record, store, operator.schema, measure, operator.merged, tuning)
+        chunks = Chunks(record, operator.schema, store, measure, operator.merged, tuning)
         if watermark > record.watermark:
             for fired in operator.advance(chunks, record.watermark, watermark):
                 yield from self._emit(fired, before)
                 del fired  # not beside the next ones
         if elements:
             yield from self._add(operator, chunks, elements, watermark, after)
-        store_chunks(record, chunks)
+        chunks.end_batch()
 
     def _run_sessions(
         self,
