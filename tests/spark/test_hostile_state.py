@@ -44,7 +44,7 @@ from windrow_runtime.spark import SparkRunner
 from windrow_runtime.storage import standard_values
 from windrow_runtime.storage import values as state_codec
 from windrow_runtime.storage.compression import decompress
-from windrow_runtime.storage.packed import Packed, packed
+from windrow_runtime.storage.packed import Packed, decode, encode, packed
 from windrow_runtime.storage.page_codec import PageCodec
 from windrow_runtime.storage.values import StateCodec
 
@@ -96,7 +96,7 @@ class NoSegments:
 
 
 def read(data: bytes) -> list[Any]:
-    return CODEC.unpack(CODEC.loads(data), NoSegments())
+    return CODEC.loads(data, NoSegments())
 
 
 def load_page(plain: bytes) -> OperatorState:
@@ -189,7 +189,7 @@ columns = st.recursive(
 @settings(max_examples=500, deadline=None)
 def test_any_columns_are_read_or_refused(column: Packed) -> None:
     try:
-        found = read(CODEC.dumps(column))
+        found = read(encode(column))
     except CheckpointError:
         return
     assert type(found) is list
@@ -241,7 +241,7 @@ def nested(depth: int) -> bytes:
 
 
 def column_of(column: Packed) -> bytes:
-    return CODEC.dumps(column)
+    return encode(column)
 
 
 def colliding(count: int) -> list[int]:
@@ -407,12 +407,12 @@ def test_keys_of_a_page_that_collide_are_refused_at_once() -> None:
     assert len(load_page(genuine).tables[0]) == 10_000
     crowded = [TimeWindow(0, number) for number in colliding(10_000)]
     for place, keys in (("keys", colliding(10_001)), ("windows", crowded), ("timers", crowded)):
-        page = CODEC.loads(genuine)
+        page = decode(genuine)
         _, _, held, events, _ = page.columns
         column, number = {"keys": (page, 0), "windows": (held, 3), "timers": (events, 0)}[place]
         column.columns = [*column.columns]
         column.columns[number] = CODEC.pack(keys)
-        data = CODEC.dumps(page)
+        data = encode(page)
         start = time.thread_time()
         with pytest.raises(CheckpointError, match="different hashes"):
             load_page(data)
@@ -435,14 +435,14 @@ def test_keys_of_a_page_that_collide_are_refused_at_once() -> None:
 def test_keys_that_collide_now_and_then_are_read(keys: list[Any]) -> None:
     held: list[Any] = [set(keys), dict.fromkeys(keys, 1), set(keys)]
     for value in held:
-        assert read(CODEC.dumps(CODEC.pack([value]))) == [value]
+        assert read(CODEC.dumps([value])) == [value]
 
 
 def test_columns_of_some_hundred_levels_are_read() -> None:
     column = CODEC.pack([1])
     for _ in range(150):
         column = packed("t", columns=[column])
-    (found,) = read(CODEC.dumps(column))
+    (found,) = read(encode(column))
     for _ in range(150):
         (found,) = found
     assert found == 1
@@ -454,7 +454,7 @@ def test_long_names_are_no_sign_of_harm() -> None:
     kind = make_dataclass("L" * 200, fields)
     codec = StateCodec([UserClass(kind, {})])
     columns = [codec.pack([kind(*range(9))]) for _ in range(500)]
-    assert codec.unpack(codec.loads(codec.dumps(packed("t", columns=columns)))) == [(kind(*range(9)),) * 500]
+    assert codec.unpack(packed("t", columns=columns)) == [(kind(*range(9)),) * 500]
 
 
 @pytest.mark.parametrize("size", [0, 1, 31, 32, 255, 256, 65_535, 65_536, 1 << 20])
@@ -462,9 +462,9 @@ def test_whatever_we_write_is_read(size: int) -> None:
     # MessagePack counts lengths in one, two or four bytes, or beside the tag.
     for held in ("x" * size, b"y" * size, 1 << size % 70_000, "né" * size):
         column = [held, "", held, None, 1.5, True, -1, 70_000, 1 << 40, "end"]
-        assert read(CODEC.dumps(CODEC.pack(column))) == column
+        assert read(CODEC.dumps(column)) == column
     numbers = [*map(str, range(size))]
-    assert read(CODEC.dumps(CODEC.pack(numbers))) == numbers
+    assert read(CODEC.dumps(numbers)) == numbers
 
 
 # What a stored name leads to
@@ -504,7 +504,7 @@ class Unnamed:
 @pytest.mark.parametrize("name", FOREIGN)
 def test_no_other_class_is_found_and_none_in_another_way(name: str) -> None:
     with pytest.raises(CheckpointError, match=r"names a class that the plan does not know|damaged"):
-        read(CODEC.dumps(FOREIGN[name]))
+        read(encode(FOREIGN[name]))
 
 
 def test_attributes_are_those_of_the_object() -> None:
@@ -512,7 +512,7 @@ def test_attributes_are_those_of_the_object() -> None:
     column = packed(
         "a", scalars=[f"{__name__}:Plain", *names], columns=[CODEC.pack([Color]), CODEC.pack(["x"]), ONE, ONE]
     )
-    (found,) = read(CODEC.dumps(column))
+    (found,) = read(encode(column))
     assert type(found) is Plain
     assert Plain.kept == "as it was"
     assert callable(Plain.__init__)
@@ -571,8 +571,8 @@ def test_a_clock_file_that_somebody_rewrote_runs_nothing(spark: SparkSession, tm
     attributes = CODEC.pack([{"seen": 1}])
     memories = {
         "a command": pickle.dumps([{"seen": Command(touched)}], 5),
-        "a pickle in a column": CODEC.dumps(packed("P", pickle.dumps([{"seen": Command(touched)}], 5))),
-        "a class of sys.modules": CODEC.dumps(
+        "a pickle in a column": encode(packed("P", pickle.dumps([{"seen": Command(touched)}], 5))),
+        "a class of sys.modules": encode(
             packed(
                 "d",
                 array("I", [1]).tobytes(),
@@ -582,7 +582,7 @@ def test_a_clock_file_that_somebody_rewrote_runs_nothing(spark: SparkSession, tm
                 ],
             )
         ),
-        "attributes of an Enum": CODEC.dumps(
+        "attributes of an Enum": encode(
             packed("a", scalars=[f"{__name__}:Color", "RED"], columns=[attributes])
         ),
     }

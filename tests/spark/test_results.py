@@ -17,7 +17,7 @@ from windrow.errors import CheckpointError, UnsupportedOperationError
 from windrow_runtime.spark.exchange.payload import pack_elements
 from windrow_runtime.spark.exchange.pickled_values import state_codec
 from windrow_runtime.spark.sinks.results import MemoryResults, Results, SpooledResults
-from windrow_runtime.storage.packed import packed
+from windrow_runtime.storage.packed import encode, packed
 from windrow_runtime.storage.values import StateCodec
 
 STEP: Final = "p.1.window"
@@ -139,8 +139,8 @@ def framed(content: bytes) -> bytes:
     [
         pickle.dumps(Attack()),
         *map(framed, hostile_payloads()),
-        framed(CODEC.dumps(packed("P", pickle.dumps([Attack()])))),
-        framed(CODEC.dumps(CODEC.pack(["a"])))[:-1],
+        framed(encode(packed("P", pickle.dumps([Attack()])))),
+        framed(CODEC.dumps(["a"]))[:-1],
         struct.pack("<iq", 3, -5),
         b"1",
     ],

@@ -1,21 +1,13 @@
 """The record of a key group, which Spark stores beside its pages and which each batch reads that touches the group.
 
-All numbers of its head are little-endian::
-
-    magic        4 bytes    b"WDRW"
-    version      u16
-    fingerprint 16 bytes    of the plan
-    watermark    i64        the watermark at the last call
-    now          i64        the clock at the last call
-    timer        i64        the Spark timer that is registered, in Spark's milliseconds; 0: none
-    steps        the rest   the records of steps by their ids, as MessagePack, compressed
+It begins with ``b"WDRW"``, the version of the format as u16 in little-endian, and 16 bytes that name the plan. A
+:class:`GroupState` follows as MessagePack, compressed.
 """
 
 from __future__ import annotations
 
 import struct
 from array import array
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -33,7 +25,7 @@ FORMAT_VERSION: Final = 1
 FINGERPRINT_BYTES: Final = 16
 
 _MAGIC = b"WDRW"
-_HEADER = struct.Struct("<4sH16sqqq")
+_HEADER = struct.Struct("<4sH16s")
 
 
 # Any: MessagePack has no type for arrays of numbers.
@@ -48,18 +40,20 @@ def _array_of(kind: Any, data: Any) -> array[int]:
     return array("q", data)
 
 
-_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_bytes_of)
-_DECODER: Final = msgspec.msgpack.Decoder(dict[str, StepRecord], dec_hook=_array_of)
+class GroupState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """The record of one key group at one level of the query.
 
-
-@dataclass(slots=True)
-class GroupState:
-    """The record of one key group at one level of the query."""
+    Attributes:
+        watermark: The watermark at the last call, in milliseconds.
+        now: The clock at the last call, in milliseconds.
+        timer: The Spark timer that is registered, in Spark's milliseconds; 0: none.
+        steps: The records of steps by their ids.
+    """
 
     watermark: int = MIN_TIMESTAMP
     now: int = MIN_TIMESTAMP
     timer: int = 0
-    steps: dict[str, StepRecord] = field(default_factory=dict)
+    steps: dict[str, StepRecord] = msgspec.field(default_factory=dict)
 
     def record_of(self, step: str) -> StepRecord:
         """What is known of a step; a new record where nothing is."""
@@ -70,8 +64,7 @@ class GroupState:
 
     def dump(self, fingerprint: bytes) -> bytes:
         """As bytes."""
-        header = _HEADER.pack(_MAGIC, FORMAT_VERSION, fingerprint, self.watermark, self.now, self.timer)
-        return header + compress(_ENCODER.encode(self.steps))
+        return _HEADER.pack(_MAGIC, FORMAT_VERSION, fingerprint) + compress(_ENCODER.encode(self))
 
     @staticmethod
     def load(data: bytes, fingerprint: bytes) -> GroupState:
@@ -87,7 +80,7 @@ class GroupState:
                 message="stored state was not written by windrow",
                 expected=f"bytes that begin {_MAGIC!r}",
             )
-        _, version, stored, watermark, now, timer = _HEADER.unpack_from(data)
+        _, version, stored = _HEADER.unpack_from(data)
         if version != FORMAT_VERSION:
             raise IncompatibleStateError(
                 "stored state has an unknown format version",
@@ -102,22 +95,26 @@ class GroupState:
                 expected=fingerprint.hex(),
                 hint="use a new checkpoint for a changed plan",
             )
-        return GroupState(watermark, now, timer, _load_steps(decompress(data[_HEADER.size :])))
+        try:
+            group = _DECODER.decode(decompress(data[_HEADER.size :]))
+        except (msgspec.MsgspecError, ValueError, UnicodeDecodeError) as error:
+            raise damaged_state(str(error)) from error
+        for step in group.steps.values():
+            _check(step)
+        return group
 
 
-def _load_steps(body: bytes) -> dict[str, StepRecord]:
-    try:
-        steps = _DECODER.decode(body)
-    except (msgspec.MsgspecError, ValueError, UnicodeDecodeError) as error:
-        raise damaged_state(str(error)) from error
-    for step in steps.values():
-        pages = len(step.sizes)
-        has_times = (step.working_event, step.working_clock) != (NO_TIMER, NO_TIMER)
-        if (
-            not pages == len(step.events) == len(step.clocks) > 0
-            or (step.working and pages == 1)
-            or (has_times and not step.working)
-            or len(step.seen) % BYTES_SEEN
-        ):
-            raise damaged_state(f"a step with {pages} pages")
-    return steps
+def _check(step: StepRecord) -> None:
+    pages = len(step.sizes)
+    has_times = (step.working_event, step.working_clock) != (NO_TIMER, NO_TIMER)
+    if (
+        not pages == len(step.events) == len(step.clocks) > 0
+        or (step.working and pages == 1)
+        or (has_times and not step.working)
+        or len(step.seen) % BYTES_SEEN
+    ):
+        raise damaged_state(f"a step with {pages} pages")
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_bytes_of)
+_DECODER: Final = msgspec.msgpack.Decoder(GroupState, dec_hook=_array_of)

@@ -15,10 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Generic
 
-from windrow_runtime.operators.state.page_store import PageStore
-from windrow_runtime.operators.state.state_errors import part_missing
 from windrow_runtime.storage.hot_keys import HotKeys
 from windrow_runtime.storage.page_contents import Keys, PageContents, State
+from windrow_runtime.storage.page_store import PageStore, present
 from windrow_runtime.storage.record import NO_TIMER, WORKING_SET, StepRecord, int64_array
 from windrow_runtime.storage.tuning import PageTuning
 
@@ -139,13 +138,12 @@ class KeyedPages(Generic[State, Keys]):
         data: bytes | None = record.inline if len(record.sizes) == 1 else b""
         if not data:
             data = self._ahead.pop(page) if page in self._ahead else self._store.get(self._number(page))
-        if data is None:
-            raise part_missing(
-                "a page of the stored state",
-                given=f"page {page} of {len(record.sizes)}",
-                expected=f"{record.sizes[page]} bytes",
-            )
-        self._read[page] = data
+        data = self._read[page] = present(
+            data,
+            "a page of the stored state",
+            given=f"page {page} of {len(record.sizes)}",
+            expected=f"{record.sizes[page]} bytes",
+        )
         self._bytes_read += len(data)
         return self._contents.load(data)
 

@@ -9,7 +9,6 @@ from itertools import chain, filterfalse, islice
 from typing import Any, Protocol, TypeAlias
 
 from windrow_runtime.operators.state.model import OperatorState
-from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.operators.state.split import (
     Layout,
     join_states,
@@ -18,10 +17,10 @@ from windrow_runtime.operators.state.split import (
     split_state,
     take_keys,
 )
-from windrow_runtime.operators.state.state_errors import part_missing
 from windrow_runtime.operators.state.stored_list import StoredList
 from windrow_runtime.storage.keyed_pages import KeyedPages, page_of
 from windrow_runtime.storage.page_codec import PageCodec
+from windrow_runtime.storage.page_store import PageStore, present
 from windrow_runtime.storage.record import WORKING_SET, StepRecord, stored_timer
 from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning
 
@@ -271,9 +270,9 @@ class _ObjectContents:
     def read_segment(self, number: int) -> list[Any]:
         """The elements of a segment."""
         data = self._store.get(self._segment_number(number))
-        if data is None:
-            raise part_missing("a part of a stored list", given=f"segment {number}")
-        return self._codec.load_segment(data, self)
+        return self._codec.load_segment(
+            present(data, "a part of a stored list", given=f"segment {number}"), self
+        )
 
     def forget_unused_segments(self) -> None:
         """Removes the segments of the lists that the batch has dropped."""

@@ -12,13 +12,13 @@ from itertools import count, islice
 from typing import Any, Final
 
 from windrow_runtime.codecs.damage import damaged_state
-from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState, TimerQueue, WindowEntry
+from windrow_runtime.operators.state.model import KeyState, OperatorState, TimerQueue, WindowEntry
 from windrow_runtime.operators.state.nan_keys import with_one_nan
 from windrow_runtime.operators.state.split import keys_in
 from windrow_runtime.operators.state.stored_list import GrowingList, SegmentReader, StoredList
 from windrow_runtime.storage.collisions import CollisionBudget
 from windrow_runtime.storage.compression import compress, decompress
-from windrow_runtime.storage.packed import Packed, packed
+from windrow_runtime.storage.packed import Packed, decode, encode, packed
 from windrow_runtime.storage.tuning import LONG_LISTS, ListTuning
 from windrow_runtime.storage.values import StateCodec, damage_errors
 
@@ -60,7 +60,7 @@ class PageCodec:
             self._pack_timers(state.event_timers, names),
             self._pack_timers(state.processing_timers, names),
         ]
-        return compress(self._codec.dumps(packed(_PAGE, columns=columns)))
+        return compress(encode(packed(_PAGE, columns=columns)))
 
     def _pack_tables(self, state: OperatorState, names: list[Hashable]) -> Packed:
         tables = {start: table for start, table in state.tables.items() if table}
@@ -80,7 +80,6 @@ class PageCodec:
         for entry in entries:
             entry.contents = self._store_tail(entry.contents, write_segment)
         contents = [entry.contents for entry in entries]
-        present = [found is not NOTHING for found in contents]
         for key_state in held:
             for name, value in key_state.state.items():
                 key_state.state[name] = self._store_tail(value, write_segment)
@@ -89,7 +88,7 @@ class PageCodec:
             pack([key_state.live for key_state in held]),
             pack([key_state.state for key_state in held]),
             pack(windows),
-            packed("", bytes(present), columns=[pack([found for found in contents if found is not NOTHING])]),
+            pack(contents),
             pack([entry.born for entry in entries]),
             pack([entry.trigger_state or None for entry in entries]),
             pack([entry.window_state or None for entry in entries]),
@@ -109,7 +108,7 @@ class PageCodec:
             return value
         if len(tail) < self._lists.tail_elements:
             return value
-        data = self._codec.dumps(self._codec.pack(tail))
+        data = self._codec.dumps(tail)
         if len(data) < self._lists.segment_bytes:
             return value
         number = write_segment(compress(data))
@@ -134,7 +133,7 @@ class PageCodec:
             IncompatibleStateError: If they name a class that the plan does not know.
         """
         with damage_errors():
-            page = self._codec.loads(decompress(data))
+            page = decode(decompress(data))
             if page.tag != _PAGE:
                 raise damaged_state(f"a page that begins {page.tag!r}")
             keys, tables, held, events, clocks = page.columns
@@ -143,18 +142,18 @@ class PageCodec:
     def load_segment(self, data: bytes, reader: SegmentReader) -> list[Any]:
         """The elements of a segment."""
         with damage_errors():
-            return self._codec.unpack(self._codec.loads(decompress(data)), reader)
+            return self._codec.loads(decompress(data), reader)
 
     def dump_shared(self, shared: dict[str, Any]) -> bytes:
         """What belongs to a step itself."""
-        return self._codec.dumps(self._codec.pack([shared])) if shared else b""
+        return self._codec.dumps([shared]) if shared else b""
 
     def load_shared(self, data: bytes) -> dict[str, Any]:
         """What :meth:`dump_shared` was given."""
         if not data:
             return {}
         with damage_errors():
-            (shared,) = self._codec.unpack(self._codec.loads(data))
+            (shared,) = self._codec.loads(data)
             return dict(shared)
 
 
@@ -207,11 +206,9 @@ class _PageReader:
 
     def _key_states(self, held: Packed) -> Iterable[KeyState]:
         arrivals, lives, cells, windows, contents, born, triggers, states = held.columns
-        (present,) = contents.columns
-        filled = iter(self._read(present))
         entries = map(
             WindowEntry,
-            [next(filled) if there else NOTHING for there in contents.data],
+            self._read(contents),
             self._typed(born, int),
             self._typed(triggers, dict, type(None)),
             self._typed(states, dict, type(None)),

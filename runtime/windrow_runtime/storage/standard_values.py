@@ -16,6 +16,7 @@ from uuid import UUID, SafeUUID
 from zoneinfo import ZoneInfo
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
+from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.state.stored_list import GrowingList, SegmentReader, StoredList
 from windrow_runtime.storage.collisions import UNCHECKED
 from windrow_runtime.storage.packed import Packed, is_encodable, packed
@@ -382,6 +383,7 @@ def _pack_scalars(pack: Pack, values: Sequence[Any]) -> Packed:
 
 
 PACKERS: Final[Mapping[type[Any], Callable[[Pack, Sequence[Any]], Packed]]] = {
+    type(NOTHING): lambda pack, values: packed("nothing", bytes(len(values))),
     **{kind: partial(_pack_parts, kind) for kind in _PARTS},
     type(None): _pack_scalars,
     bool: _pack_scalars,
@@ -401,6 +403,7 @@ PACKERS: Final[Mapping[type[Any], Callable[[Pack, Sequence[Any]], Packed]]] = {
 """By the class of all values of a column."""
 
 READERS: Final[Mapping[str, Callable[[ColumnReader, Packed], list[Any]]]] = {
+    "nothing": lambda reader, column: [NOTHING] * len(column.data),
     **{kind.__name__: partial(_read_parts, parts) for kind, parts in _PARTS.items()},
     "v": lambda reader, column: list(column.scalars),
     "f": lambda reader, column: array("d", column.data).tolist(),

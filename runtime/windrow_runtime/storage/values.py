@@ -173,19 +173,15 @@ class StateCodec:
             "Pipeline(..., allow_pickled_state=True)",
         )
 
-    def dumps(self, column: Packed) -> bytes:
-        """A column as bytes."""
-        return encode(column)
+    def dumps(self, values: Sequence[Any]) -> bytes:
+        """Values as bytes. Undone by :meth:`loads`; raises what :meth:`pack` does."""
+        return encode(self.pack(values))
 
     # In
 
-    def loads(self, data: bytes) -> Packed:
-        """The column that :meth:`dumps` was given.
-
-        Raises:
-            CheckpointError: If the bytes are not a column.
-        """
-        return decode(data)
+    def loads(self, data: bytes, segments: SegmentReader | None = None) -> list[Any]:
+        """The values that :meth:`dumps` was given; raises what :meth:`unpack` does."""
+        return self.unpack(decode(data), segments)
 
     def unpack(self, column: Packed, segments: SegmentReader | None = None) -> list[Any]:
         """The values of a column.

@@ -16,10 +16,9 @@ import msgspec
 
 from windrow.errors import IncompatibleStateError
 from windrow_runtime.codecs.damage import damaged_state
-from windrow_runtime.operators.state.page_store import PageStore
-from windrow_runtime.operators.state.state_errors import part_missing
 from windrow_runtime.storage.compression import compress as compressed
 from windrow_runtime.storage.compression import decompress
+from windrow_runtime.storage.page_store import PageStore, present
 from windrow_runtime.storage.record import NO_TIMER, StepRecord, int64_array
 from windrow_runtime.storage.tuning import ROW_CHUNKS, ChunkTuning
 
@@ -254,12 +253,12 @@ class Chunks:
 
     def _load(self, entry: Chunk) -> Any:
         data = self._held.get(entry.number) or self._store.get(self._stored_under(entry.number))
-        if data is None:
-            raise part_missing(
-                "a chunk of the stored state",
-                given=f"chunk {entry.number} of {len(self.entries)}",
-                expected=f"{entry.size} bytes",
-            )
+        data = present(
+            data,
+            "a chunk of the stored state",
+            given=f"chunk {entry.number} of {len(self.entries)}",
+            expected=f"{entry.size} bytes",
+        )
         if entry.number not in self._held and len(data) <= self._room:
             self._held[entry.number] = data
             self._room -= len(data)

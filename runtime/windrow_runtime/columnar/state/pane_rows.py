@@ -131,6 +131,8 @@ class PaneRows:
 
     def _merged(self, begins: Ints, ends: Ints, *, shares: bool) -> _Merged:
         """What some windows hold, by the places of the panes in them."""
+        import pyarrow as pa
+
         low, high = begins[-1], ends[0]
         if len(begins) == 1 or not shares or low >= high:
             return self._by_key(*self._rows_of(begins, ends))
@@ -142,14 +144,14 @@ class PaneRows:
         rows = np.concatenate([before[0], behind[0]])
         again = np.tile(np.arange(len(common.codes)), len(begins))
         windows = np.repeat(np.arange(len(begins)), len(common.codes))
-        return self._merge(
-            np.concatenate([self._keys.codes[rows], common.codes[again]]),
-            np.concatenate([before[1], behind[1], windows]),
-            [
-                _joined(_taken(column, rows), _taken(state, again))
-                for column, state in zip(self._columns, common.states, strict=True)
-            ],
-        )
+        codes = np.concatenate([self._keys.codes[rows], common.codes[again]])
+        windows = np.concatenate([before[1], behind[1], windows])
+        cells = cells_of(codes, len(self._keys.distinct), windows)
+        columns = [
+            pa.concat_arrays([_taken(column, rows), _taken(state, again)])
+            for column, state in zip(self._columns, common.states, strict=True)
+        ]
+        return _Merged(cells.places, cells.codes, self._kernel.merge(cells.groups, columns))
 
     def _rows_of(self, begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
         """The numbers of the rows of panes, from one place up to another for each window, and the window of each."""
@@ -174,18 +176,8 @@ class PaneRows:
             columns = [_taken(column, rows) for column in columns]
         return _Merged(cells.places, cells.codes, self._kernel.merge(cells.groups, columns))
 
-    def _merge(self, codes: Ints, windows: Ints, columns: Sequence[Any]) -> _Merged:
-        cells = cells_of(codes, len(self._keys.distinct), windows)
-        return _Merged(cells.places, cells.codes, self._kernel.merge(cells.groups, columns))
-
 
 def _taken(column: Any, places: Ints) -> Any:
     import pyarrow as pa
 
     return column.take(pa.array(places))
-
-
-def _joined(*columns: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.concat_arrays(columns)

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.rows.hashing import bits_in_group, hash_keys, pages_of
 from windrow_runtime.columnar.state.chunks import concatenated, dump_rows, load_rows, no_rows
-from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.storage.keyed_pages import KeyedPages
+from windrow_runtime.storage.page_store import PageStore
 from windrow_runtime.storage.record import NO_TIMER, WORKING_SET, StepRecord, stored_timer
 from windrow_runtime.storage.tuning import ROW_PAGES, PageTuning
 

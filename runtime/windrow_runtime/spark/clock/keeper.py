@@ -178,7 +178,7 @@ class ClockKeeper:
     def _encoded(self, tracker: WatermarkTracker) -> TrackerNote:
         current, idle, last_active, attributes = tracker.snapshot()
         try:
-            memory = self._codec.dumps(self._codec.pack([attributes]))
+            memory = self._codec.dumps([attributes])
         except WindrowError as error:
             raise error.at(tracker.step.where) from error.__cause__
         return current, idle, last_active, base64.b64encode(memory).decode()
@@ -186,7 +186,7 @@ class ClockKeeper:
     def _decoded(self, note: TrackerNote) -> tuple[int, bool, int | None, dict[str, Any]]:
         current, idle, last_active, memory = note
         try:
-            (attributes,) = self._codec.unpack(self._codec.loads(base64.b64decode(memory)))
+            (attributes,) = self._codec.loads(base64.b64decode(memory))
             return current, idle, last_active, dict(attributes)
         except WindrowError:
             raise

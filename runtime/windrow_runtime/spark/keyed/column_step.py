@@ -18,7 +18,6 @@ from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.metrics import Metrics
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
-from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.payload import ColumnElements, pack_columns
@@ -26,6 +25,7 @@ from windrow_runtime.spark.exchange.rows import PackedRow
 from windrow_runtime.spark.keyed.collector import Collector, counts_of
 from windrow_runtime.spark.keyed.level import KeyedStep
 from windrow_runtime.spark.run.facts import OPEN_WINDOWS, RECORDS_IN, RECORDS_OUT, Count
+from windrow_runtime.storage.page_store import PageStore
 from windrow_runtime.storage.record import StepRecord
 from windrow_runtime.storage.tuning import StateTuning
 

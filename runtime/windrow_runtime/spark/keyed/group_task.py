@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
-from windrow_runtime.operators.state.page_store import PageStore
 from windrow_runtime.operators.windows.loops import TableOperator
 from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.spark.clock.event_clock import encode_timer
@@ -53,6 +52,7 @@ from windrow_runtime.spark.run.facts import (
 from windrow_runtime.storage.group_record import GroupState
 from windrow_runtime.storage.object_pages import Elements, ObjectPages, Share
 from windrow_runtime.storage.page_codec import PageCodec
+from windrow_runtime.storage.page_store import PageStore
 from windrow_runtime.storage.record import StepRecord
 from windrow_runtime.storage.tuning import StateTuning
 

@@ -267,7 +267,7 @@ class SpooledResults:
             # The payloads come from this run's own workers.
             values = [value for payload in payloads for value in unpack_elements(payload).values]
             if values:
-                packed = self._codec.dumps(self._codec.pack(values))
+                packed = self._codec.dumps(values)
                 yield _PIECE.pack(number, len(packed))
                 yield packed
 
@@ -288,7 +288,7 @@ class SpooledResults:
 
     def _values(self, name: str, packed: bytes) -> list[Any]:
         try:
-            return self._codec.unpack(self._codec.loads(packed))
+            return self._codec.loads(packed)
         except CheckpointError as error:
             raise error.at(str(self._folder / name)) from error.__cause__
 

@@ -46,7 +46,7 @@ def scan_collection(source: CollectionSource[Any], context: ScanContext) -> Scan
 
 def _stored(source: CollectionSource[Any], context: ScanContext, start: int, end: int) -> bytes:
     try:
-        return context.codec.dumps(context.codec.pack(source.elements[start:end]))
+        return context.codec.dumps(source.elements[start:end])
     except WindrowError as error:
         raise error.at(context.step.where) from error.__cause__
 
@@ -66,6 +66,6 @@ class _StoredReader:
 
     def decode(self, batch: Any) -> SourceBatch:
         payloads = batch.column(0).to_pylist()
-        values = [value for payload in payloads for value in self.codec.unpack(self.codec.loads(payload))]
+        values = [value for payload in payloads for value in self.codec.loads(payload)]
         # A collection may hold one object twice, which is read as one object.
         return SourceBatch(own_all(values))
