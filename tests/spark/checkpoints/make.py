@@ -5,7 +5,8 @@ file, named by the versions of windrow and Spark. What is in its state is printe
 Archives of released versions are never made again.
 
 Spark notes absolute paths in its checkpoints. They are replaced by a mark, and Spark's checksums, which would no longer
-fit, are left out. So are the files that a pipeline reads, which it writes itself.
+fit, are left out. So are the files that a pipeline reads, which it writes itself, and the one that names the process
+that used the checkpoint.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def what_is_in(spark: SparkSession, folder: Path) -> Iterator[str]:
 
 def is_kept(file: Path, folder: Path) -> bool:
     is_checksum = file.name.startswith(".") and file.suffix == ".crc"
-    return file.is_file() and not is_checksum and not file.is_relative_to(folder / INPUT)
+    names_process = file.name == "in-use"
+    return file.is_file() and not (is_checksum or names_process) and not file.is_relative_to(folder / INPUT)
 
 
 def add(tar: tarfile.TarFile, name: str, content: bytes, modified: float) -> None:
