@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
-from windrow.custom_source import CustomSource
+from windrow.connectors import CustomSource
 from windrow.sinks import CollectSink
 from windrow.sources import MalformedRecord, OnMalformed
 from windrow.windows import TumblingEventTimeWindows

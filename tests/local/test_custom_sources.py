@@ -11,7 +11,7 @@ import pytest
 
 from tests.custom_sources import MALFORMED, Entry, Logs, counting
 from windrow import Pipeline, from_source
-from windrow.custom_source import CustomSource
+from windrow.connectors import CustomSource
 from windrow.errors import (
     InvalidArgumentError,
     MalformedRecordError,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from windrow.custom_source import CustomSource
+from windrow.connectors import CustomSource
 from windrow.errors import InvalidArgumentError, UserFunctionError, WindrowError
 from windrow_runtime.inputs.batch import SourceBatch, in_batches
 from windrow_runtime.operators.errors import USER_ERRORS, first_line, shortened

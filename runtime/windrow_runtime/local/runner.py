@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from typing import Any
 
-from windrow.custom_source import CustomSource
+from windrow.connectors import CustomSource
 from windrow.errors import warn
 from windrow.plan import Pipeline, SinkNode, Step, WindowNode
 from windrow.sinks import CollectSink

@@ -11,7 +11,7 @@ from typing import Any
 
 from windrow.addresses.paths import PathGuard, check_visible, is_hidden, local_path
 from windrow.addresses.patterns import listed, matches, split_pattern
-from windrow.custom_source import CustomSource
+from windrow.connectors import CustomSource
 from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
 from windrow.plan import Step
 from windrow.sources import CollectionSource, FileSource, SocketSource, Source

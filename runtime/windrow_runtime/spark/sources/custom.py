@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from windrow.custom_source import CustomSource
+from windrow.connectors import CustomSource
 from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.inputs.custom import CustomReads, Range
 from windrow_runtime.spark.exchange.by_value import make_picklable

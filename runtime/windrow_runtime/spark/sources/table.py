@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import Any
 
-from windrow.custom_source import CustomSource
+from windrow.connectors import CustomSource
 from windrow.errors import UnsupportedOperationError
 from windrow.kafka import TopicSource
 from windrow.plan import Step

@@ -30,7 +30,7 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
 
     @property
     def element_type(self) -> object | None:
-        """The type of the elements; None: the first type argument of the class."""
+        """The type of the elements. By default it is None, and a stream takes the first type argument of the class."""
         return None
 
     @property
