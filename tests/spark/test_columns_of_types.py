@@ -15,7 +15,7 @@ from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.spark_schema import spark_schema
+from windrow_runtime.codecs.spark_schema import spark_ddl
 from windrow_runtime.spark import SparkRunner
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def expected(trips: list[Trip]) -> list[Fares]:
 def test_sums_of_decimals_and_time_spans(spark: SparkSession, tmp_path: Path) -> None:
     trips = list(map(trip, range(60)))
     # Only Spark itself notes in a file which numbers are time spans.
-    frame = spark.createDataFrame(trips, spark_schema(record_type(Trip))).coalesce(1)
+    frame = spark.createDataFrame(trips, spark_ddl(record_type(Trip))).coalesce(1)
     frame.write.parquet(str(tmp_path / "in"))
     fares = (
         from_source(ParquetFileSource(str(tmp_path / "in"), Trip))

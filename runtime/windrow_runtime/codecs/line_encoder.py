@@ -10,8 +10,8 @@ from windrow.errors import InvalidArgumentError
 from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, TextFileSink
 from windrow_runtime.codecs.csv.encoder import CsvEncoder
 from windrow_runtime.codecs.json.encoder import JsonEncoder
+from windrow_runtime.codecs.malformed import short_repr
 from windrow_runtime.codecs.record_type import RecordType
-from windrow_runtime.codecs.records import short_repr
 
 __all__ = ["LineEncoder", "line_encoder"]
 

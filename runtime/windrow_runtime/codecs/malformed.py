@@ -1,13 +1,24 @@
-"""Records that do not fit their type: how codecs report them."""
+"""The errors and the records by which codecs report what does not fit its type."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windrow import sources
-from windrow.errors import MalformedRecordError
+from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError
 
-__all__ = ["MalformedRecord", "UnfitError", "UnmatchedHeader", "as_malformed", "malformed_error", "shorten"]
+__all__ = [
+    "MalformedRecord",
+    "UnfitError",
+    "UnmatchedHeader",
+    "as_malformed",
+    "columns_error",
+    "malformed_error",
+    "misfit",
+    "short_repr",
+    "shorten",
+]
 
 _SHOWN = 200
 _HINT = 'correct the data, or give the source on_malformed="drop" or an OutputTag'
@@ -16,6 +27,14 @@ _HINT = 'correct the data, or give the source on_malformed="drop" or an OutputTa
 def shorten(text: str) -> str:
     """A text, cut to a length that fits a message."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def short_repr(value: object) -> str:
+    """``repr``, cut to fit a message, for values whose ``repr`` may itself raise."""
+    try:
+        return shorten(repr(value))
+    except Exception:  # a user's __repr__ may raise anything, and it must not hide the fault
+        return f"<{type(value).__name__}>"
 
 
 class UnfitError(Exception):
@@ -73,12 +92,7 @@ class UnmatchedHeader:
 
 
 def as_malformed(found: MalformedRecord, origin: str) -> sources.MalformedRecord:
-    """What users see of a record that does not fit.
-
-    Args:
-        found: The record.
-        origin: Where it was read.
-    """
+    """Makes the record that users see of one that does not fit; the origin says where it was read."""
     reason = found.reason if found.field is None else f"{found.field}: {found.reason}"
     return sources.MalformedRecord(shorten(found.raw), reason, origin)
 
@@ -86,3 +100,20 @@ def as_malformed(found: MalformedRecord, origin: str) -> sources.MalformedRecord
 def malformed_error(record: sources.MalformedRecord) -> MalformedRecordError:
     """The error for a record that a source may neither drop nor route."""
     return MalformedRecordError(f"malformed record: {record.reason}", given=record.raw, hint=_HINT)
+
+
+def columns_error(name: str, faults: Sequence[str], *, given: str, expected: str, hint: str) -> SourceError:
+    """The error for columns that do not fit a record type, with a line for each fault."""
+    listed = "\n".join(f"  - {fault}" for fault in faults)
+    return SourceError(f"the columns do not fit {name}\n{listed}", given=given, expected=expected, hint=hint)
+
+
+def misfit(value: object, error: UnfitError, expected: str | None = None) -> InvalidArgumentError:
+    """The error for an element of which a part is not of its type."""
+    return InvalidArgumentError(
+        f"a value does not fit its type: {error.reason}",
+        given=short_repr(value),
+        expected=error.expected or expected,
+        where=error.path,
+        hint="return what the type says, or state the type with .returns(Type)",
+    )

@@ -9,7 +9,7 @@ from itertools import repeat
 from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeVar
 
-from windrow_runtime.codecs.malformed import UnfitError, shorten
+from windrow_runtime.codecs.malformed import UnfitError
 from windrow_runtime.codecs.record_type import Field, RecordShape, ValueType
 
 __all__ = [
@@ -21,20 +21,11 @@ __all__ = [
     "is_plain_named_tuple",
     "record_columns",
     "scatter",
-    "short_repr",
 ]
 
 T = TypeVar("T")
 
 _MSGSPEC_CACHE: Final = "__msgspec_cache__"
-
-
-def short_repr(value: object) -> str:
-    """``repr``, cut to fit a message, for values whose ``repr`` may itself raise."""
-    try:
-        return shorten(repr(value))
-    except Exception:  # a user's __repr__ may raise anything, and it must not hide the fault
-        return f"<{type(value).__name__}>"
 
 
 def scatter(values: Sequence[T], valid: Sequence[bool]) -> list[T | None]:

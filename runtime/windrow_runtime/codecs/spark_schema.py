@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windrow.errors import SourceError
 from windrow_runtime.codecs.arrow.types import DECIMAL_PRECISION, DECIMAL_SCALE
-from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.malformed import columns_error
+from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["check_spark_schema", "spark_ddl", "spark_schema"]
+__all__ = ["check_spark_schema", "spark_ddl"]
 
 _DDL = {
     Kind.NONE: "VOID",
@@ -26,16 +26,10 @@ _DDL = {
     Kind.DATE: "DATE",
     Kind.TIMEDELTA: "INTERVAL DAY TO SECOND",
 }
-_LISTS = (Kind.LIST, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET)
-
-
-def spark_schema(record_type: RecordType) -> StructType:
-    """The Spark schema of a record type's columns. All of them are nullable, as in files that Spark reads."""
-    return _struct(record_type.columns)
 
 
 def spark_ddl(record_type: RecordType) -> str:
-    """The schema as text, in the form that Spark's ``schema=`` arguments take."""
+    """The Spark schema of a record type's columns, as text. All of them are nullable, as in files that Spark reads."""
     return ", ".join(f"{_quoted(field.column)} {_ddl(field.type)}" for field in record_type.columns)
 
 
@@ -51,54 +45,13 @@ def check_spark_schema(schema: StructType, record_type: RecordType) -> None:
     prefix = "" if record_type.single else f"{record_type.name}."
     faults = _struct_faults(schema, record_type.columns, prefix)
     if faults:
-        raise SourceError(
-            f"the columns do not fit {record_type.name}\n" + "\n".join(f"  - {fault}" for fault in faults),
+        raise columns_error(
+            record_type.name,
+            faults,
             given=schema.simpleString(),
             expected=spark_ddl(record_type),
             hint="select, cast or rename the columns of the DataFrame, or change the record type",
         )
-
-
-def _parts(value: ValueType) -> tuple[Field, ...]:
-    if value.kind is Kind.RECORD:
-        return value.fields
-    return tuple(Field(f"_{i}", f"_{i}", part) for i, part in enumerate(value.arguments, start=1))
-
-
-def _struct(fields: tuple[Field, ...]) -> StructType:
-    from pyspark.sql.types import StructField, StructType
-
-    return StructType([StructField(field.column, _data_type(field.type), nullable=True) for field in fields])
-
-
-def _data_type(value: ValueType) -> DataType:
-    from pyspark.sql import types
-
-    kind = value.kind
-    if kind in (Kind.RECORD, Kind.TUPLE):
-        return _struct(_parts(value))
-    if kind is Kind.DICT:
-        key, item = value.arguments
-        return types.MapType(_data_type(key), _data_type(item))
-    if kind in _LISTS:
-        return types.ArrayType(_data_type(value.arguments[0]))
-    if kind is Kind.ENUM:
-        return _data_type(value.arguments[0])
-    if kind is Kind.DECIMAL:
-        return types.DecimalType(DECIMAL_PRECISION, DECIMAL_SCALE)
-    scalars: dict[Kind, DataType] = {
-        Kind.NONE: types.NullType(),
-        Kind.BOOL: types.BooleanType(),
-        Kind.INT: types.LongType(),
-        Kind.FLOAT: types.DoubleType(),
-        Kind.STR: types.StringType(),
-        Kind.UUID: types.StringType(),
-        Kind.BYTES: types.BinaryType(),
-        Kind.DATETIME: types.TimestampType(),
-        Kind.DATE: types.DateType(),
-        Kind.TIMEDELTA: types.DayTimeIntervalType(),
-    }
-    return scalars[kind]
 
 
 def _quoted(name: str) -> str:
@@ -108,12 +61,12 @@ def _quoted(name: str) -> str:
 def _ddl(value: ValueType) -> str:
     kind = value.kind
     if kind in (Kind.RECORD, Kind.TUPLE):
-        inner = ", ".join(f"{_quoted(field.column)}: {_ddl(field.type)}" for field in _parts(value))
+        inner = ", ".join(f"{_quoted(field.column)}: {_ddl(field.type)}" for field in value.columns)
         return f"STRUCT<{inner}>"
     if kind is Kind.DICT:
         key, item = value.arguments
         return f"MAP<{_ddl(key)}, {_ddl(item)}>"
-    if kind in _LISTS:
+    if kind in COLLECTIONS:
         return f"ARRAY<{_ddl(value.arguments[0])}>"
     return _ddl(value.arguments[0]) if kind is Kind.ENUM else _DDL[kind]
 
@@ -148,7 +101,7 @@ def _type_faults(given: DataType, value: ValueType, path: str) -> list[str]:
         return [] if value.nullable else wrong
     if kind in (Kind.RECORD, Kind.TUPLE):
         return (
-            _struct_faults(given, _parts(value), f"{path}.") if isinstance(given, types.StructType) else wrong
+            _struct_faults(given, value.columns, f"{path}.") if isinstance(given, types.StructType) else wrong
         )
     if kind is Kind.DICT:
         if not isinstance(given, types.MapType):
@@ -157,7 +110,7 @@ def _type_faults(given: DataType, value: ValueType, path: str) -> list[str]:
         return _type_faults(given.keyType, key, f"{path}{{key}}") + _type_faults(
             given.valueType, item, f"{path}{{}}"
         )
-    if kind in _LISTS:
+    if kind in COLLECTIONS:
         if not isinstance(given, types.ArrayType):
             return wrong
         return _type_faults(given.elementType, value.arguments[0], f"{path}[]")

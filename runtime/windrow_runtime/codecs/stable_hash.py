@@ -18,8 +18,9 @@ from typing import Any, NoReturn
 from zlib import crc32
 
 from windrow.errors import InvalidArgumentError
+from windrow_runtime.codecs.malformed import short_repr
 from windrow_runtime.codecs.record_type import type_name
-from windrow_runtime.codecs.records import has_generated, short_repr
+from windrow_runtime.codecs.records import has_generated
 
 __all__ = ["stable_hash"]
 

@@ -9,8 +9,19 @@ import dataclasses
 import datetime
 import enum
 from collections.abc import Callable
+from typing import Final
 
-__all__ = ["INT_MAX", "INT_MIN", "Constant", "Field", "Kind", "RecordShape", "RecordType", "ValueType"]
+__all__ = [
+    "COLLECTIONS",
+    "INT_MAX",
+    "INT_MIN",
+    "Constant",
+    "Field",
+    "Kind",
+    "RecordShape",
+    "RecordType",
+    "ValueType",
+]
 
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
@@ -38,6 +49,10 @@ class Kind(enum.Enum):
     FROZENSET = "frozenset"
     DICT = "dict"
     RECORD = "record"
+
+
+COLLECTIONS: Final = frozenset({Kind.LIST, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET})
+"""The kinds whose values have any number of elements of one type."""
 
 
 class RecordShape(enum.Enum):
@@ -133,16 +148,25 @@ class ValueType:
 
     def contains(self, *kinds: Kind) -> bool:
         """Whether a value of one of these kinds may be in here, at any depth."""
-        return self.kind in kinds or any(
-            part.contains(*kinds) for part in (*self.arguments, *(field.type for field in self.fields))
-        )
+        return self.kind in kinds or any(part.contains(*kinds) for part in self.inner)
+
+    @property
+    def inner(self) -> tuple[ValueType, ...]:
+        """The types directly within this one."""
+        return (*self.arguments, *(field.type for field in self.fields))
+
+    @property
+    def columns(self) -> tuple[Field, ...]:
+        """The fields of a record, or the parts of a tuple as fields."""
+        if self.kind is Kind.RECORD:
+            return self.fields
+        return tuple(Field(f"[{i}]", f"_{i + 1}", part) for i, part in enumerate(self.arguments))
 
     @property
     def may_lack_keys(self) -> bool:
         """Whether a key of a TypedDict may be absent, at any depth."""
-        fields = self.fields
-        return any(field.absent_allowed for field in fields) or any(
-            part.may_lack_keys for part in (*self.arguments, *(field.type for field in fields))
+        return any(field.absent_allowed for field in self.fields) or any(
+            part.may_lack_keys for part in self.inner
         )
 
     def in_timezone(self, zone: datetime.tzinfo | None) -> ValueType:

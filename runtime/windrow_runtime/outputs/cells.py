@@ -10,10 +10,10 @@ from decimal import Decimal
 from typing import SupportsFloat
 
 from windrow_runtime.codecs.arrow.encoding import admits
-from windrow_runtime.codecs.json.encoder import Writer, checked_writer, json_writer, misfit
-from windrow_runtime.codecs.malformed import UnfitError
+from windrow_runtime.codecs.json.encoder import Writer, checked_writer, json_writer
+from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.record_type import Kind, RecordType, ValueType
-from windrow_runtime.codecs.records import record_columns, short_repr
+from windrow_runtime.codecs.records import record_columns
 
 __all__ = ["NESTED", "Row", "RowEncoder"]
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from windrow.errors import InvalidArgumentError, SourceError
+from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.arrow.decoding import decode_rows, schema_faults
 from windrow_runtime.codecs.arrow.encoding import encode_columns
 from windrow_runtime.codecs.arrow.types import arrow_fields
-from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
+from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error, misfit, short_repr
 from windrow_runtime.codecs.record_type import RecordType
-from windrow_runtime.codecs.records import short_repr
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,13 +76,7 @@ def _encoding_error(
     except Exception as error:
         fault = error
     if isinstance(fault, UnfitError):
-        return InvalidArgumentError(
-            f"a value does not fit its type: {fault.reason}",
-            given=short_repr(record),
-            expected=fault.expected or record_type.name,
-            where=fault.path,
-            hint="return what the type says, or state the type with .returns(Type)",
-        )
+        return misfit(record, fault, record_type.name)
     return InvalidArgumentError(
         f"a value cannot be written to a column: {type(fault).__name__}: {fault}",
         given=short_repr(record),
@@ -103,8 +96,9 @@ def check_arrow_schema(schema: pa.Schema, record_type: RecordType) -> None:
     """
     faults = schema_faults(schema, record_type)
     if faults:
-        raise SourceError(
-            f"the columns do not fit {record_type.name}\n" + "\n".join(f"  - {fault}" for fault in faults),
+        raise columns_error(
+            record_type.name,
+            faults,
             given=", ".join(f"{field.name}: {field.type}" for field in schema),
             expected=", ".join(f"{field.column}: {field.type}" for field in record_type.columns),
             hint="correct the columns or the record type; a field that is Optional or has a default needs no column",

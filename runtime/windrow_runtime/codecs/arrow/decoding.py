@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from windrow_runtime.codecs.arrow.types import DECIMAL_PRECISION, DECIMAL_SCALE
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
-from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
 from windrow_runtime.codecs.records import build_records, build_tuples, scatter
+from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +58,7 @@ def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
     if kind in (Kind.RECORD, Kind.TUPLE):
         if not types.is_struct(given):
             return wrong
-        return _field_faults(_parts(value), given.get_field_index, given.field, f"{path}.")
+        return _field_faults(value.columns, given.get_field_index, given.field, f"{path}.")
     if kind is Kind.DICT:
         if not types.is_map(given):
             return wrong
@@ -66,7 +66,7 @@ def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
         return _type_faults(given.key_type, key, f"{path}{{key}}") + _type_faults(
             given.item_type, item, f"{path}{{}}"
         )
-    if kind in (Kind.LIST, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET):
+    if kind in COLLECTIONS:
         if not (types.is_list(given) or types.is_large_list(given)):
             return wrong
         return _type_faults(given.value_type, value.arguments[0], f"{path}[]")
@@ -103,13 +103,6 @@ def _reads(given: pa.DataType, kind: Kind) -> bool:
     if kind is Kind.DATE:
         return bool(types.is_date32(given))
     return kind is Kind.TIMEDELTA and bool(types.is_duration(given))
-
-
-def _parts(value: ValueType) -> tuple[Field, ...]:
-    """The fields of a record, or the parts of a tuple as if they were fields."""
-    if value.kind is Kind.RECORD:
-        return value.fields
-    return tuple(Field(f"[{i}]", f"_{i + 1}", part) for i, part in enumerate(value.arguments))
 
 
 def decode_rows(
@@ -190,7 +183,7 @@ def _decode_parts(
     fields: list[Field] = []
     columns: list[list[object]] = []
     dot = "." if value.kind is Kind.RECORD else ""
-    for field in _parts(value):
+    for field in value.columns:
         index = index_of(field.column)
         if index >= 0:
             columns.append(_decode(column_at(index), field.column_type, f"{path}{dot}{field.name}"))
@@ -227,7 +220,7 @@ def _decode_valid(array: pa.Array, value: ValueType, path: str) -> list[object]:
         return _decode_parts(value, array.type.get_field_index, children.__getitem__, len(array), path)
     if kind is Kind.DICT:
         return _decode_map(array, value, path)
-    if kind in (Kind.LIST, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET):
+    if kind in COLLECTIONS:
         items = _decode(array.flatten(), value.arguments[0], f"{path}[]")
         runs: list[object] = [items[start:end] for start, end in _runs(array)]
         return runs if kind is Kind.LIST else list(map(value.python_type, runs))

@@ -11,9 +11,9 @@ from types import NoneType
 from typing import TYPE_CHECKING
 
 from windrow_runtime.codecs.arrow.types import arrow_type
-from windrow_runtime.codecs.malformed import UnfitError
-from windrow_runtime.codecs.record_type import Kind, RecordShape, RecordType, ValueType
-from windrow_runtime.codecs.records import record_columns, short_repr
+from windrow_runtime.codecs.malformed import UnfitError, short_repr
+from windrow_runtime.codecs.records import record_columns
+from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordShape, RecordType, ValueType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,7 +88,7 @@ def _encode(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
         return _encode_struct(values, value, path, has_none)
     if value.kind is Kind.DICT:
         return _encode_map(values, value, path)
-    if value.kind in (Kind.LIST, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET):
+    if value.kind in COLLECTIONS:
         return _encode_list(values, value, path)
     return _encode_scalars(values, value, path)
 

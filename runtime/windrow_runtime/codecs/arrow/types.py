@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windrow_runtime.codecs.record_type import Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordType, ValueType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,16 +28,12 @@ def arrow_type(value: ValueType) -> pa.DataType:
     import pyarrow as pa
 
     kind = value.kind
-    if kind is Kind.RECORD:
-        return pa.struct([pa.field(field.column, arrow_type(field.type)) for field in value.fields])
-    if kind is Kind.TUPLE:
-        return pa.struct(
-            [pa.field(f"_{i}", arrow_type(part)) for i, part in enumerate(value.arguments, start=1)]
-        )
+    if kind in (Kind.RECORD, Kind.TUPLE):
+        return pa.struct([pa.field(field.column, arrow_type(field.type)) for field in value.columns])
     if kind is Kind.DICT:
         key, item = value.arguments
         return pa.map_(arrow_type(key), arrow_type(item))
-    if kind in (Kind.LIST, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET):
+    if kind in COLLECTIONS:
         # "element" is Spark's name for it, and Arrow's type equality looks at names.
         return pa.list_(pa.field("element", arrow_type(value.arguments[0])))
     if kind is Kind.ENUM:

@@ -9,12 +9,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 
-from windrow.errors import SourceError
 from windrow_runtime.codecs.csv.rows import CsvQuotes, CsvRow
 from windrow_runtime.codecs.json.values import Parser, construct, default_of, parser
-from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, UnmatchedHeader
-from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
-from windrow_runtime.codecs.records import short_repr
+from windrow_runtime.codecs.malformed import (
+    MalformedRecord,
+    UnfitError,
+    UnmatchedHeader,
+    columns_error,
+    short_repr,
+)
+from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType
 
 __all__ = ["CsvDecoder"]
 
@@ -22,15 +26,7 @@ _INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 _FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _BOOLEANS = {"true": True, "false": False}
 _CellParser = Callable[[str], object]
-_NESTED = (
-    Kind.LIST,
-    Kind.TUPLE,
-    Kind.VARIADIC_TUPLE,
-    Kind.SET,
-    Kind.FROZENSET,
-    Kind.DICT,
-    Kind.RECORD,
-)
+_NESTED = COLLECTIONS | {Kind.TUPLE, Kind.DICT, Kind.RECORD}
 
 
 class CsvDecoder:
@@ -64,9 +60,9 @@ class CsvDecoder:
             if counts[field.column] > 1 or (field.required and not counts[field.column])
         ]
         if faults:
-            raise SourceError(
-                f"the columns do not fit {record_type.name}\n"
-                + "\n".join(f"  - {fault}" for fault in faults),
+            raise columns_error(
+                record_type.name,
+                faults,
                 given=", ".join(header),
                 expected=", ".join(field.column for field in record_type.columns),
                 hint=_header_hint(header, [field.column for field in record_type.columns]),

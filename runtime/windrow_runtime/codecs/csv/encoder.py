@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from windrow_runtime.codecs.json.encoder import json_writer, misfit
-from windrow_runtime.codecs.malformed import UnfitError
+from windrow_runtime.codecs.json.encoder import json_writer
+from windrow_runtime.codecs.malformed import UnfitError, misfit
 from windrow_runtime.codecs.record_type import Field, RecordType
 
 __all__ = ["CsvEncoder"]

@@ -17,8 +17,16 @@ from typing import NoReturn
 
 from windrow_runtime.codecs.json.values import Parser, parser
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
-from windrow_runtime.codecs.record_type import INT_MAX, INT_MIN, Kind, RecordShape, RecordType, ValueType
 from windrow_runtime.codecs.records import forget_msgspec, has_generated
+from windrow_runtime.codecs.value_type import (
+    COLLECTIONS,
+    INT_MAX,
+    INT_MIN,
+    Kind,
+    RecordShape,
+    RecordType,
+    ValueType,
+)
 
 __all__ = ["JsonDecoder"]
 
@@ -30,7 +38,7 @@ _FINE = re.compile(r":[0-9]{2}\.[0-9]{7}")
 _FINE_BYTES = re.compile(_FINE.pattern.encode())
 _ALIKE = frozenset(
     {Kind.NONE, Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.STR, Kind.ENUM, Kind.DATETIME}
-    | {Kind.LIST, Kind.TUPLE, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET, Kind.DICT, Kind.RECORD}
+    | {*COLLECTIONS, Kind.TUPLE, Kind.DICT, Kind.RECORD}
 )
 
 
@@ -134,7 +142,7 @@ def _msgspec_reader(record_type: RecordType) -> Callable[[str | bytes], object] 
 
 def _classes_in(value: ValueType) -> Iterator[type]:
     yield value.python_type
-    for part in (*value.arguments, *(field.type for field in value.fields)):
+    for part in value.inner:
         yield from _classes_in(part)
 
 
@@ -168,7 +176,7 @@ def _read_alike(value: ValueType) -> bool:
         return False
     if value.kind is Kind.RECORD and not _record_read_alike(value):
         return False
-    return all(map(_read_alike, (*value.arguments, *(field.type for field in value.fields))))
+    return all(map(_read_alike, value.inner))
 
 
 def _record_read_alike(value: ValueType) -> bool:
@@ -205,7 +213,7 @@ def _valid_check_for(value: ValueType) -> _Check | None:
     if kind is Kind.DICT:
         item_check = _check_for(value.arguments[1])
         return None if item_check is None else _each_value(item_check)
-    if kind in (Kind.LIST, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET):
+    if kind in COLLECTIONS:
         element_check = _check_for(value.arguments[0])
         return None if element_check is None else _each(element_check)
     return None

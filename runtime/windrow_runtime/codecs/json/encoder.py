@@ -8,14 +8,21 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import SupportsFloat, SupportsIndex
 
-from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.arrow.encoding import admits
-from windrow_runtime.codecs.malformed import UnfitError
-from windrow_runtime.codecs.record_type import INT_MAX, INT_MIN, Kind, RecordShape, RecordType, ValueType
-from windrow_runtime.codecs.records import record_columns, short_repr
+from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
+from windrow_runtime.codecs.records import record_columns
 from windrow_runtime.codecs.text_forms import FORMATTERS
+from windrow_runtime.codecs.value_type import (
+    COLLECTIONS,
+    INT_MAX,
+    INT_MIN,
+    Kind,
+    RecordShape,
+    RecordType,
+    ValueType,
+)
 
-__all__ = ["JsonEncoder", "Writer", "checked_writer", "json_writer", "misfit"]
+__all__ = ["JsonEncoder", "Writer", "checked_writer", "json_writer"]
 
 Writer = Callable[[object], object]
 
@@ -42,17 +49,6 @@ class JsonEncoder:
             return self._dump(self._write(value))
         except UnfitError as error:
             raise misfit(value, error) from error
-
-
-def misfit(value: object, error: UnfitError) -> InvalidArgumentError:
-    """What to raise for an element of which a part is not of its type."""
-    return InvalidArgumentError(
-        f"a value does not fit its type: {error.reason}",
-        given=short_repr(value),
-        expected=error.expected,
-        where=error.path,
-        hint="return what the type says, or state the type with .returns(Type)",
-    )
 
 
 def json_writer(value: ValueType, path: str) -> Writer:
@@ -89,7 +85,7 @@ def _valid_writer(value: ValueType, path: str) -> Writer:
         return _tuple_writer(value, path)
     if kind is Kind.DICT:
         return _dict_writer(value, path)
-    if kind in (Kind.LIST, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET):
+    if kind in COLLECTIONS:
         return _list_writer(value, path)
     if kind is Kind.ENUM:
         return lambda given: getattr(given, "_value_")  # noqa: B009 - a class may shadow the value attribute

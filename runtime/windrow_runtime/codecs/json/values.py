@@ -8,9 +8,8 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from windrow_runtime.codecs.malformed import UnfitError
+from windrow_runtime.codecs.malformed import UnfitError, short_repr
 from windrow_runtime.codecs.record_type import INT_MAX, INT_MIN, Field, Kind, RecordShape, ValueType
-from windrow_runtime.codecs.records import short_repr
 from windrow_runtime.codecs.text_forms import FORMS, PARSERS, parse_datetime
 
 __all__ = ["NON_FINITE", "Parser", "construct", "default_of", "parser"]

@@ -27,7 +27,7 @@ from windrow.sinks import (
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
-from windrow_runtime.codecs.spark_schema import spark_schema
+from windrow_runtime.codecs.spark_schema import spark_ddl
 from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.operators.errors import USER_ERRORS, sink_failed, sink_unwritable
 from windrow_runtime.outputs import Output, open_outputs
@@ -144,7 +144,7 @@ def unpacked(frame: DataFrame, number: int, step: Step, classes: tuple[UserClass
     """The elements of one sink as typed columns."""
     kind = record_type(step.node.element_type)
     rows = frame.where(f"sink = {number}").select("payload")
-    return rows.mapInArrow(_Unpack(kind, step.where, classes), spark_schema(kind))
+    return rows.mapInArrow(_Unpack(kind, step.where, classes), spark_ddl(kind))
 
 
 class BatchWriter:

@@ -21,7 +21,7 @@ from windrow.sources import FileSource
 from windrow_runtime.codecs.arrow.parquet import ParquetRows
 from windrow_runtime.codecs.record_files import LineRecords, TextRecords
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_schema
+from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_ddl
 from windrow_runtime.codecs.text_files import decoded
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.rows.cleaning import clean_columns
@@ -92,7 +92,7 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
                 hint="read the files with spark.read.parquet, and give the DataFrame to from_dataframe(timezone=...)",
             )
         _check_columns(context, reader.kind, path)
-        frame = stream.schema(spark_schema(reader.kind)).parquet(path)
+        frame = stream.schema(spark_ddl(reader.kind)).parquet(path)
         return Scan(frame, RowReader(reader.kind, source.shown_path))
     records = reader.records
     if isinstance(records, LineRecords) and records.has_lines:
