@@ -1,1 +1,1 @@
-"""What both engines read sources with."""
+"""Reads sources for both engines: the readers of files, and the calls of users' own sources."""

@@ -1,4 +1,4 @@
-"""Checks file sources before a run: patterns that can never match a file, and names of files that Spark cannot open."""
+"""Checks sources before a run: streams without an end, patterns that match no file, names that Java cannot open."""
 
 from __future__ import annotations
 
@@ -48,13 +48,7 @@ def path_missing(path: str, where: str | None = None) -> SourceError:
 
 
 def warn_of_header(unmatched: str, where: str, location: Location | None) -> None:
-    """Warn of a CSV file whose header lacks fields that have defaults, and has columns that no field takes.
-
-    Args:
-        unmatched: The names of both.
-        where: The source and the file.
-        location: The line of the user's program that made the source.
-    """
+    """Warn of a CSV file whose header lacks fields that have defaults, and has columns that no field takes."""
     warn(
         "fields of a CSV file have their defaults in each row, and a column may be misspelt",
         given=unmatched,
@@ -65,15 +59,7 @@ def warn_of_header(unmatched: str, where: str, location: Location | None) -> Non
 
 
 def _check_names(step: Step, paths: Iterable[str]) -> None:
-    """Refuse names that are not UTF-8, which Java cannot open: Spark would pass over such files without a word.
-
-    Args:
-        step: The source.
-        paths: Files, and folders with the folders below.
-
-    Raises:
-        SourceError: With the first such name.
-    """
+    """Refuse names that are not UTF-8, which Java cannot open: Spark would pass over such files without a word."""
     for path in _names_below(paths):
         try:
             path.encode()

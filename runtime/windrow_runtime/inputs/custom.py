@@ -18,7 +18,7 @@ __all__ = ["CustomReads", "Offsets", "Range"]
 # Any in this module: elements and offsets are of the user's types.
 
 Offsets = Mapping[str, Sequence[Any]]
-"""Where each partition began, and how far it was read. The beginning is kept, since it is asked for only once."""
+"""Each partition has two offsets: where it began, which is asked for only once, and how far it was read."""
 
 
 class Range(NamedTuple):

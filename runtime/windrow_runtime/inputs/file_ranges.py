@@ -36,7 +36,7 @@ def range_of(file: BinaryIO, name: str, part: int, parts: int) -> BinaryIO | Non
 
 
 def _line_start(file: BinaryIO, place: int) -> int:
-    """Where the first line begins at a place or behind it."""
+    """Returns where the first line begins at a place or behind it."""
     if place == 0:
         return 0
     file.seek(place - 1)
@@ -65,7 +65,7 @@ class _Range(io.RawIOBase):
 
 
 def lines_before(name: str, given: BinaryIO) -> int:
-    """How many lines a file has in front of a part of it, as universal newlines count them."""
+    """Counts the lines of a file in front of a part of it, as universal newlines do."""
     begin = given.raw.begin if isinstance(given, io.BufferedReader) and isinstance(given.raw, _Range) else 0
     lines = 0
     after_return = False

@@ -170,15 +170,15 @@ class _Run:
         self.execution.round(inputs, watermark=watermark, processing_time=now)
         check_owner(self._topology.sinks, self._query)
         for step in self._topology.sinks:
-            chunk = self.execution.sinks.pop(step.id, None)
-            if chunk is None or not isinstance(step.node, SinkNode):
+            taken = self.execution.sinks.pop(step.id, None)
+            if taken is None or not isinstance(step.node, SinkNode):
                 continue
             if isinstance(step.node.sink, CollectSink):
-                self.collected[id(step.node.sink)].extend(chunk.values)
+                self.collected[id(step.node.sink)].extend(taken.values)
             elif step.id in self._outputs:
-                if chunk.values:
-                    self._outputs[step.id].write(self._batch, chunk.values)
+                if taken.values:
+                    self._outputs[step.id].write(self._batch, taken.values)
             else:
-                write_batch(step, self._batch, chunk.values)
+                write_batch(step, self._batch, taken.values)
         self._batch += 1
         return self.execution.end_batch(now)

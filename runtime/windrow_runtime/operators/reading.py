@@ -22,7 +22,7 @@ _READING_BEGINNINGS: Final = (
 
 
 def only_reads(function: object) -> bool:
-    """Whether a function certainly leaves its argument as it is: it takes fields, computes, compares and returns."""
+    """Returns whether a function certainly leaves its argument as it is: it takes fields, computes and compares."""
     if isinstance(function, (operator.attrgetter, operator.itemgetter)):
         return True
     if type(function) is not FunctionType:

@@ -42,7 +42,7 @@ LINE_SCHEMA: Final = "__text string"
 """The column of Spark's format ``text``, in which each row is a line."""
 
 _SIGNS: Final = re.compile(r"[{}\[\]*?\\]")
-"""Where one of these is in a path, Spark takes it for a pattern."""
+"""Spark takes a path with one of these for a pattern."""
 
 
 def as_spark_path(path: str | os.PathLike[str]) -> str:
@@ -110,7 +110,7 @@ def _check_colons(found: str, path: str) -> None:
 
 
 def exists_for_spark(spark: SparkSession, path: str) -> bool:
-    """Whether Spark finds a path or a pattern, in a file system that it knows."""
+    """Returns whether Spark finds a path or a pattern in a file system that it knows."""
     from pyspark.errors import AnalysisException
 
     try:

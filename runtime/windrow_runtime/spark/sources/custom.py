@@ -7,6 +7,8 @@ elements: the range to read. The stage behind it reads that range in the same ta
 from __future__ import annotations
 
 import json
+import os
+import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -141,3 +143,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         with failures_marked():
             self._reads.commit(end)
+
+    def stop(self) -> None:
+        if sys.exc_info()[0] is EOFError:
+            # The query stops. This process would print a traceback, for nobody reads its pipe any more.
+            os._exit(0)

@@ -62,7 +62,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class ScanContext:
-    """Where a source is scanned.
+    """The session and the checkpoint with which a source is scanned.
 
     Attributes:
         spark: The session.

@@ -38,13 +38,13 @@ _LAST_ROW = (1 << 30) - 1
 
 @dataclass(frozen=True, slots=True)
 class MalformedRule:
-    """What becomes of records that do not fit.
+    """Says what becomes of malformed records of a source.
 
     Attributes:
         step_id: The source, in errors and counters.
         where: The source and its line in the user's program.
         fail: Whether such a record fails the query; else it is counted.
-        fragment: Where it goes besides, if anywhere.
+        fragment: Makes the fragment that takes such records, if one does.
         location: That line, for warnings.
     """
 
@@ -57,7 +57,7 @@ class MalformedRule:
 
 @dataclass(frozen=True, slots=True)
 class ColumnWay:
-    """How the elements of a source get to columnar steps.
+    """Hands the elements of a source to columnar steps.
 
     Attributes:
         columns: The columns of an Arrow batch whose records are all well-formed; None: they have to be decoded.
@@ -72,7 +72,7 @@ class ColumnWay:
 
 @dataclass(frozen=True, slots=True)
 class SourceStage:
-    """What Spark runs on each partition of a source, by ``mapInArrow``.
+    """The function that Spark runs on each partition of a source, by ``mapInArrow``.
 
     Attributes:
         decode: Makes the elements of an Arrow batch.
@@ -83,7 +83,7 @@ class SourceStage:
         malformed: What becomes of records that do not fit.
         place: Orders the rows of several sources.
         classes: The user's classes that may occur in elements.
-        end: Where it stands which batch ends the stream; None: it never ends.
+        end: Says which batch ends the stream; None: it never ends.
         way: How elements get to columnar steps, if there are any.
         open: Makes the Arrow batches to decode, where those of Spark only name files.
         note: Notes the newest batch, where Spark writes the sink by itself and nobody else can.

@@ -70,7 +70,7 @@ scan_source.register(TopicSource, scan_topic)
 
 
 def gives_columns(source: Source[Any]) -> str | None:
-    """Whether the rows of a source are columns of its elements: None, or why they are not."""
+    """Says why the rows of a source are not columns of its elements; None: they are."""
     if isinstance(source, DataFrameSource):
         return other_scale(source)
     if isinstance(source, (ParquetFileSource, RateSource)):
