@@ -9,10 +9,10 @@ from typing import Any
 from windrow.windows import TimeWindow
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.state.split import keys_in
 from windrow_runtime.operators.state.stored_list import GrowingList
 from windrow_runtime.spark.exchange.payload import KeyedElements
 from windrow_runtime.storage.object_pages import ObjectPages
+from windrow_runtime.storage.object_states import keys_in
 from windrow_runtime.storage.page_codec import PageCodec
 from windrow_runtime.storage.record import WORKING_SET, StepRecord
 from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning

@@ -38,7 +38,6 @@ from windrow.windows import (
 from windrow_runtime.codecs import stable_hash
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.choose import operator_for
-from windrow_runtime.operators.state.split import keys_in
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.clock.event_clock import encode_timer
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
@@ -51,6 +50,7 @@ from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.shipping import known_classes
 from windrow_runtime.storage.group_record import GroupState
 from windrow_runtime.storage.object_pages import ObjectPages, Share, segments_in
+from windrow_runtime.storage.object_states import keys_in
 from windrow_runtime.storage.page_codec import PageCodec
 from windrow_runtime.storage.record import WORKING_SET
 from windrow_runtime.storage.tuning import ListTuning, PageTuning, StateTuning

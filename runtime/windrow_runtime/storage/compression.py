@@ -12,7 +12,7 @@ __all__ = ["compress", "decompress"]
 
 _LENGTH: Final = Struct("<I")
 _SMALL: Final = 256
-_ANY_RATIO: Final = 16 << 20  # so many bytes may come of the fewest
+_ANY_RATIO: Final = 16 << 20  # this many bytes may come of the fewest
 _LARGEST_RATIO: Final = 256
 
 
@@ -24,7 +24,7 @@ def _zstd() -> Any:  # pyarrow has no types
 
 
 def _most_of(size: int) -> int:
-    """How many bytes may come of so many that are compressed: a few bytes are not to fill the memory."""
+    """The most bytes that ``size`` compressed ones may give: a few bytes are not to fill the memory."""
     return max(_ANY_RATIO, min(_LARGEST_RATIO * size, (1 << 32) - 1))
 
 

@@ -56,7 +56,7 @@ class GroupState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     steps: dict[str, StepRecord] = msgspec.field(default_factory=dict)
 
     def record_of(self, step: str) -> StepRecord:
-        """What is known of a step; a new record where nothing is."""
+        """The record of a step; a new one if the step has none yet."""
         if step not in self.steps:
             taken = {record.slot for record in self.steps.values()}
             self.steps[step] = StepRecord(min(set(range(len(taken) + 1)) - taken))

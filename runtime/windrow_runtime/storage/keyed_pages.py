@@ -18,7 +18,7 @@ from typing import Generic
 from windrow_runtime.storage.hot_keys import HotKeys
 from windrow_runtime.storage.page_contents import Keys, PageContents, State
 from windrow_runtime.storage.page_store import PageStore, present
-from windrow_runtime.storage.record import NO_TIMER, WORKING_SET, StepRecord, int64_array
+from windrow_runtime.storage.record import NO_TIMER, WORKING_SET, StepRecord
 from windrow_runtime.storage.tuning import PageTuning
 
 __all__ = ["KeyedPages", "half_of", "page_of"]
@@ -208,9 +208,7 @@ class KeyedPages(Generic[State, Keys]):
             for page, size in enumerate(record.sizes):
                 if size:
                     self._store.remove(self._number(page))
-        record.sizes = int64_array(*[0] * count)
-        record.events = int64_array(*[NO_TIMER] * count)
-        record.clocks = int64_array(*[NO_TIMER] * count)
+        record.clear_pages(count)
         self._read.clear()
 
     def _save_pages(

@@ -9,7 +9,9 @@ from itertools import chain, filterfalse, islice
 from typing import Any, Protocol, TypeAlias
 
 from windrow_runtime.operators.state.model import OperatorState
-from windrow_runtime.operators.state.split import (
+from windrow_runtime.operators.state.stored_list import StoredList
+from windrow_runtime.storage.keyed_pages import KeyedPages, page_of
+from windrow_runtime.storage.object_states import (
     Layout,
     join_states,
     keys_in,
@@ -17,8 +19,6 @@ from windrow_runtime.operators.state.split import (
     split_state,
     take_keys,
 )
-from windrow_runtime.operators.state.stored_list import StoredList
-from windrow_runtime.storage.keyed_pages import KeyedPages, page_of
 from windrow_runtime.storage.page_codec import PageCodec
 from windrow_runtime.storage.page_store import PageStore, present
 from windrow_runtime.storage.record import WORKING_SET, StepRecord, stored_timer

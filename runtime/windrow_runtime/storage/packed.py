@@ -16,7 +16,7 @@ from windrow_runtime.codecs.damage import damaged_state
 __all__ = ["Packed", "Scalar", "decode", "encode", "is_encodable", "packed"]
 
 Scalar: TypeAlias = "bool | int | float | str | None"
-"""What MessagePack carries as it is: ints of 64 bits, and text without lone surrogates."""
+"""The values that MessagePack carries as they are: ints of 64 bits, and text without lone surrogates."""
 
 
 class Packed(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -48,7 +48,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(Packed)
 
 
 def is_encodable(values: Sequence[Scalar]) -> bool:
-    """Whether MessagePack can carry these values: no int beyond 64 bits, no lone surrogate."""
+    """Returns whether MessagePack can carry these values: no int beyond 64 bits, no lone surrogate."""
     try:
         _ENCODER.encode(values)
     except (OverflowError, UnicodeEncodeError):

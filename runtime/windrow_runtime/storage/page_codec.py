@@ -14,10 +14,10 @@ from typing import Any, Final
 from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.operators.state.model import KeyState, OperatorState, TimerQueue, WindowEntry
 from windrow_runtime.operators.state.nan_keys import with_one_nan
-from windrow_runtime.operators.state.split import keys_in
 from windrow_runtime.operators.state.stored_list import GrowingList, SegmentReader, StoredList
 from windrow_runtime.storage.collisions import CollisionBudget
 from windrow_runtime.storage.compression import compress, decompress
+from windrow_runtime.storage.object_states import keys_in
 from windrow_runtime.storage.packed import Packed, decode, encode, packed
 from windrow_runtime.storage.tuning import LONG_LISTS, ListTuning
 from windrow_runtime.storage.values import StateCodec, damage_errors
@@ -145,11 +145,11 @@ class PageCodec:
             return self._codec.loads(decompress(data), reader)
 
     def dump_shared(self, shared: dict[str, Any]) -> bytes:
-        """What belongs to a step itself."""
+        """The state of a step itself as bytes."""
         return self._codec.dumps([shared]) if shared else b""
 
     def load_shared(self, data: bytes) -> dict[str, Any]:
-        """What :meth:`dump_shared` was given."""
+        """The state that :meth:`dump_shared` was given."""
         if not data:
             return {}
         with damage_errors():
@@ -242,7 +242,7 @@ class _PageReader:
 
 
 def _members(keys: list[Hashable], names: list[Hashable]) -> bytes:
-    """Which keys of a page these are; nothing: all, in order, which is so most often."""
+    """The places of keys among those of a page; nothing if they are all of them in order, as they mostly are."""
     if keys == names:
         return b""
     return array("I", map(dict(zip(names, count(), strict=False)).__getitem__, keys)).tobytes()

@@ -1,4 +1,4 @@
-"""How the state in pages is stored, joined and split: what a kind of state says to the mechanism of pages."""
+"""The protocol by which the mechanism of pages stores, joins and splits states of either engine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PageContents(Protocol[State, Keys]):
         ...
 
     def is_empty(self, state: State) -> bool:
-        """Whether the state has no key."""
+        """Returns whether the state has no key."""
         ...
 
     def timers(self, state: State) -> tuple[int, int]:

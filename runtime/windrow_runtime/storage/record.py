@@ -36,10 +36,10 @@ def int64_array(*values: int) -> Int64s:
 
 
 class StepRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """What the group's record tells of a step.
+    """The part of a group's record for one step.
 
     Attributes:
-        slot: Tells its pages from those of other steps.
+        slot: The number under which the store has its pages.
         watermark: The watermark under which it was left, in milliseconds.
         now: The clock under which it was left, in milliseconds.
         segments: How many segments of long lists it has stored so far, which numbers them.
@@ -70,7 +70,7 @@ class StepRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing would be lost without it."""
+        """Returns whether nothing would be lost without it."""
         return not (any(self.sizes) or self.shared or self.working)
 
     @property
@@ -87,6 +87,12 @@ class StepRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     def earliest_processing_timer(self) -> int | None:
         """The same in processing time."""
         return min((time for time in (*self.clocks, self.working_clock) if time != NO_TIMER), default=None)
+
+    def clear_pages(self, count: int) -> None:
+        """Makes room for some pages, which are empty."""
+        self.sizes = int64_array(*[0] * count)
+        self.events = int64_array(*[NO_TIMER] * count)
+        self.clocks = int64_array(*[NO_TIMER] * count)
 
     def due(self, watermark: int, now: int) -> set[int]:
         """The pages that have a timer at or before these times, the working set among them."""

@@ -160,7 +160,7 @@ def _way_of(kind: type[Any]) -> Way:
 
 
 def _is_made_empty(kind: type[Any]) -> bool:
-    """Whether ``object`` makes instances of a class. One that is written in C may hold what no attribute shows."""
+    """Returns whether ``object`` makes instances of a class. One written in C may hold what no attribute shows."""
     make: Any = object.__new__
     try:
         make(kind)
@@ -170,7 +170,7 @@ def _is_made_empty(kind: type[Any]) -> bool:
 
 
 def holds_flags(kind: type[Enum]) -> bool:
-    """Whether values of an Enum may be members together, which are found without code of the user's."""
+    """Returns whether values of an Enum may be members together, which are found without code of the user's."""
     return (
         issubclass(kind, Flag)
         and kind._missing_.__func__ is Flag._missing_.__func__  # type: ignore[attr-defined]  # it is a class method
@@ -179,7 +179,7 @@ def holds_flags(kind: type[Enum]) -> bool:
 
 
 def _pickles_as(kind: type[Any], base: type[Any]) -> bool:
-    """Whether a class leaves it to its builtin base how its objects are pickled."""
+    """Returns whether a class leaves it to its builtin base how its objects are pickled."""
     names = ["__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"]
     if base is not tuple:  # a named tuple has it from its fields
         names += ["__getnewargs__", "__getnewargs_ex__"]
@@ -191,7 +191,7 @@ def _pickles_as(kind: type[Any], base: type[Any]) -> bool:
 
 
 def _is_generated(kind: type[Any], method: Any) -> bool:
-    """Whether dataclasses or attrs wrote the method, which gets and sets slots then."""
+    """Returns whether dataclasses or attrs wrote the method, which gets and sets slots then."""
     module = getattr(method, "__module__", None) or ""
     return (is_dataclass(kind) and module == "dataclasses") or (
         hasattr(kind, "__attrs_attrs__") and module.partition(".")[0] == "attr"

@@ -32,7 +32,7 @@ _set_class: Final[Callable[[object, type[Any]], None]] = vars(object)["__class__
 
 
 def is_record(kind: type[Any]) -> bool:
-    """Whether :func:`build_records` can build records of a class."""
+    """Returns whether :func:`build_records` can build records of a class."""
     if _only_sets_fields(kind) or _is_empty_tuple(kind):
         return True
     if not (issubclass(kind, msgspec.Struct) and _has_plain_metaclass(kind)):
@@ -99,7 +99,7 @@ def _fitted(kind: type[Any], held: dict[Any, Sequence[Any]], count: int) -> list
 
 
 def _only_sets_fields(kind: type[Any]) -> bool:
-    """Whether the constructor of a class takes its fields in order, and runs no code that the user wrote."""
+    """Returns whether the constructor of a class takes its fields in order, and runs no code that the user wrote."""
     return _sets_fields_alone(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
 
 

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 BYTES_SEEN: Final = 4
-"""What is remembered of a touched key: 32 bits of its hash."""
+"""Bytes by which a touched key is remembered: 32 bits of its hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,23 +137,23 @@ class PageTuning:
     hot_keys: HotKeyTuning = HotKeyTuning()
 
     def touch_all(self, keys: int, count: int) -> bool:
-        """Whether a batch has so many keys that it leaves few pages untouched."""
+        """Returns whether a batch has so many keys that it leaves few pages untouched."""
         return keys > self.keys_per_page_for_full_scan * count
 
     def are_few(self, keys: int, total: int) -> bool:
-        """Whether a batch would leave most pages untouched, were they small."""
+        """Returns whether a batch would leave most pages untouched, were they small."""
         return self.sparse_factor * keys < total // self.small
 
     def are_too_large(self, total: int, count: int) -> bool:
-        """Whether pages are too large for any batch."""
+        """Returns whether pages are too large for any batch."""
         return total > 2 * self.dense * count
 
     def are_too_large_for_few(self, keys: int, total: int, count: int) -> bool:
-        """Whether pages are larger than they are to be for a batch that touches few keys of many."""
+        """Returns whether pages are larger than they are to be for a batch that touches few keys of many."""
         return total > 2 * self.small * count and self.are_few(keys, total)
 
     def are_too_small(self, keys: int, total: int, count: int) -> bool:
-        """Whether pages are too small for any batch, or for one that touches all of them."""
+        """Returns whether pages are too small for any batch, or for one that touches all of them."""
         is_dense = self.touch_all(keys, count) and not self.are_few(keys, total)
         return count > 2 and total < (self.dense // 2 if is_dense else self.least) * count
 

@@ -19,7 +19,7 @@ from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.storage.compression import compress as compressed
 from windrow_runtime.storage.compression import decompress
 from windrow_runtime.storage.page_store import PageStore, present
-from windrow_runtime.storage.record import NO_TIMER, StepRecord, int64_array
+from windrow_runtime.storage.record import StepRecord
 from windrow_runtime.storage.tuning import ROW_CHUNKS, ChunkTuning
 
 __all__ = [
@@ -41,7 +41,7 @@ _ENTRIES: Final = msgspec.msgpack.Decoder(tuple[int, list[tuple[_Number, int, in
 
 
 class Measure(NamedTuple):
-    """What a chunk's entry says of its rows.
+    """A summary of the rows in a chunk, by which a batch decides whether to read it.
 
     Attributes:
         due: When something in them is due next, in milliseconds.
@@ -56,7 +56,7 @@ class Measure(NamedTuple):
 
 @dataclass(slots=True)
 class Chunk:
-    """The entry of a chunk: what is known of it without reading it.
+    """The entry of a chunk, which is known without reading it.
 
     Attributes:
         number: Its number in the store.
@@ -141,7 +141,7 @@ class Chunks:
         record: The step's part of the group's record; :meth:`end_batch` changes it.
         schema: The columns of rows.
         store: Where chunks are.
-        measure: Gives what an entry says of some rows; they are not empty.
+        measure: Summarises rows, which are not empty.
         merge: Makes one row of those that belong together.
         tuning: How large chunks are.
 
@@ -177,21 +177,18 @@ class Chunks:
     def end_batch(self) -> None:
         """Fill in the record."""
         record = self._record
-        count = 1 + max((entry.number for entry in self.entries), default=0)
         record.inline = self.tail
         # Where nothing is left, numbers begin anew.
         known = (self.arrived, [(entry.number, entry.first, entry.last) for entry in self.entries])
         record.shared = msgspec.msgpack.encode(known) if self.tail or self.entries else b""
-        record.sizes = int64_array(*[0] * count)
-        record.events = int64_array(*[NO_TIMER] * count)
-        record.clocks = int64_array(*[NO_TIMER] * count)
+        record.clear_pages(1 + max((entry.number for entry in self.entries), default=0))
         if self.tail:
             record.sizes[0], record.events[0] = len(self.tail), self.tail_due
         for entry in self.entries:
             record.sizes[entry.number], record.events[entry.number] = entry.size, entry.due
 
     def read(self, wanted: Callable[[Chunk], bool]) -> Iterator[tuple[Chunk, Any]]:
-        """The chunks of which the entry says that they are wanted, with their rows, the oldest first."""
+        """Reads the chunks whose entries are wanted, the oldest first."""
         for entry in list(self.entries):
             if wanted(entry):
                 yield entry, self._load(entry)
@@ -204,7 +201,7 @@ class Chunks:
 
     @contextmanager
     def holding(self, most: int) -> Iterator[None]:
-        """Holds the bytes of chunks that are read, up to so many, where they are read several times."""
+        """Holds at most this many bytes of chunks that are read, for whoever reads them several times."""
         self._room = most
         try:
             yield
@@ -220,7 +217,7 @@ class Chunks:
         self._put(entry.number, rows, self.entries.index(entry), replaces=True)
 
     def note(self, entry: Chunk, rows: Any) -> None:
-        """Say anew when a chunk is due: these are the rows in it that are not gone."""
+        """Note that only these rows of a chunk are not gone: it is due when they are."""
         entry.due, entry.first, entry.last = self._measure(rows)
 
     def put_tail(self, rows: Any) -> None:

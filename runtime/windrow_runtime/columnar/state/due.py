@@ -31,8 +31,8 @@ class DueRows:
     Attributes:
         chunks: The state.
         watermark: The watermark, in milliseconds.
-        fires: Whether a window may fire that holds rows of a chunk. Others are due to be cleaned up.
-        gone: Which of some rows the watermark has cleaned up.
+        fires: Decides whether a window may fire that holds rows of a chunk. Others are due to be cleaned up.
+        gone: Marks the rows that the watermark has cleaned up.
     """
 
     chunks: Chunks

@@ -35,7 +35,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the state holds of windows, side by side.
+    """The state of windows by key and window, side by side.
 
     Attributes:
         keys: The keys, an Arrow array.
@@ -89,11 +89,11 @@ class PaneRows:
 
     @cached_property
     def _bounds(self) -> Ints:
-        """Where the rows of each pane begin in their order, and where the last ones end."""
+        """The places at which the rows of each pane begin, and at which the last ones end."""
         return np.concatenate([self._by_pane.starts, [len(self._by_pane)]])
 
     def held_by(self, starts: Iterable[Ints]) -> Iterator[Held]:
-        """What windows hold, in order of windows; nothing of those in which there is nothing.
+        """Merges the rows of each window, in order of windows; windows without rows are left out.
 
         Args:
             starts: Their starts, ascending, some at a time.
@@ -130,7 +130,7 @@ class PaneRows:
         return common + int(before.sum() + behind.sum())
 
     def _merged(self, begins: Ints, ends: Ints, *, shares: bool) -> _Merged:
-        """What some windows hold, by the places of the panes in them."""
+        """Merges the rows of some windows, given by the places of their first and last panes."""
         import pyarrow as pa
 
         low, high = begins[-1], ends[0]

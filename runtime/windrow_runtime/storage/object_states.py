@@ -1,10 +1,11 @@
-"""State of many keys, taken apart into parts and put together again."""
+"""Takes the state of many keys apart by keys, and joins such parts again."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from itertools import chain, filterfalse
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from windrow_runtime.operators.state.model import OperatorState, TimerQueue
 
@@ -12,12 +13,14 @@ __all__ = ["Layout", "join_states", "keys_in", "layout_of", "split_state", "take
 
 # Any in this module: state of every type.
 
+_TIMERS: Final = ("event_timers", "processing_timers")
+
 Layout: TypeAlias = "dict[int | None, list[Hashable]]"
 """The keys of a part: those in each table, by its start, and under None those with a state of their own."""
 
 
 def layout_of(state: OperatorState) -> Layout:
-    """Which keys are where in a state."""
+    """Finds which keys are where in a state."""
     layout: Layout = {start: list(table) for start, table in state.tables.items()}
     layout[None] = list(state.keys)
     return layout
@@ -25,29 +28,23 @@ def layout_of(state: OperatorState) -> Layout:
 
 def join_states(parts: Iterable[OperatorState]) -> OperatorState:
     """One state of several that have no key in common. The parts must not be used any more."""
-    joined: OperatorState | None = None
-    events: list[tuple[Hashable, Any, int]] = []
-    clocks: list[tuple[Hashable, Any, int]] = []
-    for part in parts:
-        if joined is None:
-            joined = part
-            continue
+    joined, *others = list(parts) or [OperatorState()]
+    if not others:
+        return joined
+    timers = {
+        name: list(chain.from_iterable(getattr(part, name) for part in (joined, *others))) for name in _TIMERS
+    }
+    for part in others:
         joined.keys.update(part.keys)
         for start, table in part.tables.items():
-            known = joined.tables.get(start)
-            if known is None:
-                joined.tables[start] = table
+            if start in joined.tables:
+                joined.tables[start].update(table)
             else:
-                known.update(table)
+                joined.tables[start] = table
         joined.table_size = part.table_size or joined.table_size
-        events.extend(part.event_timers)
-        clocks.extend(part.processing_timers)
-    if joined is None:
-        return OperatorState()
-    if events:
-        joined.event_timers = TimerQueue([*joined.event_timers, *events])
-    if clocks:
-        joined.processing_timers = TimerQueue([*joined.processing_timers, *clocks])
+    for name, found in timers.items():
+        if len(found) > len(getattr(joined, name)):
+            setattr(joined, name, TimerQueue(found))
     return joined
 
 
@@ -60,34 +57,25 @@ def split_state(
 
     Args:
         state: The state; nothing may be changed in it any more.
-        part_of: The number of the part that a key belongs to.
-        layouts: What was in each part before, where the state was put together of parts: makes it faster.
+        part_of: Gives the number of the part that a key belongs to.
+        layouts: The layout of each part before, where the state was put together of parts: makes it faster.
     """
     layouts = layouts or {}
-    parts: dict[int, OperatorState] = {}
-
-    def part(number: int) -> OperatorState:
-        found = parts.get(number)
-        if found is None:
-            found = parts[number] = OperatorState()
-            found.table_size = state.table_size
-        return found
-
+    parts: defaultdict[int, OperatorState] = defaultdict(OperatorState)
     for number, keys in _split_dict(state.keys, part_of, _column(layouts, None)).items():
-        part(number).keys = keys
+        parts[number].keys = keys
     for start, table in state.tables.items():
         for number, piece in _split_dict(table, part_of, _column(layouts, start)).items():
-            part(number).tables[start] = piece
-    for timers, name in (
-        (state.event_timers, "event_timers"),
-        (state.processing_timers, "processing_timers"),
-    ):
-        by_part: dict[int, list[tuple[Hashable, Any, int]]] = {}
-        for timer in timers:
-            by_part.setdefault(part_of(timer[0]), []).append(timer)
+            parts[number].tables[start] = piece
+    for name in _TIMERS:
+        by_part: defaultdict[int, list[tuple[Hashable, Any, int]]] = defaultdict(list)
+        for timer in getattr(state, name):
+            by_part[part_of(timer[0])].append(timer)
         for number, found in by_part.items():
-            setattr(part(number), name, TimerQueue(found))
-    return parts
+            setattr(parts[number], name, TimerQueue(found))
+    for part in parts.values():
+        part.table_size = state.table_size
+    return dict(parts)
 
 
 def _column(layouts: Mapping[int, Layout], start: int | None) -> dict[int, Sequence[Hashable]]:
@@ -109,17 +97,13 @@ def _split_dict(
         return pieces
     placed = set().union(*known.values()) if found else frozenset()
     for key in filterfalse(placed.__contains__, whole):
-        number = part_of(key)
-        piece = pieces.get(number)
-        if piece is None:
-            piece = pieces[number] = {}
-        piece[key] = whole[key]
+        pieces.setdefault(part_of(key), {})[key] = whole[key]
     return pieces
 
 
 def keys_in(state: OperatorState) -> dict[Hashable, None]:
     """The keys of a state, each once, in their order."""
-    timers = (key for timers in (state.event_timers, state.processing_timers) for key, _, _ in timers)
+    timers = (key for name in _TIMERS for key, _, _ in getattr(state, name))
     return dict.fromkeys(chain(state.keys, *state.tables.values(), timers))
 
 
@@ -134,7 +118,7 @@ def take_keys(state: OperatorState, keys: Container[Hashable]) -> OperatorState:
             taken.tables[start] = found
         if not table:
             del state.tables[start]
-    for name in ("event_timers", "processing_timers"):
+    for name in _TIMERS:
         timers = list(getattr(state, name))
         chosen = [timer for timer in timers if timer[0] in keys]
         if chosen:
