@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.section import Claim, Section
 from windrow.windows import TimeWindow
-from windrow_runtime.codecs import stable_hash
+from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
 from windrow_runtime.spark.exchange.payload import KeyedElements
 from windrow_runtime.storage.object_pages import ObjectPages

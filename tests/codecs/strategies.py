@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from windrow_runtime.codecs import Kind, RecordShape, RecordType, ValueType
+from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
 
 _UTC = st.just(datetime.UTC)
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=8)

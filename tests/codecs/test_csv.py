@@ -9,8 +9,11 @@ import pytest
 
 from tests.codecs.samples import Colour, Defaults, Options, Place, Reading
 from windrow.errors import MalformedRecordError, SourceError
-from windrow_runtime.codecs import CsvDecoder, CsvQuotes, CsvRow, MalformedRecord, record_type
+from windrow_runtime.codecs.csv.decoder import CsvDecoder
+from windrow_runtime.codecs.csv.rows import CsvQuotes, CsvRow
+from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_files import CsvRecords
+from windrow_runtime.codecs.record_type import record_type
 
 
 def decoder_of(annotation: object, header: list[str]) -> CsvDecoder:

@@ -10,9 +10,10 @@ from datetime import datetime
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from windrow_runtime.codecs import MalformedRecord, record_type
 from windrow_runtime.codecs.csv.rows import CsvQuotes, csv_rows
+from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_files import CsvRecords, LineRecords
+from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.inputs.file_ranges import lines_before, range_of
 
 

@@ -28,15 +28,12 @@ from tests.codecs.samples import (
 )
 from tests.codecs.strategies import elements_of
 from windrow.errors import InvalidArgumentError, MalformedRecordError
-from windrow_runtime.codecs import (
-    CsvDecoder,
-    CsvQuotes,
-    CsvRow,
-    JsonDecoder,
-    JsonEncoder,
-    MalformedRecord,
-    record_type,
-)
+from windrow_runtime.codecs.csv.decoder import CsvDecoder
+from windrow_runtime.codecs.csv.rows import CsvQuotes, CsvRow
+from windrow_runtime.codecs.json.decoder import JsonDecoder
+from windrow_runtime.codecs.json.encoder import JsonEncoder
+from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.record_type import record_type
 
 TYPES = [
     Everything,

@@ -14,7 +14,8 @@ from typing_extensions import TypedDict
 
 from tests.codecs.samples import Defaults, Event, Everything, Keywords, Options, Point, Reading, Tree
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.codecs import Kind, RecordShape, record_type
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.value_type import Kind, RecordShape
 
 T = TypeVar("T")
 Sensor = NewType("Sensor", str)
@@ -163,7 +164,8 @@ def test_types_without_columns_are_refused(annotation: object, where: str, hint:
 
 def test_importing_the_codecs_imports_no_engine() -> None:
     program = (
-        "import sys, windrow_runtime.codecs, windrow_runtime.codecs.spark_schema;"
+        "import sys, windrow_runtime.codecs.line_encoder, windrow_runtime.codecs.record_files;"
+        "import windrow_runtime.codecs.stable_hash, windrow_runtime.codecs.spark_schema;"
         "print([name for name in ('pyarrow', 'pyspark', 'numpy', 'msgspec') if name in sys.modules])"
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

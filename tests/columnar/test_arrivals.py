@@ -33,7 +33,7 @@ from windrow.windows import (
     TimeWindow,
     TumblingEventTimeWindows,
 )
-from windrow_runtime.codecs import stable_hash
+from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.columnar.forms.row_form import row_form
 from windrow_runtime.columnar.rows.hashing import stable_hashes
 from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning, StateTuning

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from windrow.windows import TimeWindow
-from windrow_runtime.codecs import stable_hash
+from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.state.stored_list import GrowingList
 from windrow_runtime.spark.exchange.payload import KeyedElements

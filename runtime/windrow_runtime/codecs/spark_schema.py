@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windrow_runtime.codecs.arrow.types import DECIMAL_PRECISION, DECIMAL_SCALE
 from windrow_runtime.codecs.malformed import columns_error
-from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import (
+    COLLECTIONS,
+    DECIMAL_PRECISION,
+    DECIMAL_SCALE,
+    Field,
+    Kind,
+    RecordType,
+    ValueType,
+    fits_decimal,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -126,11 +134,7 @@ def _reads(given: DataType, kind: Kind) -> bool:
 
     small = (types.ByteType, types.ShortType, types.IntegerType)
     if kind is Kind.DECIMAL:
-        return (
-            isinstance(given, types.DecimalType)
-            and given.scale <= DECIMAL_SCALE
-            and given.precision - given.scale <= DECIMAL_PRECISION - DECIMAL_SCALE
-        )
+        return isinstance(given, types.DecimalType) and fits_decimal(given.precision, given.scale)
     readable: dict[Kind, tuple[type[DataType], ...]] = {
         Kind.BOOL: (types.BooleanType,),
         Kind.INT: (*small, types.LongType),

@@ -17,7 +17,16 @@ from typing import BinaryIO, Final, cast
 from windrow.distribution import install_hint
 from windrow.errors import SourceError, UnsupportedOperationError
 
-__all__ = ["bad_bytes", "decoded", "is_compressed", "open_lines", "opened_file", "shown_text", "unreadable"]
+__all__ = [
+    "bad_bytes",
+    "check_parquet",
+    "decoded",
+    "is_compressed",
+    "open_lines",
+    "opened_file",
+    "shown_text",
+    "unreadable",
+]
 
 # Undecodable bytes become halves of surrogate pairs, which no text has that was decoded, whatever the encoding.
 _MARK: Final = "windrow-mark"
@@ -67,13 +76,25 @@ def _inflate(file: BinaryIO) -> BinaryIO:
     return io.BytesIO(zlib.decompress(file.read()))
 
 
-def _zstd(file: BinaryIO) -> BinaryIO:
+def check_pyarrow(use: str) -> None:
+    """Raises an ``UnsupportedOperationError`` that names the use of pyarrow, where pyarrow is not installed."""
     try:
-        import pyarrow as pa
+        import pyarrow  # noqa: F401
     except ImportError as error:
         raise UnsupportedOperationError(
-            "files in Zstandard are decompressed by pyarrow", expected="pyarrow", hint=install_hint("spark")
+            f"{use} by pyarrow", expected="pyarrow", hint=install_hint("spark")
         ) from error
+
+
+def check_parquet() -> None:
+    """Raises an ``UnsupportedOperationError`` where Parquet can be neither read nor written: without pyarrow."""
+    check_pyarrow("Parquet files are read and written")
+
+
+def _zstd(file: BinaryIO) -> BinaryIO:
+    check_pyarrow("files in Zstandard are decompressed")
+    import pyarrow as pa
+
     return cast(BinaryIO, io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")))
 
 

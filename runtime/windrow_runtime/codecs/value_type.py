@@ -8,11 +8,14 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import numbers
 from collections.abc import Callable
 from typing import Final
 
 __all__ = [
     "COLLECTIONS",
+    "DECIMAL_PRECISION",
+    "DECIMAL_SCALE",
     "INT_MAX",
     "INT_MIN",
     "Constant",
@@ -21,8 +24,12 @@ __all__ = [
     "RecordShape",
     "RecordType",
     "ValueType",
+    "fits_decimal",
 ]
 
+# Spark's widest decimal, with its default scale for Python's Decimal.
+DECIMAL_PRECISION = 38
+DECIMAL_SCALE = 18
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 
@@ -62,6 +69,11 @@ class RecordShape(enum.Enum):
     NAMED_TUPLE = "NamedTuple"
     STRUCT = "msgspec.Struct"
     TYPED_DICT = "TypedDict"
+
+
+def fits_decimal(precision: int, scale: int) -> bool:
+    """Returns whether a column of decimals holds each number of another one, of that precision and scale."""
+    return scale <= DECIMAL_SCALE and precision - scale <= DECIMAL_PRECISION - DECIMAL_SCALE
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -161,6 +173,31 @@ class ValueType:
         if self.kind is Kind.RECORD:
             return self.fields
         return tuple(Field(f"[{i}]", f"_{i + 1}", part) for i, part in enumerate(self.arguments))
+
+    def admits(self, given: type) -> bool:
+        """Returns whether values of a class belong to this type, ``None`` aside.
+
+        Narrower than ``isinstance`` where a subclass would be lost on the way: records must be of their very
+        class, and a bool is no int. Wider for numpy's scalars, and for an int where a float is due.
+        """
+        kind = self.kind
+        if kind is Kind.RECORD and self.shape is not RecordShape.TYPED_DICT:
+            return given is self.python_type
+        if kind is Kind.BOOL:
+            return given is bool or (given.__module__ == "numpy" and given.__name__ in ("bool", "bool_"))
+        if kind is Kind.INT:
+            return issubclass(given, numbers.Integral) and not issubclass(given, bool)
+        if kind is Kind.FLOAT:
+            return (issubclass(given, (int, float)) and given is not bool) or (
+                given.__module__ == "numpy" and issubclass(given, numbers.Real)
+            )
+        if kind is Kind.DATE:
+            return issubclass(given, datetime.date) and not issubclass(given, datetime.datetime)
+        if kind is Kind.DICT or kind is Kind.RECORD:
+            return issubclass(given, dict)
+        if kind is Kind.LIST and self.sequence:
+            return issubclass(given, (list, tuple))
+        return issubclass(given, self.python_type)
 
     @property
     def may_lack_keys(self) -> bool:

@@ -11,7 +11,7 @@ from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource, ParquetFileSource
 from windrow_runtime.codecs.record_files import TextRecords, text_records
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.text_files import opened_file
+from windrow_runtime.codecs.text_files import check_parquet, opened_file
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batch import SourceBatch, in_batches
 from windrow_runtime.inputs.file_ranges import lines_before, range_of
@@ -92,8 +92,6 @@ def file_reader(source: FileSource[Any]) -> TextReader | ParquetReader:
         UnsupportedOperationError: If nothing reads files of its format, or Parquet without pyarrow.
     """
     if isinstance(source, ParquetFileSource):
-        from windrow_runtime.codecs.arrow.parquet import check_parquet
-
         check_parquet()
         return ParquetReader(record_type(source.record_type).in_timezone(source.timezone))
     records = text_records(source)

@@ -20,6 +20,7 @@ from windrow.sinks import (
 )
 from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.text_files import check_parquet
 from windrow_runtime.operators.errors import USER_ERRORS, sink_errors, sink_failed, with_field
 from windrow_runtime.outputs import has_output
 from windrow_runtime.outputs.batch_folder import BatchFolder
@@ -56,9 +57,6 @@ def check_sink(step: Step) -> None:
             hint="run the pipeline with SparkRunner",
         )
     if isinstance(sink, ParquetFileSink):
-        # Arrow only where parquet is written: the interpreter runs without it.
-        from windrow_runtime.codecs.arrow.parquet import check_parquet
-
         try:
             check_parquet()
         except WindrowError as error:

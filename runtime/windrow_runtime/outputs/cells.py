@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import SupportsFloat
 
-from windrow_runtime.codecs.arrow.encoding import admits
 from windrow_runtime.codecs.json.encoder import Writer, checked_writer, json_writer
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.record_type import Kind, RecordType, ValueType
@@ -65,7 +64,7 @@ class RowEncoder:
         root, name = self._kind.root, self._kind.name
         if self._kind.single:
             return (value,)
-        if type(value) is not root.python_type and not admits(root, type(value)):
+        if type(value) is not root.python_type and not root.admits(type(value)):
             raise UnfitError(name, f"{short_repr(value)} is a {type(value).__name__}", str(root))
         if root.kind is Kind.RECORD:
             return [column[0] for column in record_columns([value], root, name)]

@@ -23,10 +23,10 @@ from windrow.plan import (
 )
 from windrow.sinks import WriterSink
 from windrow.tags import OutputTag
-from windrow_runtime.codecs import stable_hash
 from windrow_runtime.codecs.arrow.batches import encode_batch
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, columnar_form

@@ -8,7 +8,8 @@ failed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.arrow.decoding import decode_rows, schema_faults
@@ -16,9 +17,6 @@ from windrow_runtime.codecs.arrow.encoding import encode_columns
 from windrow_runtime.codecs.arrow.types import arrow_fields
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error, misfit, short_repr
 from windrow_runtime.codecs.record_type import RecordType
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["arrow_schema", "check_arrow_schema", "decode_batch", "encode_batch"]
 
@@ -29,8 +27,6 @@ def arrow_schema(record_type: RecordType) -> pa.Schema:
     All columns are nullable, as in every Spark table that was read from files; the decoder checks nulls
     record by record.
     """
-    import pyarrow as pa
-
     return pa.schema(arrow_fields(record_type))
 
 
@@ -45,8 +41,6 @@ def encode_batch(values: Sequence[object], record_type: RecordType) -> pa.Record
         InvalidArgumentError: An element, or a part of it, is not of its type; the message names the field,
             what it held and what it should hold.
     """
-    import pyarrow as pa
-
     try:
         arrays = encode_columns(values, record_type)
     except Exception as error:

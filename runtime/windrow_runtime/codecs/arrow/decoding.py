@@ -9,15 +9,13 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise, repeat
-from typing import TYPE_CHECKING
 
-from windrow_runtime.codecs.arrow.types import DECIMAL_PRECISION, DECIMAL_SCALE
+import pyarrow as pa
+from pyarrow import types
+
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
 from windrow_runtime.codecs.records import build_records, build_tuples, scatter
-from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType, fits_decimal
 
 __all__ = ["decode_rows", "schema_faults"]
 
@@ -47,8 +45,6 @@ def _field_faults(
 
 
 def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
-    from pyarrow import types
-
     kind = value.kind
     wrong = [f"{path}: expected {value}, not {given}"]
     if types.is_dictionary(given):
@@ -79,8 +75,6 @@ def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
 
 def _reads(given: pa.DataType, kind: Kind) -> bool:
     """Whether a column of scalars can be read as a kind without loss."""
-    from pyarrow import types
-
     small = types.is_integer(given) and (given.bit_width < 32 or types.is_int32(given))
     if kind is Kind.BOOL:
         return bool(types.is_boolean(given))
@@ -93,11 +87,7 @@ def _reads(given: pa.DataType, kind: Kind) -> bool:
     if kind is Kind.BYTES:
         return bool(types.is_binary(given) or types.is_large_binary(given))
     if kind is Kind.DECIMAL:
-        return bool(
-            types.is_decimal128(given)
-            and given.scale <= DECIMAL_SCALE
-            and given.precision - given.scale <= DECIMAL_PRECISION - DECIMAL_SCALE
-        )
+        return bool(types.is_decimal128(given)) and fits_decimal(given.precision, given.scale)
     if kind is Kind.DATETIME:
         return bool(types.is_timestamp(given))
     if kind is Kind.DATE:
@@ -198,8 +188,6 @@ def _decode_parts(
 
 
 def _decode(array: pa.Array, value: ValueType, path: str) -> list[object]:
-    from pyarrow import types
-
     if value.kind is Kind.NONE or (types.is_null(array.type) and value.nullable):
         return [None] * len(array)
     if types.is_dictionary(array.type):
@@ -248,8 +236,6 @@ def _decode_map(array: pa.Array, value: ValueType, path: str) -> list[object]:
 
 
 def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object]:
-    import pyarrow as pa
-
     kind = value.kind
     if kind is Kind.INT:
         return _plain(array.cast(pa.int64()))
@@ -277,8 +263,6 @@ def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object
 
 def _in_microseconds(array: pa.Array, wanted: pa.DataType, value: ValueType, path: str) -> pa.Array:
     """Times as numbers of microseconds. What is finer, or beyond 64 bits, does not fit: Python cannot hold it."""
-    import pyarrow as pa
-
     try:
         return array.cast(wanted).view(pa.int64())
     except pa.ArrowInvalid as error:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import datetime
-import numbers
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
 from operator import itemgetter
 from types import NoneType
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from windrow_runtime.codecs.arrow.types import arrow_type
 from windrow_runtime.codecs.malformed import UnfitError, short_repr
 from windrow_runtime.codecs.records import record_columns
-from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordShape, RecordType, ValueType
+from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordType, ValueType
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["admits", "encode_columns"]
+__all__ = ["encode_columns"]
 
 
 def encode_columns(values: Sequence[object], record_type: RecordType) -> list[pa.Array]:
@@ -33,32 +30,6 @@ def encode_columns(values: Sequence[object], record_type: RecordType) -> list[pa
     return _encode_parts(values, record_type.root, record_type.name)
 
 
-def admits(value: ValueType, given: type) -> bool:
-    """Whether values of a class belong to a type, ``None`` aside.
-
-    Narrower than ``isinstance`` where a subclass would be lost on the way: records must be of their very
-    class, and a bool is no int. Wider for numpy's scalars, and for an int where a float is due.
-    """
-    kind = value.kind
-    if kind is Kind.RECORD and value.shape is not RecordShape.TYPED_DICT:
-        return given is value.python_type
-    if kind is Kind.BOOL:
-        return given is bool or (given.__module__ == "numpy" and given.__name__ in ("bool", "bool_"))
-    if kind is Kind.INT:
-        return issubclass(given, numbers.Integral) and not issubclass(given, bool)
-    if kind is Kind.FLOAT:
-        return (issubclass(given, (int, float)) and given is not bool) or (
-            given.__module__ == "numpy" and issubclass(given, numbers.Real)
-        )
-    if kind is Kind.DATE:
-        return issubclass(given, datetime.date) and not issubclass(given, datetime.datetime)
-    if kind is Kind.DICT or kind is Kind.RECORD:
-        return issubclass(given, dict)
-    if kind is Kind.LIST and value.sequence:
-        return issubclass(given, (list, tuple))
-    return issubclass(given, value.python_type)
-
-
 def _check_types(values: Sequence[object], value: ValueType, path: str) -> bool:
     """Refuses values of other classes; says whether there is a ``None`` among them."""
     kinds = set(map(type, values))
@@ -68,7 +39,7 @@ def _check_types(values: Sequence[object], value: ValueType, path: str) -> bool:
         raise UnfitError(path, "None in a field that is not Optional", str(value))
     kinds.discard(NoneType)
     for kind in kinds:
-        if not admits(value, kind):
+        if not value.admits(kind):
             wrong = next(item for item in values if type(item) is kind)
             raise UnfitError(path, f"{short_repr(wrong)} is a {kind.__name__}", str(value))
     return has_none
@@ -76,8 +47,6 @@ def _check_types(values: Sequence[object], value: ValueType, path: str) -> bool:
 
 def _encode(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
     """An array of values, ``None`` among them where the type allows it."""
-    import pyarrow as pa
-
     if value.kind is Kind.NONE:
         for item in values:
             if item is not None:
@@ -94,8 +63,6 @@ def _encode(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
 
 
 def _encode_scalars(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
-    import pyarrow as pa
-
     kind = value.kind
     if kind is Kind.ENUM:
         # Not the value attribute: a class may shadow it.
@@ -131,8 +98,6 @@ def _range_of(value: ValueType) -> str:
 
 
 def _encode_struct(values: Sequence[object], value: ValueType, path: str, has_none: bool) -> pa.Array:
-    import pyarrow as pa
-
     present = [item for item in values if item is not None] if has_none else values
     children = _encode_parts(present, value, path)
     dense = pa.StructArray.from_arrays(children, fields=list(arrow_type(value)))
@@ -163,8 +128,6 @@ def _encode_parts(values: Sequence[object], value: ValueType, path: str) -> list
 
 def _offsets(sizes: Sequence[int | None]) -> pa.Array:
     """Offsets in which a null marks a null list."""
-    import pyarrow as pa
-
     ends = accumulate((size or 0 for size in sizes), initial=0)
     # zip ends with the sizes; the last offset remains.
     starts = [None if size is None else end for size, end in zip(sizes, ends, strict=False)]
@@ -172,8 +135,6 @@ def _offsets(sizes: Sequence[int | None]) -> pa.Array:
 
 
 def _encode_list(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
-    import pyarrow as pa
-
     (element,) = value.arguments
     lists = [item for item in values if isinstance(item, (list, tuple, set, frozenset))]
     sizes = [len(item) if isinstance(item, (list, tuple, set, frozenset)) else None for item in values]
@@ -182,8 +143,6 @@ def _encode_list(values: Sequence[object], value: ValueType, path: str) -> pa.Ar
 
 
 def _encode_map(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
-    import pyarrow as pa
-
     key, item_type = value.arguments
     mappings = [item for item in values if isinstance(item, Mapping)]
     sizes = [len(item) if isinstance(item, Mapping) else None for item in values]

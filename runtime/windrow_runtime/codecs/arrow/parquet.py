@@ -6,38 +6,23 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from windrow.distribution import install_hint
-from windrow.errors import SourceError, UnsupportedOperationError
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from windrow.errors import SourceError
 from windrow.sources import MalformedRecord
-from windrow_runtime.codecs import malformed as codec_malformed
+from windrow_runtime.codecs import malformed
 from windrow_runtime.codecs.arrow.batches import check_arrow_schema, decode_batch, encode_batch
 from windrow_runtime.codecs.arrow.types import arrow_type
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
+from windrow_runtime.codecs.value_type import fits_decimal
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-__all__ = ["ParquetRows", "check_parquet", "read_parquet", "write_parquet"]
+__all__ = ["ParquetRows", "read_parquet", "write_parquet"]
 
 _ROWS_AT_ONCE: Final = 1 << 16
-
-
-def check_parquet() -> None:
-    """Check that Parquet can be read and written here.
-
-    Raises:
-        UnsupportedOperationError: Without pyarrow.
-    """
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ImportError as error:
-        raise UnsupportedOperationError(
-            "Parquet files are read and written by pyarrow", expected="pyarrow", hint=install_hint("spark")
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +41,10 @@ class ParquetRows:
 
     def decode(self, kind: RecordType) -> tuple[list[object], list[MalformedRecord]]:
         """The elements, and the rows that do not fit their type."""
-        found: list[codec_malformed.MalformedRecord] = []
+        found: list[malformed.MalformedRecord] = []
         values = decode_batch(self.rows, kind, found.append)
         return values, [
-            codec_malformed.as_malformed(bad, f"{self.file}, row {self.first + (bad.row or 0)}")
-            for bad in found
+            malformed.as_malformed(bad, f"{self.file}, row {self.first + (bad.row or 0)}") for bad in found
         ]
 
 
@@ -80,9 +64,6 @@ def read_parquet(file: str, kind: RecordType, part: int = 0, parts: int = 1) -> 
     Raises:
         SourceError: If it is no whole Parquet file, or if its columns do not fit.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     with unreadable(file, f"a Parquet file of {kind}", pa.ArrowException):
         if not os.path.getsize(file):
             return
@@ -104,9 +85,6 @@ def read_parquet(file: str, kind: RecordType, part: int = 0, parts: int = 1) -> 
 
 def write_parquet(values: Sequence[object], record_type: RecordType, file: Path) -> None:
     """Write elements to a file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     pq.write_table(pa.Table.from_batches([encode_batch(values, record_type)]), file)
 
 
@@ -139,8 +117,6 @@ def _types(opened: pq.ParquetFile) -> list[pa.DataType]:
 
 
 def _in_utc(given: pa.DataType, leaves: Iterator[str]) -> pa.DataType:
-    import pyarrow as pa
-
     if pa.types.is_struct(given):
         return pa.struct([field.with_type(_in_utc(field.type, leaves)) for field in given])
     if pa.types.is_map(given):
@@ -157,8 +133,6 @@ def _typed(schema: pa.Schema, types: Sequence[pa.DataType], kind: RecordType) ->
     Spark writes a time span as a number of microseconds, and notes what it is for itself alone. Decimals show how many
     digits their column has behind the point: as many in a batch with a malformed row as in one without.
     """
-    import pyarrow as pa
-
     wanted = {field.column.lower(): arrow_type(field.type) for field in kind.columns}
     fields: list[pa.Field] = []
     for field, given in zip(schema, types, strict=True):
@@ -166,16 +140,12 @@ def _typed(schema: pa.Schema, types: Sequence[pa.DataType], kind: RecordType) ->
         number = given.value_type if pa.types.is_dictionary(given) else given
         spans = pa.types.is_int64(given) and pa.types.is_duration(target)
         decimals = (
-            pa.types.is_decimal128(number) and pa.types.is_decimal128(target) and _widens(number, target)
+            pa.types.is_decimal128(number)
+            and pa.types.is_decimal128(target)
+            and fits_decimal(number.precision, number.scale)
         )
         fields.append(field.with_type(target if spans or decimals else given))
     return pa.schema(fields)
-
-
-def _widens(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether each decimal of a type has its place in another; one that has not is refused when it is decoded."""
-    before_the_point = given.precision - given.scale
-    return bool(given.scale <= wanted.scale and before_the_point <= wanted.precision - wanted.scale)
 
 
 def _as_read(given: pa.Schema, there: dict[str, str | None], kind: RecordType) -> pa.Schema:
@@ -183,8 +153,6 @@ def _as_read(given: pa.Schema, there: dict[str, str | None], kind: RecordType) -
 
     A column that the file lacks is one of nulls, unless its field has a default: decoding puts that in its place.
     """
-    import pyarrow as pa
-
     fields: list[pa.Field] = []
     for field in kind.columns:
         if there[field.column] is not None:
@@ -195,8 +163,6 @@ def _as_read(given: pa.Schema, there: dict[str, str | None], kind: RecordType) -
 
 
 def _as_columns(rows: pa.RecordBatch, schema: pa.Schema, there: dict[str, str | None]) -> pa.RecordBatch:
-    import pyarrow as pa
-
     columns = [
         pa.nulls(rows.num_rows, field.type)
         if there[field.name] is None
@@ -207,8 +173,6 @@ def _as_columns(rows: pa.RecordBatch, schema: pa.Schema, there: dict[str, str | 
 
 
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-
     if values.type == wanted:
         return values
     return values.view(wanted) if pa.types.is_duration(wanted) else values.cast(wanted)

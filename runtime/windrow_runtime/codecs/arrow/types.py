@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pyarrow as pa
 
-from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import (
+    COLLECTIONS,
+    DECIMAL_PRECISION,
+    DECIMAL_SCALE,
+    Kind,
+    RecordType,
+    ValueType,
+)
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["DECIMAL_PRECISION", "DECIMAL_SCALE", "arrow_fields", "arrow_type"]
-
-# Spark's widest decimal, with its default scale for Python's Decimal.
-DECIMAL_PRECISION = 38
-DECIMAL_SCALE = 18
+__all__ = ["arrow_fields", "arrow_type"]
 
 
 def arrow_fields(record_type: RecordType) -> list[pa.Field]:
     """The columns of a record type as Arrow fields."""
-    import pyarrow as pa
-
     return [pa.field(field.column, arrow_type(field.type)) for field in record_type.columns]
 
 
 def arrow_type(value: ValueType) -> pa.DataType:
     """The Arrow type of a column: the one that Spark uses for the same Spark type."""
-    import pyarrow as pa
-
     kind = value.kind
     if kind in (Kind.RECORD, Kind.TUPLE):
         return pa.struct([pa.field(field.column, arrow_type(field.type)) for field in value.columns])

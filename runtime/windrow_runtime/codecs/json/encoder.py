@@ -8,7 +8,6 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import SupportsFloat, SupportsIndex
 
-from windrow_runtime.codecs.arrow.encoding import admits
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.records import record_columns
 from windrow_runtime.codecs.text_forms import FORMATTERS
@@ -69,7 +68,7 @@ def checked_writer(value: ValueType, path: str, write: Writer) -> Writer:
             if not value.nullable:
                 raise UnfitError(path, "None in a field that is not Optional", str(value))
             return None
-        if type(given) is not value.python_type and not admits(value, type(given)):
+        if type(given) is not value.python_type and not value.admits(type(given)):
             raise UnfitError(path, f"{short_repr(given)} is a {type(given).__name__}", str(value))
         return write(given)
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
-from windrow_runtime.codecs import stable_hash
+from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.columnar.array_types import Array, Hashes, Ints
 
 __all__ = ["bits_in_group", "hash_keys", "pages_of", "parts_of", "stable_hashes"]
