@@ -33,12 +33,7 @@ class LineEncoder:
 
 # Any: sinks of every type of elements.
 def line_encoder(sink: FileSink[Any], kind: RecordType) -> LineEncoder | None:
-    """How a sink writes lines; None: its files have none.
-
-    Args:
-        sink: The sink.
-        kind: The type of its elements.
-    """
+    """Makes the encoder of a sink whose files have lines; ``None`` for other sinks."""
     if isinstance(sink, JsonFileSink):
         return LineEncoder(JsonEncoder(kind).encode, ".json")
     if isinstance(sink, CsvFileSink):

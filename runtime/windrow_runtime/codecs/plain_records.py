@@ -1,4 +1,7 @@
-"""Record classes whose constructor only sets their fields, so that their values can be taken apart and built again."""
+"""Reads the fields of record classes, of which values are taken apart and built again.
+
+The interpreter needs no msgspec, and does not import this module.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ from functools import lru_cache
 from inspect import Parameter, signature
 from operator import attrgetter
 from types import FunctionType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-__all__ = ["record_fields", "splitter"]
+import msgspec
+
+__all__ = ["record_fields", "splitter", "struct_fields"]
 
 # Any throughout this module: values are the user's, of every type.
 
@@ -60,3 +65,31 @@ def _record_fields(kind: type[Any]) -> tuple[str, ...]:
     parameters = signature(kind).parameters
     plain = all(parameter.kind is Parameter.POSITIONAL_OR_KEYWORD for parameter in parameters.values())
     return names if plain and tuple(parameters) == names else ()
+
+
+class _Sample(msgspec.Struct):
+    held: list[int] = []
+
+
+_FACTORY: Final[Any] = type(_Sample.__struct_defaults__[0])
+"""The class in which msgspec keeps the factory of a default."""
+
+
+def struct_fields(kind: Any) -> dict[str, dict[str, Any]]:
+    """The fields of a Struct, each with what ``msgspec.field`` takes.
+
+    Msgspec's own function resolves annotations too, which may name classes that are not known here.
+    """
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    defaults = (msgspec.NODEFAULT,) * (len(names) - len(defaults)) + defaults
+    columns = (names, kind.__struct_encode_fields__, defaults)
+    return {name: _field(encoded, default) for name, encoded, default in zip(*columns, strict=True)}
+
+
+def _field(encoded: str, default: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {"name": encoded}
+    if isinstance(default, _FACTORY):
+        given["default_factory"] = default.factory
+    elif default is not msgspec.NODEFAULT:
+        given["default"] = default
+    return given

@@ -83,13 +83,9 @@ def type_name(annotation: object) -> str:
 
 
 def record_type(annotation: object) -> RecordType:
-    """Reads an annotation into columns.
+    """Reads the type of a stream's elements, such as ``Reading`` or ``tuple[str, float | None]``, into columns.
 
     Answers are cached, so this may be called wherever a record type is needed.
-
-    Args:
-        annotation: The type of a stream's elements, such as ``Reading``, ``int`` or ``tuple[str, float |
-            None]``.
 
     Raises:
         InvalidArgumentError: The type, or a part of it, has no column form; the message names the part, such
@@ -352,18 +348,22 @@ def _absent_allowed(record: type, name: str, hint: object) -> bool:
     return name in optional
 
 
+# Any: a field of dataclasses or of msgspec, which have the same attributes.
+def _default(field: typing.Any, missing: object) -> Callable[[], object] | None:
+    """Returns what makes the default of a field; both libraries mark what a field lacks with an object of theirs."""
+    if field.default is not missing:
+        return Constant(field.default)
+    factory: Callable[[], object] | None = field.default_factory
+    return None if factory is missing else factory
+
+
 def _struct_members(record: type) -> list[_Member]:
     import msgspec
 
-    members: list[_Member] = []
-    for field in msgspec.structs.fields(record):
-        default: Callable[[], object] | None = None
-        if field.default is not msgspec.NODEFAULT:
-            default = Constant(field.default)
-        elif field.default_factory is not msgspec.NODEFAULT:
-            default = field.default_factory
-        members.append((field.name, field.encode_name, default, False))
-    return members
+    return [
+        (field.name, field.encode_name, _default(field, msgspec.NODEFAULT), False)
+        for field in msgspec.structs.fields(record)
+    ]
 
 
 def _named_tuple_members(record: type, hints: dict[str, object], path: str) -> list[_Member]:
@@ -398,12 +398,7 @@ def _dataclass_members(record: type, hints: dict[str, object], path: str) -> lis
                 "make it a property, or drop init=False",
                 "a field that the constructor takes",
             )
-        default: Callable[[], object] | None = None
-        if field.default is not dataclasses.MISSING:
-            default = Constant(field.default)
-        elif field.default_factory is not dataclasses.MISSING:
-            default = field.default_factory
-        members.append((field.name, field.name, default, False))
+        members.append((field.name, field.name, _default(field, dataclasses.MISSING), False))
     return members
 
 

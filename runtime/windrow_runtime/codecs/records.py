@@ -20,6 +20,7 @@ __all__ = [
     "has_generated",
     "is_plain_named_tuple",
     "record_columns",
+    "refused_record",
     "scatter",
 ]
 
@@ -85,9 +86,14 @@ def build_records(
         rows = zip(*columns, strict=True) if columns else repeat((), count)
         return [record.python_type(**dict(zip(names, row, strict=True))) for row in rows]
     except Exception as error:  # constructors are the user's and may raise anything
-        raise UnfitError(
-            path, f"{record.python_type.__name__} refuses the record: {type(error).__name__}: {error}"
-        ) from error
+        raise refused_record(record, path, error) from error
+
+
+def refused_record(record: ValueType, path: str, error: Exception) -> UnfitError:
+    """The error for values that the constructor of a record refuses."""
+    return UnfitError(
+        path, f"{record.python_type.__name__} refuses the record: {type(error).__name__}: {error}"
+    )
 
 
 # Any: a class of the user's.

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
+from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import NoReturn
 
@@ -141,9 +142,7 @@ def _msgspec_reader(record_type: RecordType) -> Callable[[str | bytes], object] 
 
 
 def _classes_in(value: ValueType) -> Iterator[type]:
-    yield value.python_type
-    for part in value.inner:
-        yield from _classes_in(part)
+    return chain([value.python_type], *map(_classes_in, value.inner))
 
 
 def _named_tuple_reader(root: ValueType) -> Callable[[str | bytes], object] | None:
@@ -242,13 +241,10 @@ def _each_value(check: _Check) -> _Check:
 
 def _part_checks(parts: Iterable[tuple[Callable[[object], object], ValueType]]) -> _Check | None:
     checks = [(get, check) for get, part in parts if (check := _check_for(part)) is not None]
-    if not checks:
-        return None
     if len(checks) == 1:
         ((get_only, check_only),) = checks
         return lambda given: check_only(get_only(given))
-
-    return lambda given: all(check(get(given)) for get, check in checks)
+    return (lambda given: all(check(get(given)) for get, check in checks)) if checks else None
 
 
 def _key_checks(value: ValueType) -> _Check | None:

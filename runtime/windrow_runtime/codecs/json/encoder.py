@@ -51,12 +51,7 @@ class JsonEncoder:
 
 
 def json_writer(value: ValueType, path: str) -> Writer:
-    """What makes of a value what ``json`` takes.
-
-    Args:
-        value: The type of the values.
-        path: What errors call the value.
-    """
+    """Makes a function from values of a type to what ``json`` takes; the path names the value in errors."""
     return checked_writer(value, path, _valid_writer(value, path))
 
 

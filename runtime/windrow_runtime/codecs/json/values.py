@@ -10,6 +10,7 @@ from functools import partial
 
 from windrow_runtime.codecs.malformed import UnfitError, short_repr
 from windrow_runtime.codecs.record_type import INT_MAX, INT_MIN, Field, Kind, RecordShape, ValueType
+from windrow_runtime.codecs.records import refused_record
 from windrow_runtime.codecs.text_forms import FORMS, PARSERS, parse_datetime
 
 __all__ = ["NON_FINITE", "Parser", "construct", "default_of", "parser"]
@@ -250,5 +251,4 @@ def construct(value: ValueType, found: dict[str, object], path: str) -> object:
     try:
         return value.python_type(**found)
     except Exception as error:  # constructors are the user's and may raise anything
-        reason = f"{value.python_type.__name__} refuses the record: {type(error).__name__}: {error}"
-        raise UnfitError(path, reason) from error
+        raise refused_record(value, path, error) from error

@@ -19,8 +19,8 @@ import msgspec
 from typing_extensions import is_typeddict
 
 from windrow.errors import UnsupportedOperationError
+from windrow_runtime.codecs.plain_records import struct_fields
 from windrow_runtime.codecs.records import forget_msgspec
-from windrow_runtime.codecs.structs import struct_fields
 
 __all__ = ["make_picklable"]
 
