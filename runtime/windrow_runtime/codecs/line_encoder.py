@@ -18,7 +18,7 @@ __all__ = ["LineEncoder", "line_encoder"]
 
 @dataclass(frozen=True, slots=True)
 class LineEncoder:
-    """How the elements of a sink become lines.
+    """Makes lines of the elements of a sink.
 
     Attributes:
         encode: Makes the line of an element, without its end; raises ``InvalidArgumentError`` for what has none.

@@ -109,7 +109,7 @@ def columns_error(name: str, faults: Sequence[str], *, given: str, expected: str
 
 
 def misfit(value: object, error: UnfitError, expected: str | None = None) -> InvalidArgumentError:
-    """The error for an element of which a part is not of its type."""
+    """Makes the error for an element that holds a value of another type than its own."""
     return InvalidArgumentError(
         f"a value does not fit its type: {error.reason}",
         given=short_repr(value),

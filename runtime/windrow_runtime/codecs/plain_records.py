@@ -1,4 +1,4 @@
-"""Reads the fields of record classes, of which values are taken apart and built again.
+"""Reads the fields of record classes, by which their values are taken apart and built again.
 
 The interpreter needs no msgspec, and does not import this module.
 """

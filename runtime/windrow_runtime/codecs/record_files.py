@@ -23,7 +23,7 @@ _UTF_8: Final = "utf-8"
 
 @dataclass(frozen=True, slots=True)
 class TextRecords:
-    """How records are read from the text files of a source.
+    """Reads records from the text files of a source.
 
     Attributes:
         kind: The type of the records.
@@ -35,7 +35,7 @@ class TextRecords:
 
     @property
     def has_lines(self) -> bool:
-        """Whether each line is a record, so that a file may be read in parts."""
+        """Returns whether each line is a record, so that a file may be read in parts."""
         return False
 
     def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
@@ -83,7 +83,7 @@ class LineRecords(TextRecords):
                     yield number, decode(line)
 
     def decoder(self) -> Callable[[str], object]:
-        """What makes a record of a line, or a :class:`~windrow_runtime.codecs.malformed.MalformedRecord`."""
+        """Returns a function that makes a record of a line, or a ``MalformedRecord``."""
         decode: Callable[[str], object] = JsonDecoder(self.kind).try_decode if self.json else _itself
 
         def decode_line(line: str) -> object:
@@ -145,7 +145,7 @@ class CsvRecords(TextRecords):
 
 
 def text_records(source: FileSource[Any]) -> TextRecords | None:
-    """How the files of a source are read; None: they are no text."""
+    """Makes the reader of a source whose files are text; ``None`` for other sources."""
     if isinstance(source, TextFileSource):
         return LineRecords(record_type(str), source.encoding, json=False)
     if isinstance(source, JsonFileSource):

@@ -403,7 +403,7 @@ def _dataclass_members(record: type, hints: dict[str, object], path: str) -> lis
 
 
 def _by_keyword(record: type, names: list[str], path: str) -> bool:
-    """Whether the constructor must be called with keywords; refuses one that does not take the fields."""
+    """Returns whether the constructor must be called with keywords; refuses one that does not take the fields."""
     parameters = list(inspect.signature(record).parameters.values())
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     leading = [parameter.name for parameter in parameters[: len(names)] if parameter.kind in positional]

@@ -100,13 +100,13 @@ def refused_record(record: ValueType, path: str, error: Exception) -> UnfitError
 def construct(kind: type[Any], columns: Sequence[Sequence[object]]) -> list[object]:
     """Calls a class once for each row of columns, which are all its fields, in order."""
     if is_plain_named_tuple(kind):
-        # What its constructor does, in half the time.
+        # This does the same as the constructor, in half the time.
         return list(map(tuple.__new__, repeat(kind), zip(*columns, strict=True)))
     return list(map(kind, *columns))
 
 
 def is_plain_named_tuple(kind: type[Any]) -> bool:
-    """Whether the constructor of a class is the one that ``namedtuple`` wrote."""
+    """Returns whether the constructor of a class is the one that ``namedtuple`` wrote."""
     return _is_plain_named_tuple(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here
 
 
@@ -137,7 +137,7 @@ def build_tuples(columns: Sequence[Sequence[object]]) -> list[object]:
 
 
 def has_generated(record: type, method: str) -> bool:
-    """Whether a dataclass's method is the one that the decorator wrote.
+    """Returns whether a dataclass's method is the one that the decorator wrote.
 
     The decorator leaves no mark, but it compiles from a text. ``python -c`` does that too, hence the second
     look.

@@ -109,7 +109,7 @@ _REFUSED: Final = (".snappy", ".lz4", ".lzo")
 
 
 def is_compressed(name: str) -> bool:
-    """Whether a file of that name is decompressed before it is read."""
+    """Returns whether a file of that name is decompressed before it is read."""
     return os.path.splitext(name)[1] in _OPENERS
 
 

@@ -1,4 +1,4 @@
-"""What columns hold: the kinds of values, records and their fields.
+"""The types of values that columns hold: their kinds, and records with their fields.
 
 :func:`windrow_runtime.codecs.record_type.record_type` makes these from annotations; every codec works from them.
 """
@@ -106,7 +106,7 @@ class Field:
 
     @property
     def required(self) -> bool:
-        """Whether a source must have this column: no default, and ``None`` is not a value of it."""
+        """Returns whether a source must have this column: no default, and ``None`` is not a value of it."""
         return self.default is None and not self.absent_allowed and not self.type.nullable
 
     @property
@@ -121,7 +121,7 @@ class Field:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValueType:
-    """What a column, or a part of one, holds.
+    """The type of the values that a column, or a part of one, holds.
 
     Attributes:
         kind: The kind of the values.
@@ -159,7 +159,7 @@ class ValueType:
         return f"{self.python_type.__name__}[{inner}{', ...' if self.kind is Kind.VARIADIC_TUPLE else ''}]"
 
     def contains(self, *kinds: Kind) -> bool:
-        """Whether a value of one of these kinds may be in here, at any depth."""
+        """Returns whether a value of one of these kinds may be in here, at any depth."""
         return self.kind in kinds or any(part.contains(*kinds) for part in self.inner)
 
     @property
@@ -201,7 +201,7 @@ class ValueType:
 
     @property
     def may_lack_keys(self) -> bool:
-        """Whether a key of a TypedDict may be absent, at any depth."""
+        """Returns whether a key of a TypedDict may be absent, at any depth."""
         return any(field.absent_allowed for field in self.fields) or any(
             part.may_lack_keys for part in self.inner
         )
@@ -237,7 +237,7 @@ class RecordType:
 
     @property
     def single(self) -> bool:
-        """Whether the element is one value in a column called ``value``."""
+        """Returns whether the element is one value in a column called ``value``."""
         return self.root.nullable or self.root.kind not in (Kind.RECORD, Kind.TUPLE)
 
     def in_timezone(self, zone: datetime.tzinfo | None) -> RecordType:

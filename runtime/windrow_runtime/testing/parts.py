@@ -24,7 +24,7 @@ W = TypeVar("W", bound=Window)
 
 @dataclass(frozen=True)
 class TriggerAnswer(Generic[W]):
-    """What a trigger answered to a timer.
+    """The answer of a trigger to a timer.
 
     Attributes:
         window: The window of the timer.

@@ -228,7 +228,7 @@ class StreamHarness(Generic[In, Out]):
     # Out
 
     def take(self, stream: DataStream[S]) -> list[TimestampedValue[S]]:
-        """What ``stream`` emitted since it was last asked: the stream under test, or one given as ``also``."""
+        """The elements that ``stream`` emitted since the last call; it is under test, or one given as ``also``."""
         if id(stream.node) not in self._sink_steps:
             raise InvalidArgumentError(
                 "the harness does not watch this stream", given=repr(stream), expected="also=(stream,)"
@@ -236,7 +236,7 @@ class StreamHarness(Generic[In, Out]):
         return _drain(self._execution.sinks, self._sink_steps[id(stream.node)])
 
     def take_output(self) -> list[TimestampedValue[Out]]:
-        """What the stream under test emitted since it was last asked, with timestamps."""
+        """The elements that the stream under test emitted since it was last asked, with timestamps."""
         return self.take(self._stream)
 
     def take_values(self) -> list[Out]:
@@ -244,7 +244,7 @@ class StreamHarness(Generic[In, Out]):
         return [element.value for element in self.take_output()]
 
     def take_side_output(self, tag: OutputTag[S]) -> list[TimestampedValue[S]]:
-        """What went to the side output ``tag`` of any step since it was last asked; late elements too."""
+        """The elements that went to the side output ``tag`` of any step since it was last asked; late elements too."""
         taken: list[TimestampedValue[S]] = []
         for port in list(self._observed):
             if port.tag == tag.name:

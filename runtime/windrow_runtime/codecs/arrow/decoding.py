@@ -25,7 +25,7 @@ _NULL = "null in a required field"
 
 
 def schema_faults(schema: pa.Schema, record_type: RecordType) -> list[str]:
-    """What keeps columns from being decoded, one line for each fault."""
+    """Lists the faults that keep columns from being decoded, one line for each."""
     if record_type.single:
         return _field_faults(record_type.columns, schema.get_field_index, schema.field, "")
     return _field_faults(record_type.columns, schema.get_field_index, schema.field, f"{record_type.name}.")
@@ -74,7 +74,7 @@ def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
 
 
 def _reads(given: pa.DataType, kind: Kind) -> bool:
-    """Whether a column of scalars can be read as a kind without loss."""
+    """Returns whether a column of scalars can be read as a kind without loss."""
     small = types.is_integer(given) and (given.bit_width < 32 or types.is_int32(given))
     if kind is Kind.BOOL:
         return bool(types.is_boolean(given))
@@ -219,7 +219,7 @@ def _decode_valid(array: pa.Array, value: ValueType, path: str) -> list[object]:
 
 
 def _runs(array: pa.Array) -> Sequence[tuple[int, int]]:
-    """Where the lists of an array start and end in its flattened values."""
+    """The starts and ends of the lists of an array within its flattened values."""
     offsets: list[int] = array.offsets.to_numpy().tolist()
     first = offsets[0] if offsets else 0
     return [(start - first, end - first) for start, end in pairwise(offsets)]

@@ -109,7 +109,7 @@ def _encode_struct(values: Sequence[object], value: ValueType, path: str, has_no
 
 
 def _encode_parts(values: Sequence[object], value: ValueType, path: str) -> list[pa.Array]:
-    """The children of records or tuples, none of which is ``None``."""
+    """Encodes the fields of records, or the parts of tuples; none of the values is ``None``."""
     if value.kind is Kind.RECORD:
         columns = record_columns(values, value, path)
         return [

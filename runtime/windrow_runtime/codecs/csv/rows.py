@@ -40,7 +40,7 @@ class CsvRow(NamedTuple):
 
     @property
     def lines(self) -> int:
-        """How many lines it has."""
+        """The number of lines that the row has."""
         return len(_LINE_END.findall(self.raw)) + 1
 
 
@@ -73,7 +73,7 @@ class CsvQuotes:
         self._row = re.compile(f"{cell}(?:{between}{cell})*+")
 
     def kept(self, row: CsvRow) -> bool:
-        """Whether a row that Python's reader accepts has no quote within a cell that does not begin with one."""
+        """Returns whether no cell of an accepted row has a quote within it without beginning with one."""
         return '"' not in row.text or self._row.fullmatch(row.raw) is not None
 
     def empties(self, row: CsvRow) -> Collection[int]:

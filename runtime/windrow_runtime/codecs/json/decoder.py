@@ -31,7 +31,7 @@ from windrow_runtime.codecs.value_type import (
 
 __all__ = ["JsonDecoder"]
 
-# Whether what msgspec read is what plain Python would have read.
+# Returns whether msgspec read a value as plain Python would have read it.
 _Check = Callable[[object], bool]
 _UTC = datetime.UTC
 # msgspec rounds what is finer than a microsecond. A digit, a colon or a point may be written as an escape.
@@ -67,7 +67,7 @@ class JsonDecoder:
 
     @property
     def uses_msgspec(self) -> bool:
-        """Whether msgspec reads the well-formed lines."""
+        """Returns whether msgspec reads the well-formed lines."""
         return self._fast is not None
 
     def decode(self, line: str | bytes) -> object:
@@ -107,7 +107,7 @@ class JsonDecoder:
 
 
 def _may_be_finer(line: str | bytes) -> bool:
-    """Whether a datetime in a line may have more digits than Python's."""
+    """Returns whether a datetime in a line may have more digits than Python's."""
     if isinstance(line, str):
         return "\\u00" in line or _FINE.search(line) is not None
     return b"\\u00" in line or _FINE_BYTES.search(line) is not None
@@ -168,7 +168,7 @@ def _named_tuple_reader(root: ValueType) -> Callable[[str | bytes], object] | No
 
 
 def _read_alike(value: ValueType) -> bool:
-    """Whether msgspec reads a type as the plain way does, but for what ``_check_for`` looks at afterwards."""
+    """Returns whether msgspec reads a type as the plain way does, but for what ``_check_for`` looks at afterwards."""
     if value.kind not in _ALIKE:
         return False
     if value.kind is Kind.DICT and value.arguments[0].kind is not Kind.STR:
