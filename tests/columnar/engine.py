@@ -69,7 +69,7 @@ class Element(NamedTuple):
 
 LATE = OutputTag[Any]("late")
 Keyed = KeyedStream[Element, "str | None"]
-FormOf: TypeAlias = "Callable[[Topology, Step, Callable[[Source[Any]], str | None]], object]"
+FormOf: TypeAlias = "Callable[[Topology, Step, Callable[[Source[Any]], None]], object]"
 
 
 def millis(number: int) -> timedelta:

@@ -217,8 +217,8 @@ def explained(build: Callable[[Keyed], DataStream[Any]]) -> str:
     told: list[str] = []
 
     # Any: the engine asks for the form of a step, whatever the sources give.
-    def form_of(topology: Topology, step: Step, gives_columns: Any) -> object:
-        form = row_form(topology, step, gives_columns)
+    def form_of(topology: Topology, step: Step, check_source: Any) -> object:
+        form = row_form(topology, step, check_source)
         assert isinstance(form, RowForm)
         told.append(form.describe())
         return form
@@ -416,9 +416,9 @@ def operators(function: AggregateFunction[Element, Any, Any]) -> Iterator[KeyedO
     """The general operator, then the loop."""
     steps: list[Step] = []
 
-    def form_of(topology: Topology, step: Step, gives_columns: Any) -> object:
+    def form_of(topology: Topology, step: Step, check_source: Any) -> object:
         steps.append(step)
-        return row_form(topology, step, gives_columns)
+        return row_form(topology, step, check_source)
 
     run(sliding(function, 60, 20), [], form_of)
     for fast in (False, True):

@@ -21,7 +21,7 @@ from tests.differential.mutating import tidied
 from windrow import Pipeline
 from windrow.aggregates import DeclaredAggregate
 from windrow.plan import AggregateSpec, WindowNode
-from windrow.sources import ParquetFileSource
+from windrow.sources import ParquetFileSource, Source
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
@@ -60,19 +60,18 @@ def test_random_pipelines_on_spark(spark: SparkSession, tmp_path: Path, columns:
     assert sum(found.size > 0 for found in checked.reference.values()) == len(cases.numbers)
 
 
+def _has_columns(source: Source[Any]) -> None:
+    if not isinstance(source, ParquetFileSource):
+        raise DeclinedError("no columns")
+
+
 def _on_columns(cases: Prepared) -> list[ColumnarForm]:
     """The forms of the steps that an engine with the columns of files runs on them, as Spark does."""
     topology = Topology(cases.pipeline.steps)
     found: list[ColumnarForm] = []
     for step in topology.keyed:
         with suppress(DeclinedError):
-            found.append(
-                columnar_form(
-                    topology,
-                    step,
-                    lambda source: None if isinstance(source, ParquetFileSource) else "no columns",
-                )
-            )
+            found.append(columnar_form(topology, step, _has_columns))
     return found
 
 

@@ -187,13 +187,7 @@ def fire_late_sessions(
         element at 22                    fires [5, 45): both in one
         element at 44                                    [5, 54) waits for 53
 
-    Args:
-        operator: The step.
-        aggregate: Its aggregate.
-        rows: The sessions with which the elements were placed.
-        placed: Where the elements are.
-        inputs: What the kernel takes from them.
-        watermark: The watermark.
+    The elements were placed among the sessions ``rows``, and the kernel takes ``inputs`` from them.
     """
     behind = placed.ends - 1 <= watermark
     chosen = _where_some_fire(placed, behind)

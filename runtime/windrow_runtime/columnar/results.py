@@ -44,7 +44,7 @@ def values_of(form: ColumnarForm, fired: Fired) -> list[Any]:
 def _each(
     form: ColumnarForm, fired: Fired, make: Callable[[Any], Any], rows: Iterable[Sequence[Any]]
 ) -> list[Any]:
-    """A result for each window. What was made before one was refused tells whose it is."""
+    """A result for each window. The number of results before one that is refused leads to its key and window."""
     made: list[Any] = []
     try:
         made.extend(make(row) for row in rows)

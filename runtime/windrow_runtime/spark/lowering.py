@@ -63,7 +63,7 @@ from windrow_runtime.spark.sinks.parts import PartSink, part_sinks
 from windrow_runtime.spark.sources.column_scan import ColumnTarget
 from windrow_runtime.spark.sources.scan import ColumnReader, Reader, ScanContext
 from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, ColumnWay, MalformedRule, SourceStage
-from windrow_runtime.spark.sources.table import gives_columns, scan_source
+from windrow_runtime.spark.sources.table import check_columns, scan_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -145,7 +145,7 @@ def forms_of(topology: Topology) -> dict[str, Form]:
     found: dict[str, Form] = {}
     for step in topology.keyed:
         try:
-            found[step.id] = columnar_form(topology, step, gives_columns)
+            found[step.id] = columnar_form(topology, step, check_columns)
         except DeclinedError as declined:
             found[step.id] = declined.with_traceback(None)  # which holds the frames of a plan
     return found
@@ -156,7 +156,7 @@ def arrivals_of(topology: Topology) -> dict[str, RowForm]:
     found: dict[str, RowForm] = {}
     for step in topology.keyed:
         with suppress(DeclinedError):
-            found[step.id] = row_form(topology, step, gives_columns)
+            found[step.id] = row_form(topology, step, check_columns)
     return found
 
 
@@ -180,7 +180,7 @@ def _python_text(topology: Topology, step: Step, reason: str) -> str:
     way = ""
     lacking = "elements cross the exchange one by one"
     try:
-        arrival = row_form(topology, step, gives_columns)
+        arrival = row_form(topology, step, check_columns)
         way = f", {arrival.describe()}"
         lacking = "not folded before the exchange"
         fold_for(step)

@@ -15,7 +15,7 @@ from windrow.plan import AggregateSpec, Step, WindowNode
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.array_types import Array, ArrowType, Hashes, Ints, Rows, Schema
 from windrow_runtime.columnar.declined import DeclinedError
-from windrow_runtime.columnar.forms.route import GivesColumns, expression_of, routes_to
+from windrow_runtime.columnar.forms.route import CheckSource, expression_of, routes_to
 from windrow_runtime.columnar.forms.scan_target import ScanTarget
 from windrow_runtime.columnar.kernels import Kernel, kernel_for
 from windrow_runtime.columnar.kernels.kernel import Selector, same_input
@@ -120,7 +120,7 @@ Form: TypeAlias = ColumnarForm | DeclinedError
 """How a step runs on columns, or why it does not."""
 
 
-def columnar_form(topology: Topology, step: Step, gives_columns: GivesColumns) -> ColumnarForm:
+def columnar_form(topology: Topology, step: Step, check_source: CheckSource) -> ColumnarForm:
     """The form of a keyed step on columns; declined where it has none."""
     node = step.node
     if not isinstance(node, WindowNode):
@@ -131,7 +131,7 @@ def columnar_form(topology: Topology, step: Step, gives_columns: GivesColumns) -
     windows = windows_of(node)
     if spec.process is not None and not isinstance(spec.process, FilledWindow):
         raise DeclinedError(f"{spec.process.describe()} follows the aggregate")
-    routes = routes_to(topology, step, gives_columns)
+    routes = routes_to(topology, step, check_source)
     element = routes[0].element
     kernel = kernel_for(spec.aggregate, partial(_input_type, element))
     if kernel.ordered:

@@ -39,7 +39,7 @@ __all__ = ["PaneFold", "fold_for"]
 # Any in this module: keys, elements and accumulators of every type.
 
 _WORTH_IT: Final = 4
-"""With at least so many elements for each accumulator they make up for what it costs to pickle."""
+"""From this many elements for each accumulator on, folding saves more than it costs to pickle accumulators."""
 
 _WORTH_SHARING: Final = 3
 """The same where windows share panes: an element is added once, and its accumulator is copied and merged many times.

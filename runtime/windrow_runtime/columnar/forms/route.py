@@ -32,7 +32,7 @@ from windrow_runtime.columnar.rows.columns import ColumnExpression, check_elemen
 from windrow_runtime.operators.topology import Topology
 
 __all__ = [
-    "GivesColumns",
+    "CheckSource",
     "Route",
     "RoutedRows",
     "expression_of",
@@ -43,8 +43,8 @@ __all__ = [
 
 # Any in this module: sources and selectors of elements of every type.
 
-GivesColumns: TypeAlias = Callable[[Source[Any]], "str | None"]
-"""Says why an engine has no columns of a source; None: it has them."""
+CheckSource: TypeAlias = Callable[[Source[Any]], None]
+"""Declines a source of which an engine has no columns."""
 
 _KEYS = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.BYTES})
 
@@ -126,7 +126,7 @@ def millis_of(stamps: Array) -> Array:
     return pa.array(micros // 1_000)
 
 
-def routes_to(topology: Topology, step: Step, gives_columns: GivesColumns) -> tuple[Route, ...]:
+def routes_to(topology: Topology, step: Step, check_source: CheckSource) -> tuple[Route, ...]:
     """All ways from sources to a keyed step; declined where elements cannot get there as columns."""
     before = topology.step(step.inputs[0])
     key_by = before.node if isinstance(before.node, KeyByNode) else None
@@ -146,9 +146,7 @@ def routes_to(topology: Topology, step: Step, gives_columns: GivesColumns) -> tu
     for route in routes:
         node = topology.step(route.source).node
         assert isinstance(node, SourceNode), "ways begin at sources"
-        reason = gives_columns(node.source)
-        if reason is not None:
-            raise DeclinedError(reason)
+        check_source(node.source)
     return tuple(routes)
 
 

@@ -19,7 +19,7 @@ from windrow.plan import Step
 from windrow_runtime.columnar.array_types import Array, Hashes, Ints, Rows, Schema
 from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.forms.folds import PaneFold, fold_for
-from windrow_runtime.columnar.forms.route import GivesColumns, routes_to
+from windrow_runtime.columnar.forms.route import CheckSource, routes_to
 from windrow_runtime.columnar.forms.scan_target import ScanTarget
 from windrow_runtime.columnar.rows.groups import Keys, encode_keys
 from windrow_runtime.columnar.rows.hashing import stable_hashes
@@ -112,9 +112,9 @@ class RowSlice:
         return RowSlice(self.form, rows, [self.keys[place] for place in places])
 
 
-def row_form(topology: Topology, step: Step, gives_columns: GivesColumns) -> RowForm:
+def row_form(topology: Topology, step: Step, check_source: CheckSource) -> RowForm:
     """Decides how the elements of a keyed step get there as columns; declined where they do not."""
-    routes = routes_to(topology, step, gives_columns)
+    routes = routes_to(topology, step, check_source)
     try:
         fold = fold_for(step)
     except DeclinedError:

@@ -1,6 +1,6 @@
 """Kernels: declared aggregates that work on whole columns.
 
-:func:`kernel_for` gives the kernel of an aggregate, or says why it has none. A batch of rows becomes one state per
+:func:`kernel_for` gives the kernel of an aggregate, or declines it. A batch of rows becomes one state per
 group (``partial``), states of one group become one (``merge``), and a state becomes a result (``results``).
 """
 

@@ -51,17 +51,10 @@ def _is_temporal(kind: ArrowType) -> bool:
 
 
 def _is_ranked(kind: ArrowType) -> bool:
-    return any(
-        is_kind(kind)
-        for is_kind in (
-            pa.types.is_string,
-            pa.types.is_large_string,
-            pa.types.is_binary,
-            pa.types.is_large_binary,
-            pa.types.is_fixed_size_binary,
-            pa.types.is_decimal,
-        )
-    )
+    types = pa.types
+    is_text = types.is_string(kind) or types.is_large_string(kind)
+    is_bytes = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    return bool(is_text or is_bytes or types.is_decimal(kind))
 
 
 def list_type(kind: ArrowType) -> ArrowType:
@@ -138,14 +131,8 @@ def dense_codes(keys: Ints) -> tuple[Ints, int]:
     low, high = int(keys.min()), int(keys.max())
     if high - low <= max(4 * len(keys), 1 << 16):
         return keys - low, high - low + 1
-    order = np.argsort(keys)
-    ascending = keys[order]
-    steps = np.empty(len(keys), dtype=np.int64)
-    steps[0] = 0
-    np.cumsum(ascending[1:] != ascending[:-1], out=steps[1:])
-    codes = np.empty(len(keys), dtype=np.int64)
-    codes[order] = steps
-    return codes, int(steps[-1]) + 1
+    found, codes = np.unique(keys, return_inverse=True)
+    return codes, len(found)
 
 
 def value_codes(column: Array) -> tuple[Ints, int]:
@@ -164,12 +151,7 @@ def nullable(values: NDArray[Any], there: Mask, kind: ArrowType) -> Array:
 
 
 def by_number(column: Array, rows: Ints | None = None) -> Ints:
-    """Row numbers in the order of the numbers in a column of int64.
-
-    Args:
-        column: The numbers.
-        rows: The rows, none of which lacks its number; None: all.
-    """
+    """Row numbers, of some rows or of all, in the order of the numbers in a column of int64."""
     if rows is None:
         return np.argsort(column.to_numpy(), kind="stable")
     return rows[np.argsort(column.take(pa.array(rows)).to_numpy(), kind="stable")]

@@ -18,7 +18,7 @@ from windrow_runtime.columnar.rows.groups import Groups
 __all__ = ["exact_totals", "fits", "quotient", "two_sum", "whole", "wide_totals"]
 
 _SMALL: Final = 4096
-"""Groups of so many rows need one extraction: what the second would keep lies 2 ** 70 times below the largest value."""
+"""Groups of up to this many rows need one extraction: a second would keep digits 2 ** 70 times below the largest."""
 
 
 def two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:

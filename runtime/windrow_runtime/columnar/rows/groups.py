@@ -19,7 +19,7 @@ __all__ = ["Cells", "Groups", "Keys", "cells_of", "encode_keys"]
 _ROW_BITS: Final = 32
 
 _SPACIOUS: Final = 8
-"""Up to so many cells for each row are laid out side by side; where there would be more, rows are sorted."""
+"""Where there would be more cells than this for each row, rows are sorted; else cells are laid out side by side."""
 
 _BLOCK: Final = 1 << 14
 """Rows worked on at a time: what is between input and output then stays in the cache, and needs no new memory."""
@@ -73,9 +73,7 @@ class Groups:
     def ordered_by(self, codes: Ints, bound: int) -> Ints:
         """The row numbers, group by group; inside a group by ascending code, of equals in order of arrival.
 
-        Args:
-            codes: One per row, not negative.
-            bound: What all codes are below.
+        No code of a row is negative, and all are below ``bound``.
         """
         row_bits, code_bits = len(self).bit_length(), bound.bit_length()
         if row_bits + code_bits + self.count.bit_length() > 63:
@@ -106,11 +104,7 @@ class Groups:
             yield rows, self.ids[rows]
 
     def where(self, rows: Mask | Ints) -> Groups:
-        """Some of the rows, in the same groups.
-
-        Args:
-            rows: A mask, or row numbers, whose order takes the place of that of arrival.
-        """
+        """Some of the rows, in the same groups; the order of row numbers takes the place of that of arrival."""
         return Groups(self.ids[rows], self.count)
 
     def totals(self, values: NDArray[Any]) -> Floats:

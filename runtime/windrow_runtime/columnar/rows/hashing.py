@@ -35,7 +35,7 @@ def hash_keys(keys: Array) -> Hashes:
 
 
 def bits_in_group(hashes: Hashes) -> Hashes:
-    """What of hashes tells keys of one group apart; the low bits say which group that is. 32 bits."""
+    """The upper 32 bits of hashes, which differ among the keys of a group; the low bits decide the group."""
     bits: Hashes = hashes >> np.uint64(32)
     return bits
 
@@ -50,11 +50,8 @@ def pages_of(bits: Hashes, count: int) -> Ints:
 def parts_of(keys: Array, count: int) -> npt.NDArray[np.uint8]:
     """Deals the keys of an Arrow array out to parts that are about alike, for as long as a batch runs.
 
-    Unlike :func:`hash_keys` it goes through texts as columns, and so asks for no distinct keys.
-
-    Args:
-        keys: The keys, those of one group.
-        count: How many parts there are, 256 at most.
+    The keys are those of one group, and there are at most 256 parts. Unlike :func:`hash_keys` it goes through texts as
+    columns, and so asks for no distinct keys.
     """
     is_text = types.is_string(keys.type) or types.is_binary(keys.type)
     hashes = _hashes_of_texts(keys) if is_text else hash_keys(keys)
@@ -87,7 +84,7 @@ def _hashes_of_texts(texts: Array) -> Hashes:
 
 
 def stable_hashes(keys: Array) -> Hashes:
-    """What :func:`~windrow_runtime.codecs.stable_hash` says of each key of an Arrow array."""
+    """The hash of each key of an Arrow array, as :func:`~windrow_runtime.codecs.stable_hash` gives it one by one."""
     kind = keys.type
     if types.is_string(kind) or types.is_binary(kind):
         # A text begins with its kind, and a checksum can be continued.

@@ -86,15 +86,9 @@ class SessionOperator(ColumnOperator[Sessions]):
         return fired, kept
 
     def place(self, rows: Rows, keys: Array, stamps: Ints, watermark: int) -> Placed:
-        """Finds the sessions of elements, and those that are late.
+        """Finds the sessions of elements, given in order of arrival, among those that are not cleaned up.
 
         An element is late when its own window is cleaned up, and it touches no session.
-
-        Args:
-            rows: The sessions of the keys that the watermark has not cleaned up.
-            keys: The keys of the elements, in order of arrival.
-            stamps: Their timestamps in milliseconds.
-            watermark: The watermark.
         """
         known = rows.num_rows
         encoded = encode_keys(pa.concat_arrays([rows.column(0), keys]))

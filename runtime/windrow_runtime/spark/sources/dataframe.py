@@ -9,6 +9,7 @@ from windrow.sources import DataFrameSource
 from windrow_runtime.codecs.record_type import Kind, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema
 from windrow_runtime.codecs.value_type import DECIMAL_PRECISION, DECIMAL_SCALE
+from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.session_settings import moved_to
 from windrow_runtime.spark.sources.scan import RowReader, Scan, ScanContext
@@ -16,7 +17,7 @@ from windrow_runtime.spark.sources.scan import RowReader, Scan, ScanContext
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["other_scale", "scan_dataframe"]
+__all__ = ["check_scales", "scan_dataframe"]
 
 
 def scan_dataframe(source: DataFrameSource[Any], context: ScanContext) -> Scan:
@@ -45,8 +46,8 @@ def scan_dataframe(source: DataFrameSource[Any], context: ScanContext) -> Scan:
     return Scan(frame, RowReader(kind, source.describe()))
 
 
-def other_scale(source: DataFrameSource[Any]) -> str | None:
-    """Says which column of decimals has another number of digits behind the point, which elements would show."""
+def check_scales(source: DataFrameSource[Any]) -> None:
+    """Declines a column of decimals with another number of digits behind the point, which elements would show."""
     from pyspark.sql.types import DecimalType
 
     decimals = {
@@ -60,5 +61,6 @@ def other_scale(source: DataFrameSource[Any]) -> str | None:
         kind = field.dataType
         if field.name in decimals and isinstance(kind, DecimalType) and kind.scale != DECIMAL_SCALE:
             wanted = f"({DECIMAL_PRECISION},{DECIMAL_SCALE})"
-            return f"{field.name} is a {kind.simpleString()} in the DataFrame, and columns are {wanted}"
-    return None
+            raise DeclinedError(
+                f"{field.name} is a {kind.simpleString()} in the DataFrame, and columns are {wanted}"
+            )

@@ -19,16 +19,17 @@ from windrow.sources import (
     Source,
 )
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.operators.topology import source_of
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.kafka import scan_topic
 from windrow_runtime.spark.sources.collection import scan_collection
 from windrow_runtime.spark.sources.custom import scan_custom
-from windrow_runtime.spark.sources.dataframe import other_scale, scan_dataframe
+from windrow_runtime.spark.sources.dataframe import check_scales, scan_dataframe
 from windrow_runtime.spark.sources.files import scan_files
 from windrow_runtime.spark.sources.scan import RowReader, Scan, ScanContext
 
-__all__ = ["check_resumable", "gives_columns", "scan_source"]
+__all__ = ["check_columns", "check_resumable", "scan_source"]
 
 # Any in this module: sources of elements of every type.
 
@@ -69,13 +70,12 @@ scan_source.register(SocketSource, _scan_socket)
 scan_source.register(TopicSource, scan_topic)
 
 
-def gives_columns(source: Source[Any]) -> str | None:
-    """Says why the rows of a source are not columns of its elements; None: they are."""
+def check_columns(source: Source[Any]) -> None:
+    """Declines a source whose rows are no columns of its elements."""
     if isinstance(source, DataFrameSource):
-        return other_scale(source)
-    if isinstance(source, (ParquetFileSource, RateSource)):
-        return None
-    return f"{source.describe()} gives records one by one"
+        check_scales(source)
+    elif not isinstance(source, (ParquetFileSource, RateSource)):
+        raise DeclinedError(f"{source.describe()} gives records one by one")
 
 
 def check_resumable(step: Step, checkpoint: Checkpoint) -> None:
