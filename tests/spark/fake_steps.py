@@ -75,6 +75,7 @@ class ByKey:
     """Elements go to a keyed step, with the key that a function gives."""
 
     step: int
+    level: int
     key: Callable[[Any], Any]
 
 
@@ -89,7 +90,9 @@ class Forward:
     ) -> list[tuple[ToStep | ToSink, Sequence[Any], Sequence[int | None]]]:
         return [
             (
-                ToStep(target.step, list(map(target.key, values))) if isinstance(target, ByKey) else target,
+                ToStep(target.step, target.level, list(map(target.key, values)))
+                if isinstance(target, ByKey)
+                else target,
                 values,
                 timestamps,
             )

@@ -42,8 +42,8 @@ from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.clock.event_clock import encode_timer
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
 from windrow_runtime.spark.exchange.packer import ToSink
-from windrow_runtime.spark.exchange.payload import pack_keyed, unpack_elements
-from windrow_runtime.spark.exchange.rows import FIRST_SINK
+from windrow_runtime.spark.exchange.payload import Phase, pack_keyed, phase_of, unpack_elements
+from windrow_runtime.spark.exchange.rows import FIRST_SINK, TO_STEPS
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
@@ -274,7 +274,7 @@ class Engine:
         for start in range(0, len(elements), 40):
             chunk = elements[start : start + 40]
             stamps: list[int | None] = [at for _, at, _ in chunk]
-            payloads.append(pack_keyed([(0, [key for key, _, _ in chunk], list(chunk), stamps)]))
+            payloads.append(pack_keyed(0, [(0, [key for key, _, _ in chunk], list(chunk), stamps)]))
         data, store = self.records[label], self.stores[label]
         outputs = list(task.run_group(label, data, store, times, times.current.now, [], payloads))
         update = outputs.pop()
@@ -411,6 +411,20 @@ def test_pages_give_what_one_piece_gives(name: str, seed: int, shares: list[int]
     assert engine.working_sets > 0
     if name in {"tables", "sliding_tables", "sessions_of_lists", "sessions_with_a_list_of_the_users"}:
         assert set(engine.records.values()) == {None}
+
+
+def test_elements_for_deeper_levels_pass_in_their_phase_without_being_decoded() -> None:
+    level = Level(0, False, GROUPS, FINGERPRINT, stable_hash, ())
+    # No pickle follows the header, so that decoding it would fail.
+    first, second = (pack_keyed(1, [])[:8] + content for content in (b"first", b"second"))
+    times = BatchTimes(BatchTime(0, 0), BatchTime(10, 10))
+    label = GROUPS.labels[1]
+    outputs = list(GroupTask(level).run_group(label, None, Store(), times, 10, [first], [second]))
+    rows = [row for row in outputs if not isinstance(row, GroupUpdate)]
+    assert [(row.group, row.sink, phase_of(row.number), row.payload) for row in rows] == [
+        (label, TO_STEPS, Phase.BEFORE_WATERMARK, first),
+        (label, TO_STEPS, Phase.AFTER_WATERMARK, second),
+    ]
 
 
 def test_random_windows_keep_the_shift_that_their_group_has_drawn(shares: list[int]) -> None:

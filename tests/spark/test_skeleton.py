@@ -60,7 +60,7 @@ class Query:
             step_id="first",
             state_id="first",
             create=partial(ListOfTens, "first"),
-            output=Forward((ByKey(1, constant), ToSink(FIRST))),
+            output=Forward((ByKey(1, 1, constant), ToSink(FIRST))),
             side_outputs={"late": Forward((ToSink(LATE),))},
         )
         second = KeyedStep(
@@ -73,7 +73,7 @@ class Query:
         )
         stage = SourceStage(
             decode=decode,
-            create=partial(TimestampedSource, (ByKey(0, by_key), ToSink(INPUT))),
+            create=partial(TimestampedSource, (ByKey(0, 0, by_key), ToSink(INPUT))),
             groups=self.groups,
             hash_key=stable,
             levels=2,

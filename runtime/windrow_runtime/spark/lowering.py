@@ -264,6 +264,7 @@ class _Lowering:
         self._routes = Routes(
             {step.id: number for number, step in enumerate(topology.keyed)},
             {step.id: number for number, step in enumerate(topology.sinks, start=FIRST_SINK)},
+            {step: level - 1 for step, level in topology.levels.items()},
         )
         self._sinks = {self._routes.sinks[step.id]: step for step in topology.sinks}
         # Of a stream alone: Spark tells the tasks of a job no number of a batch.

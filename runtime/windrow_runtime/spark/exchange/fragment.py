@@ -30,11 +30,13 @@ class Routes:
     Args:
         steps: The number of each keyed step, by id.
         sinks: The number of each sink, by id.
+        levels: The level that runs each keyed step, by id; 0 is the first.
     """
 
-    def __init__(self, steps: Mapping[str, int], sinks: Mapping[str, int]) -> None:
+    def __init__(self, steps: Mapping[str, int], sinks: Mapping[str, int], levels: Mapping[str, int]) -> None:
         self.steps = dict(steps)
         self.sinks = dict(sinks)
+        self.levels = dict(levels)
 
 
 class PortFragment:
@@ -126,7 +128,7 @@ class PortFragment:
         self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]
     ) -> None:
         """Takes elements for a keyed step from the fragment."""
-        target = ToStep(self._routes.steps[step], keys, self._wheres.get(step))
+        target = ToStep(self._routes.steps[step], self._routes.levels[step], keys, self._wheres.get(step))
         self._records[step] += len(values)
         self._routed.append((target, values, timestamps))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -29,11 +30,13 @@ class ToStep:
 
     Attributes:
         step: The number of the step in the plan.
+        level: The level that runs the step; a row carries elements for one level.
         keys: The keys of the elements.
         where: The step that took the keys and its line in the user's program, in errors.
     """
 
     step: int
+    level: int
     keys: Sequence[Any]
     where: str | None = None
 
@@ -92,7 +95,7 @@ class Packer:
         self._service_label = groups.service_labels[0]
         self._row = 0
         self._limit = _FIRST_LIMIT
-        self._routes: dict[int, _Routes] = {}
+        self._levels: defaultdict[int, dict[int, _Routes]] = defaultdict(dict)
         self._sinks: dict[int, tuple[list[Any], list[int | None]]] = {}
         self._wheres: dict[tuple[type[ToStep | ToSink], int], str | None] = {}
 
@@ -121,9 +124,10 @@ class Packer:
             sink_values.extend(values)
             sink_timestamps.extend(timestamps)
             return
-        routes = self._routes.get(target.step)
+        steps = self._levels[target.level]
+        routes = steps.get(target.step)
         if routes is None:
-            routes = self._routes[target.step] = _Routes(self._groups, self._hash_key)
+            routes = steps[target.step] = _Routes(self._groups, self._hash_key)
             self._wheres[ToStep, target.step] = target.where
         try:
             for key, value, timestamp in zip(target.keys, values, timestamps, strict=True):
@@ -141,32 +145,37 @@ class Packer:
         """A row for a sink whose payload is made already; it takes its place behind the rows before."""
         return self._next_row(self._service_label, sink, payload)
 
+    def row_for_level(self, label: int, payload: bytes) -> PackedRow:
+        """A row for a deeper level, whose payload came from the level above; its key group is the same there."""
+        return self._next_row(label, TO_STEPS, payload)
+
     def full(self) -> Iterator[PackedRow]:
         """The rows that are due already. Call it after some elements have been added."""
-        for number in range(self._groups.count):
-            if any(len(routes.buckets[number][0]) >= self._limit for routes in self._routes.values()):
-                yield self._pack_group(number)
-        for sink, (values, _) in self._sinks.items():
-            if len(values) >= self._limit:
-                yield from self._pack_sink(sink)
+        yield from self._rows(self._limit)
 
     def flush(self) -> Iterator[PackedRow]:
         """All rows that are left."""
-        for number in range(self._groups.count):
-            if any(routes.buckets[number][0] for routes in self._routes.values()):
-                yield self._pack_group(number)
-        for sink in self._sinks:
-            yield from self._pack_sink(sink)
+        yield from self._rows(1)
 
-    def _pack_group(self, number: int) -> PackedRow:
+    def _rows(self, least: int) -> Iterator[PackedRow]:
+        """Packs what is gathered for a group or for a sink, where that is ``least`` elements or more."""
+        for number in range(self._groups.count):
+            for level, steps in self._levels.items():
+                if any(len(routes.buckets[number][0]) >= least for routes in steps.values()):
+                    yield self._pack_group(number, level, steps)
+        for sink, (values, _) in self._sinks.items():
+            if len(values) >= least:
+                yield from self._pack_sink(sink)
+
+    def _pack_group(self, number: int, level: int, steps: Mapping[int, _Routes]) -> PackedRow:
         filled = [
             (step, *bucket)
-            for step, routes in self._routes.items()
+            for step, routes in steps.items()
             for bucket in (routes.buckets[number],)
             if bucket[0]
         ]
         try:
-            payload = pack_keyed(filled)
+            payload = pack_keyed(level, filled)
         except Exception:  # pickle, and the methods of the user's classes that it calls, may raise anything
             for step, keys, values, _ in filled:
                 check_sendable((*keys, *values), self._wheres[ToStep, step])

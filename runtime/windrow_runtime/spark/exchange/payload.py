@@ -25,6 +25,7 @@ __all__ = [
     "KeyedElements",
     "PartialElements",
     "Phase",
+    "level_of",
     "pack_columns",
     "pack_elements",
     "pack_keyed",
@@ -43,7 +44,8 @@ _ROWS_BITS = 30
 _ORIGIN_BITS = 32
 _MAGIC: Final = b"WCOL"  # no pickle begins so
 _PARTIAL_MAGIC: Final = b"WPAR"
-_COLUMNS: Final = struct.Struct("<4si")
+_KEYED_MAGIC: Final = b"WKEY"
+_HEADER: Final = struct.Struct("<4si")
 
 
 class Phase:
@@ -106,34 +108,43 @@ def phase_of(number: int) -> int:
     return number >> (_ORIGIN_BITS + _ROWS_BITS)
 
 
-def pack_keyed(steps: Sequence[tuple[int, list[Any], list[Any], list[int | None]]]) -> bytes:
-    """Elements for keyed steps: (step, keys, values, timestamps) each. Undone by :func:`unpack_keyed`.
+def pack_keyed(level: int, steps: Sequence[tuple[int, list[Any], list[Any], list[int | None]]]) -> bytes:
+    """Packs elements for keyed steps of one level: (step, keys, values, timestamps) each.
 
+    :func:`unpack_keyed` undoes it; :func:`level_of` reads the level without decoding an element.
     Equal keys should be one object each: then all but the first take two bytes.
     """
     packed = [
         (step, pack_values(keys), pack_values(values), pack_timestamps(ts))
         for step, keys, values, ts in steps
     ]
-    return pickle.dumps(packed, 5)
+    return _HEADER.pack(_KEYED_MAGIC, level) + pickle.dumps(packed, 5)
+
+
+def level_of(payload: bytes) -> int:
+    """The level whose steps a payload is for. Columns and what is folded go to the first level alone."""
+    magic, level = _HEADER.unpack_from(payload)
+    return level if magic == _KEYED_MAGIC else 0
 
 
 def pack_columns(step: int, stream: bytes) -> bytes:
     """Columns for one step, or for one sink. Undone by :func:`unpack_columns`."""
-    return _COLUMNS.pack(_MAGIC, step) + stream
+    return _HEADER.pack(_MAGIC, step) + stream
 
 
 def unpack_columns(payload: bytes) -> ColumnElements | None:
     """What :func:`pack_columns` was given; None for a payload of Python values."""
     if not payload.startswith(_MAGIC):
         return None
-    _, step = _COLUMNS.unpack_from(payload)
-    return ColumnElements(step, payload[_COLUMNS.size :])
+    _, step = _HEADER.unpack_from(payload)
+    return ColumnElements(step, payload[_HEADER.size :])
 
 
 def unpack_keyed(payload: bytes) -> list[KeyedElements]:
     """The elements that :func:`pack_keyed` was given."""
-    packed: list[tuple[int, PackedValues, PackedValues, PackedTimestamps]] = pickle.loads(payload)
+    packed: list[tuple[int, PackedValues, PackedValues, PackedTimestamps]] = pickle.loads(
+        memoryview(payload)[_HEADER.size :]
+    )
     return [
         KeyedElements(
             step, with_one_nan(unpack_values(keys)), unpack_values(values), unpack_timestamps(timestamps)
@@ -151,15 +162,15 @@ def pack_partials(step: int, partials: Partials) -> bytes:
         array("q", starts).tobytes(),
         array("q", counts).tobytes(),
     )
-    return _COLUMNS.pack(_PARTIAL_MAGIC, step) + pickle.dumps(packed, 5)
+    return _HEADER.pack(_PARTIAL_MAGIC, step) + pickle.dumps(packed, 5)
 
 
 def unpack_partials(payload: bytes) -> PartialElements | None:
     """What :func:`pack_partials` was given; None for other payloads."""
     if not payload.startswith(_PARTIAL_MAGIC):
         return None
-    _, step = _COLUMNS.unpack_from(payload)
-    keys, values, starts, counts = pickle.loads(memoryview(payload)[_COLUMNS.size :])
+    _, step = _HEADER.unpack_from(payload)
+    keys, values, starts, counts = pickle.loads(memoryview(payload)[_HEADER.size :])
     columns = (
         with_one_nan(unpack_values(keys)),
         unpack_values(values),

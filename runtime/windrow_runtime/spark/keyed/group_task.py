@@ -12,7 +12,7 @@ What is emitted before the last line reaches the next level before its watermark
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -25,12 +25,13 @@ from windrow_runtime.operators.windows.loops import TableOperator
 from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.spark.clock.event_clock import encode_timer
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
-from windrow_runtime.spark.exchange.packer import Packer, ToStep
+from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.payload import (
     ColumnElements,
     KeyedElements,
     PartialElements,
     Phase,
+    level_of,
     pack_elements,
     sequence_number,
     unpack_columns,
@@ -257,9 +258,16 @@ class GroupTask:
         origin = self._origin_of[label]
         for packer in self._packers:
             packer.start(origin, self._level.groups.service_label_of(label))
-        steps_before, steps_after = (_by_step(payloads) for payloads in (before, after))
-        for found, packer in zip((steps_before, steps_after), self._packers, strict=True):
-            yield from self._pass_on(found, packer)
+        found: list[_Found] = []
+        for payloads, packer in zip((before, after), self._packers, strict=True):
+            # Deeper levels get their payloads as they are, in the phase in which they came.
+            deeper = [payload for payload in payloads if level_of(payload) != self._level.number]
+            yield from (packer.row_for_level(label, payload) for payload in deeper)
+            found.append(_by_step(payload for payload in payloads if level_of(payload) == self._level.number))
+        steps_before, steps_after = found
+        assert steps_before.keys() | steps_after.keys() <= self._runners.keys(), (
+            "columns go to the first level"
+        )
         for number, runner in self._runners.items():
             elements = steps_before.get(number, []), steps_after.get(number, [])
             step = runner.step.state_id
@@ -284,14 +292,6 @@ class GroupTask:
             yield from packer.flush()
         yield from self._notes(origin, label)
         yield self._update(group, times, spark_now)
-
-    def _pass_on(self, found: _Found, packer: Packer) -> Iterator[PackedRow]:
-        """Hands on what is for deeper levels, in the phase in which it came."""
-        for number in [number for number in found if number not in self._runners]:
-            for elements in found.pop(number):
-                assert isinstance(elements, KeyedElements), "columns go to the first level alone"
-                packer.add(ToStep(number, elements.keys), elements.values, elements.timestamps)
-                yield from packer.full()
 
     def _notes(self, origin: int, label: int) -> Iterator[PackedRow]:
         """What was counted and reported."""
@@ -347,7 +347,7 @@ _FARTHEST = (1 << 62) // 1000  # a timer that far is never due; it has to fit wh
 _Found: TypeAlias = "dict[int, list[KeyedElements | ColumnElements | PartialElements]]"
 
 
-def _by_step(payloads: Sequence[bytes]) -> _Found:
+def _by_step(payloads: Iterable[bytes]) -> _Found:
     found: _Found = {}
     for payload in payloads:
         single = unpack_columns(payload) or unpack_partials(payload)
