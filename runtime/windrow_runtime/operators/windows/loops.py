@@ -27,11 +27,11 @@ from windrow_runtime.operators.copies import accumulator_maker, own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
 from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.windows.contents import contents_for
 from windrow_runtime.operators.windows.general import WindowOperator
+from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
 from windrow_runtime.operators.windows.shared_accumulators import first_without_copy, for_each_window
 
-__all__ = ["SessionLoopOperator", "SlidingLoopOperator", "TableOperator", "TumblingLoopOperator", "fast_form"]
+__all__ = ["SlidingLoopOperator", "TableOperator", "TumblingLoopOperator", "fast_form"]
 
 # Any in this module: elements and accumulators of every type.
 
@@ -356,77 +356,3 @@ class SlidingLoopOperator(TableOperator):
         except USER_ERRORS as error:
             given = call_description(key, window=TimeWindow(start, start + size), element=value)
             raise function_failed(self.step, error, given) from error
-
-
-class SessionLoopOperator(WindowOperator):
-    """Sessions in event time with the default trigger.
-
-    An element inside the current session of its key adds to it; one that reaches beyond its end moves the end. No
-    window is made and merged; timers move when the end does.
-    """
-
-    shape = "loop of sessions"
-
-    def __init__(self, step: Step, node: WindowNode) -> None:
-        super().__init__(step, node)
-        self._add_contents = contents_for(node.function, evicting=False, merging=True).add
-
-    def process_batch(
-        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
-    ) -> None:
-        assigner = self.assigner
-        assert isinstance(assigner, (EventTimeSessionWindows, DynamicEventTimeSessionWindows))
-        fixed_gap = assigner.gap if isinstance(assigner, EventTimeSessionWindows) else None
-        shows_copy = self.exposure.assigner
-        watermark = self.current_watermark
-        held = self.state.keys
-        add = self._add_contents
-        key: Hashable = None
-        value: Any = None
-        try:
-            for key, value, timestamp in zip(keys, values, timestamps, strict=True):
-                key_state = held.get(key)
-                if key_state is None or timestamp is None or len(key_state.live) != 1:
-                    self.process_element(key, value, timestamp)
-                    continue
-                (session,) = key_state.live
-                if not session.start <= timestamp <= session.end or session.max_timestamp() <= watermark:
-                    self.process_element(key, value, timestamp)
-                    continue
-                if fixed_gap is not None:
-                    end = timestamp + fixed_gap
-                else:
-                    end = timestamp + assigner.gap_of(own(value) if shows_copy else value)
-                entry = key_state.windows.get(session)
-                if entry is None or entry.contents is NOTHING:
-                    self.process_element(key, value, timestamp)
-                    continue
-                try:
-                    entry.contents = add(entry.contents, value, timestamp, key_state.arrivals)
-                except USER_ERRORS as error:
-                    given = call_description(key, window=session, element=value)
-                    raise function_failed(self.step, error, given) from error
-                key_state.arrivals += 1
-                if end > session.end:
-                    self._extend(key, key_state, session, end, entry)
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
-        except USER_ERRORS as error:
-            raise function_failed(self.step, error, call_description(key, element=value)) from error
-
-    def _extend(
-        self, key: Hashable, key_state: KeyState, session: TimeWindow, end: int, entry: WindowEntry
-    ) -> None:
-        longer = TimeWindow(session.start, end)
-        del key_state.windows[session]
-        key_state.windows[longer] = entry
-        key_state.live[0] = longer
-        timers = self.state.event_timers
-        was, last = session.max_timestamp(), longer.max_timestamp()
-        timers.delete(key, session, was)
-        timers.register(key, longer, last)
-        lateness = self.lateness
-        if lateness:
-            timers.delete(key, session, was + lateness)
-            if last + lateness < MAX_TIMESTAMP:
-                timers.register(key, longer, last + lateness)

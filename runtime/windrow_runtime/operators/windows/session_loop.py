@@ -1,0 +1,222 @@
+"""The loop that runs sessions in event time with the default trigger.
+
+An element that meets one live session at most is taken here, and the session is written to the state of its key once
+for a batch. An element that joins two sessions, or one that has fired, or is late, goes to the general operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+from windrow.errors import WindrowError
+from windrow.plan import AggregateSpec, Step, WindowNode
+from windrow.time import MAX_TIMESTAMP
+from windrow.windows import DynamicEventTimeSessionWindows, EventTimeSessionWindows, TimeWindow
+from windrow_runtime.operators.copies import accumulator_maker, own
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed
+from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
+from windrow_runtime.operators.windows.contents import contents_for
+from windrow_runtime.operators.windows.general import WindowOperator
+
+__all__ = ["SessionLoopOperator"]
+
+# Any in this module: elements and accumulators of every type.
+
+_UNCHANGED: Final = -1
+_NEVER_BEFORE: Final = float("-inf")
+_NEVER_AFTER: Final = float("inf")
+
+
+class _OpenSession:
+    """A live session of one key while a batch adds elements to it.
+
+    Attributes:
+        key: The key.
+        key_state: The state of the key.
+        entry: The contents of the session.
+        stored: The window under which the state of the key has the session; None for a session that is new.
+        start: Where the session starts by now, in milliseconds.
+        end: Where the session ends by now, in milliseconds.
+        before: The end of the live session before this one, which an element would join by reaching it.
+        after: The start of the live session after this one.
+        changed: The position in the batch of the element that moved the start or the end last.
+    """
+
+    __slots__ = ("after", "before", "changed", "end", "entry", "key", "key_state", "start", "stored")
+
+    def __init__(
+        self,
+        key: Hashable,
+        key_state: KeyState,
+        entry: WindowEntry,
+        stored: TimeWindow | None,
+        start: int,
+        end: int,
+    ) -> None:
+        self.key = key
+        self.key_state = key_state
+        self.entry = entry
+        self.stored = stored
+        self.start = start
+        self.end = end
+        self.changed = _UNCHANGED
+        self.before: float = _NEVER_BEFORE
+        self.after: float = _NEVER_AFTER
+        for other in key_state.live:
+            if other.end < start:
+                self.before = max(self.before, other.end)
+            elif other.start > end:
+                self.after = min(self.after, other.start)
+
+
+class SessionLoopOperator(WindowOperator):
+    """Runs sessions in event time with the default trigger.
+
+    Timers are set once for a batch, in the order in which the general operator would have set them last.
+    """
+
+    shape = "loop of sessions"
+
+    def __init__(self, step: Step, node: WindowNode) -> None:
+        super().__init__(step, node)
+        self._add_contents = contents_for(node.function, evicting=False, merging=True).add
+        self._aggregate = node.function.aggregate if isinstance(node.function, AggregateSpec) else None
+        if self._aggregate is not None:
+            self._create = accumulator_maker(self._aggregate)
+        self._open: dict[Hashable, _OpenSession] = {}
+        self._moved: list[_OpenSession] = []
+
+    def process_batch(
+        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
+    ) -> None:
+        if self.current_watermark >= MAX_TIMESTAMP:  # every session has fired
+            super().process_batch(keys, values, timestamps)
+            return
+        try:
+            self._take(keys, values, timestamps)
+        finally:
+            self._write_back()
+
+    def _take(  # noqa: PLR0912, PLR0915  a call more would cost at each element
+        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
+    ) -> None:
+        assigner = self.assigner
+        assert isinstance(assigner, (EventTimeSessionWindows, DynamicEventTimeSessionWindows))
+        fixed_gap = assigner.gap if isinstance(assigner, EventTimeSessionWindows) else None
+        shows_copy = self.exposure.assigner
+        sessions = self._open
+        add_contents = self._add_contents
+        add = self._aggregate.add if self._aggregate is not None else None
+        create = self._create if self._aggregate is not None else None
+        key: Hashable = None
+        value: Any = None
+        position = 0
+        try:
+            for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+                position += 1
+                if timestamp is None:
+                    self.process_element(key, value, timestamp)
+                    continue
+                if fixed_gap is not None:
+                    end = timestamp + fixed_gap
+                else:
+                    end = timestamp + assigner.gap_of(own(value) if shows_copy else value)
+                session = sessions.get(key)
+                if session is None or not (
+                    session.before < timestamp <= session.end and session.start <= end < session.after
+                ):
+                    session = self._open_session(key, timestamp, end, position)
+                    if session is None:
+                        self._write_back()
+                        self.process_element(key, value, timestamp)
+                        continue
+                if timestamp < session.start:
+                    session.start = timestamp
+                    session.changed = position
+                if end > session.end:
+                    session.end = end
+                    session.changed = position
+                key_state = session.key_state
+                entry = session.entry
+                contents = entry.contents
+                try:
+                    if add is not None and create is not None:
+                        entry.contents = add(value, create() if contents is NOTHING else contents)
+                    else:
+                        entry.contents = add_contents(contents, value, timestamp, key_state.arrivals)
+                except USER_ERRORS as error:
+                    window = TimeWindow(session.start, session.end)
+                    given = call_description(key, window=window, element=value)
+                    raise function_failed(self.step, error, given) from error
+                key_state.arrivals += 1
+        except WindrowError as error:
+            raise error.at(self.step.where) from error.__cause__
+        except USER_ERRORS as error:
+            raise function_failed(self.step, error, call_description(key, element=value)) from error
+
+    def _open_session(self, key: Hashable, start: int, end: int, position: int) -> _OpenSession | None:
+        """Opens the live session that a window meets, or a new one; None where the general operator is needed."""
+        last = self._open.pop(key, None)
+        if last is not None:
+            self._store(last)
+        key_state = self.state.keys.get(key)
+        if key_state is None:
+            key_state = KeyState()
+        met = [window for window in key_state.live if window.start <= end and start <= window.end]
+        if len(met) > 1:
+            return None
+        stored = met[0] if met else None
+        if (end if stored is None else stored.end) - 1 <= self.current_watermark:
+            return None
+        if stored is None:
+            entry = WindowEntry(born=key_state.arrivals)
+            session = _OpenSession(key, key_state, entry, None, start, end)
+            session.changed = position
+        else:
+            held = key_state.windows.get(stored)
+            if held is None or held.contents is NOTHING:
+                return None
+            session = _OpenSession(key, key_state, held, stored, *stored)
+        self._open[key] = session
+        return session
+
+    def _store(self, session: _OpenSession) -> None:
+        """Writes a session to the state of its key, if an element moved its start or its end."""
+        if session.changed == _UNCHANGED:
+            return
+        window = TimeWindow(session.start, session.end)
+        key_state = session.key_state
+        if session.stored is None:
+            key_state.live.append(window)
+            self.state.keys[session.key] = key_state
+        else:
+            key_state.live[key_state.live.index(session.stored)] = window
+            del key_state.windows[session.stored]
+        key_state.windows[window] = session.entry
+        self._moved.append(session)
+
+    def _write_back(self) -> None:
+        """Writes the open sessions to the state of their keys, and sets their timers."""
+        for session in self._open.values():
+            self._store(session)
+        self._open.clear()
+        self._moved.sort(key=attrgetter("changed"))
+        for session in self._moved:
+            self._move_timers(session)
+        self._moved.clear()
+
+    def _move_timers(self, session: _OpenSession) -> None:
+        """Deletes the timers of the window that is stored, and sets those of the window that it became."""
+        key, stored, lateness = session.key, session.stored, self.lateness
+        timers = self.state.event_timers
+        if stored is not None:
+            timers.delete(key, stored, stored.max_timestamp())
+            if lateness:
+                timers.delete(key, stored, stored.max_timestamp() + lateness)
+        window = TimeWindow(session.start, session.end)
+        last = window.max_timestamp()
+        timers.register(key, window, last)
+        if lateness and last + lateness < MAX_TIMESTAMP:
+            timers.register(key, window, last + lateness)
