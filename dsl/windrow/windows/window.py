@@ -31,7 +31,8 @@ class TimeWindow(NamedTuple):
 
     def max_timestamp(self) -> int:
         """``end - 1``: the last millisecond inside the window. No timestamp lies behind the highest one."""
-        return min(self.end - 1, MAX_TIMESTAMP)
+        last = self.end - 1
+        return last if last <= MAX_TIMESTAMP else MAX_TIMESTAMP  # noqa: FURB136  min() takes thrice as long
 
     def intersects(self, other: TimeWindow) -> bool:
         """Whether the windows overlap or touch. Windows that touch merge, as in Flink's ``TimeWindow.intersects``."""

@@ -119,9 +119,12 @@ class TimerQueue:
 
     Args:
         timers: Key, namespace and time of those that are set from the beginning, each once.
+
+    Attributes:
+        deletions: The number of timers that were taken back.
     """
 
-    __slots__ = ("_active", "_heap", "_next")
+    __slots__ = ("_active", "_heap", "_next", "deletions")
 
     def __init__(self, timers: Sequence[tuple[Hashable, Any, int]] = ()) -> None:
         # The heap may hold timers that were deleted, or deleted and set again; the number tells them apart.
@@ -131,6 +134,7 @@ class TimerQueue:
         ]
         heapq.heapify(self._heap)
         self._next = len(timers)
+        self.deletions = 0
 
     def register(self, key: Hashable, namespace: Any, time: int) -> None:
         """Set a timer; once is enough."""
@@ -145,6 +149,7 @@ class TimerQueue:
         """Take a timer back; does nothing where it is not set."""
         if self._active.pop((key, namespace, time), None) is None:
             return
+        self.deletions += 1
         if len(self._heap) > 64 + 4 * len(self._active):
             self._compact()
 

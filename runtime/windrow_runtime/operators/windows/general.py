@@ -146,11 +146,18 @@ class WindowOperator(KeyedOperator):
     def process_batch(
         self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
     ) -> None:
-        process = self.process_element
+        process = self._process_element
         if self._staggered is not None and keys:
             self._draw_shift(self._staggered)
-        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
-            process(key, value, timestamp)
+        key: Hashable = None
+        value: Any = None
+        try:
+            for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+                process(key, value, timestamp)
+        except WindrowError as error:
+            raise error.at(self.step.where) from error.__cause__
+        except USER_ERRORS as error:
+            raise function_failed(self.step, error, call_description(key, element=value)) from error
         if self._staggered is not None and self._staggered.shift is not None:
             self.state.shared["shift"] = self._staggered.shift
 
@@ -196,7 +203,7 @@ class WindowOperator(KeyedOperator):
                 if self.is_late(window):
                     key_state.live.remove(window)
                     continue
-            elif self.is_late(window):
+            elif self.is_event_time and window.max_timestamp() + self.lateness <= self.current_watermark:
                 continue
             skipped = False
             try:
@@ -217,7 +224,10 @@ class WindowOperator(KeyedOperator):
     def _add(
         self, key: Hashable, key_state: KeyState, window: Any, value: Any, timestamp: int | None, stamp: int
     ) -> None:
+        timers = self.state.event_timers if self.is_event_time else self.state.processing_timers
+        deletions = timers.deletions
         entry = key_state.windows.get(window)
+        is_new = entry is None
         if entry is None:
             entry = key_state.windows[window] = WindowEntry()
         if entry.contents is NOTHING:
@@ -234,7 +244,9 @@ class WindowOperator(KeyedOperator):
             entry.contents = NOTHING
             if entry.is_empty:
                 del key_state.windows[window]
-        self._register_cleanup(key, window)
+        if is_new or timers.deletions != deletions:
+            # Else the cleanup timer is set: a trigger may have taken it back as one of its own.
+            self._register_cleanup(key, window)
 
     def _late(self, value: Any, timestamp: int | None) -> None:
         self.metrics.late += 1
