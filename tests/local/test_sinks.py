@@ -23,7 +23,7 @@ from windrow.sinks import CollectSink, ConsoleSink, FunctionSink, JsonFileSink, 
 from windrow.sources import CollectionSource, JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.local.sinks import write_batch
+from windrow_runtime.local.sinks import write_files
 
 
 @dataclass(frozen=True)
@@ -96,18 +96,18 @@ def test_a_batch_that_is_written_again_replaces_itself(
         pytest.importorskip("pyarrow")
     pipeline = Pipeline("files", from_collection(TOTALS).sink_to(kind(tmp_path)))
     step = pipeline.steps[-1]
-    write_batch(step, 7, TOTALS)
+    write_files(step, 7, TOTALS)
     written = {file: file.read_bytes() for file in tmp_path.rglob("part*")}
-    write_batch(step, 7, TOTALS)
+    write_files(step, 7, TOTALS)
     assert {file: file.read_bytes() for file in tmp_path.rglob("part*")} == written
     # What a run that died had begun is not in the way, and is not left behind.
     (tmp_path / "_batch-7").mkdir()
-    write_batch(step, 7, TOTALS[:1])
+    write_files(step, 7, TOTALS[:1])
     (again,) = tmp_path.rglob("part*")
     assert again.parent == tmp_path / "batch-7"
     assert again.read_bytes() != written[again]
     assert not (tmp_path / "_batch-7").exists()
-    write_batch(step, 7, [])
+    write_files(step, 7, [])
     assert list(tmp_path.rglob("part*")) == []
 
 

@@ -19,7 +19,7 @@ from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.exchange.payload import pack_columns, pack_elements
 from windrow_runtime.spark.exchange.rows import COUNTERS, FIRST_SINK, PackedRow, exchange_batch
 from windrow_runtime.spark.faults.marked import MarkedError
-from windrow_runtime.spark.sinks.parts import PartSink, PartStage, part_sink
+from windrow_runtime.spark.sinks.parts import PartSink, PartStage, worker_sinks
 
 # Any in this module: pyarrow has no types.
 
@@ -31,7 +31,9 @@ class Row(NamedTuple):
 
 def sink_of(sink: Sink[Row]) -> PartSink | None:
     (step,) = Topology(Pipeline("parts", from_collection([Row("a", 1)], Row).sink_to(sink)).steps).sinks
-    return part_sink(step)
+    part = worker_sinks({FIRST_SINK: step}, lambda: "query").get(FIRST_SINK)
+    assert part is None or isinstance(part, PartSink)
+    return part
 
 
 @pytest.fixture

@@ -16,14 +16,14 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
 from windrow_runtime.local.execution import Elements, Execution
-from windrow_runtime.local.sinks import check_sink, write_batch
+from windrow_runtime.local.sinks import check_sink, write_files
 from windrow_runtime.local.sources import read_batches
 from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.operators.watermarks import clock_millis
-from windrow_runtime.outputs import Output, open_outputs
+from windrow_runtime.outputs import Output, closing_outputs, open_outputs
 from windrow_runtime.outputs.sink_folders import check_folders, check_owner, claim_folders
 
 __all__ = ["LocalRunner"]
@@ -79,15 +79,16 @@ class LocalRunner:
         query = uuid.uuid4().hex
         check_folders(topology.sinks, query, begins=True)
         outputs = open_outputs(topology.sinks, query)
-        claim_folders(topology.sinks, query, begins=True)
-        run = _Run(topology, self._clock, query, outputs, fast=self._fast)
-        run.execution.open()
-        try:
-            run.batches(drain=drain)
-            if drain:
-                run.warn_of_open_windows()
-        finally:
-            run.execution.close()
+        with closing_outputs(outputs):
+            claim_folders(topology.sinks, query, begins=True)
+            run = _Run(topology, self._clock, query, outputs, fast=self._fast)
+            run.execution.open()
+            try:
+                run.batches(drain=drain)
+                if drain:
+                    run.warn_of_open_windows()
+            finally:
+                run.execution.close()
         counters = {
             identifier: dict(metrics.totals)
             for identifier, metrics in run.execution.metrics.items()
@@ -104,7 +105,7 @@ class _Run:
         topology: Topology,
         clock: Callable[[], int],
         query: str,
-        outputs: dict[str, Output],
+        outputs: Mapping[str, Output],
         *,
         fast: bool,
     ) -> None:
@@ -179,6 +180,6 @@ class _Run:
                 if taken.values:
                     self._outputs[step.id].write(self._batch, taken.values)
             else:
-                write_batch(step, self._batch, taken.values)
+                write_files(step, self._batch, taken.values)
         self._batch += 1
         return self.execution.end_batch(now)

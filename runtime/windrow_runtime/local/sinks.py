@@ -1,43 +1,24 @@
-"""Sinks in the interpreter: what is written after each batch."""
+"""Checks the sinks of the interpreter, and writes its files after each batch."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from windrow.addresses.paths import local_path
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError
 from windrow.plan import SinkNode, Step
-from windrow.sinks import (
-    CollectSink,
-    ConsoleSink,
-    CsvFileSink,
-    FileSink,
-    FunctionSink,
-    JsonFileSink,
-    ParquetFileSink,
-    TextFileSink,
-)
+from windrow.sinks import CollectSink, FileSink, ParquetFileSink
 from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_parquet
-from windrow_runtime.operators.errors import USER_ERRORS, sink_errors, sink_failed, with_field
+from windrow_runtime.operators.errors import sink_errors, with_field
 from windrow_runtime.outputs import has_output
 from windrow_runtime.outputs.batch_folder import BatchFolder
 
-__all__ = ["check_sink", "write_batch"]
+__all__ = ["check_sink", "write_files"]
 
 # Any in this module: elements of every type.
-
-_KNOWN: Final = (
-    CollectSink,
-    ConsoleSink,
-    CsvFileSink,
-    FunctionSink,
-    JsonFileSink,
-    ParquetFileSink,
-    TextFileSink,
-)
 
 
 def check_sink(step: Step) -> None:
@@ -48,11 +29,11 @@ def check_sink(step: Step) -> None:
     """
     assert isinstance(step.node, SinkNode)
     sink = step.node.sink
-    if not isinstance(sink, _KNOWN) and not has_output(sink):
+    if not isinstance(sink, (CollectSink, FileSink)) and not has_output(sink):
         raise UnsupportedOperationError(
             "the interpreter cannot write to this sink",
             given=sink.describe(),
-            expected="memory, the console, files, a database, a Delta table or a function",
+            expected="memory, the console, files, a database, a Delta table, a function or a CustomSink",
             where=step.where,
             hint="run the pipeline with SparkRunner",
         )
@@ -73,29 +54,16 @@ def check_sink(step: Step) -> None:
             )
 
 
-def write_batch(step: Step, batch: int, values: list[Any]) -> None:
-    """Write what a sink took in one batch.
-
-    What a :class:`CollectSink` takes stays where it is, and what has an output is written by it.
-    """
+def write_files(step: Step, batch: int, values: list[Any]) -> None:
+    """Write what a file sink took in one batch."""
     assert isinstance(step.node, SinkNode)
     sink = step.node.sink
-    if isinstance(sink, ConsoleSink):
-        for value in values:
-            print(f"{sink.prefix}{value}")
-    elif isinstance(sink, FunctionSink):
-        try:
-            sink.function(batch, values)
-        except WindrowError:
-            raise
-        except USER_ERRORS as error:
-            raise sink_failed(step, error, batch, values) from error
-    elif isinstance(sink, FileSink):
-        try:
-            with sink_errors(step, sink.path):
-                _write_files(step, sink, batch, values)
-        except InvalidArgumentError as error:
-            raise with_field(step.where, error) from error.__cause__
+    assert isinstance(sink, FileSink)
+    try:
+        with sink_errors(step, sink.path):
+            _write_files(step, sink, batch, values)
+    except InvalidArgumentError as error:
+        raise with_field(step.where, error) from error.__cause__
 
 
 def _write_files(step: Step, sink: FileSink[Any], batch: int, values: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""What every output is: opened once, and then given each batch with its number."""
+"""The base of all outputs: an engine opens one once, gives it each batch with its number, and closes it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ class Identity:
 class Output(ABC):
     """Where the elements of one sink go, batch by batch."""
 
-    @abstractmethod
-    def open(self) -> None:
-        """Make ready what is written to, before the first batch.
+    def open(self) -> None:  # noqa: B027  nothing to do by default
+        """Make ready what is written to, before the first batch; by default there is nothing to do.
 
         Raises:
             SinkError: If it cannot be reached, or does not fit the elements.
@@ -40,7 +39,7 @@ class Output(ABC):
 
     @abstractmethod
     def write(self, batch: int, values: Sequence[object]) -> None:
-        """Write a batch, whole or not at all. One with a number that was written before is left out.
+        """Write a batch. Transactional outputs write it whole or not at all, and not again under the same number.
 
         Args:
             batch: The number of the batch, higher than those of the batches before it.
@@ -50,6 +49,9 @@ class Output(ABC):
             SinkError: If it cannot be written.
             InvalidArgumentError: If an element is not of its type.
         """
+
+    def close(self) -> None:  # noqa: B027  nothing to do by default
+        """Let go of what :meth:`open` opened, when the run is over; by default there is nothing to do."""
 
 
 def failure(message: str, error: Exception, clean: Callable[[str], str], **parts: str | None) -> SinkError:

@@ -59,7 +59,7 @@ from windrow_runtime.spark.run.progress_keeper import WatchedStep
 from windrow_runtime.spark.shipping import functions_of, known_classes, without_sources_and_sinks
 from windrow_runtime.spark.sinks.batch_writer import takes_columns
 from windrow_runtime.spark.sinks.dataframe import ColumnsSink
-from windrow_runtime.spark.sinks.parts import PartSink, part_sinks
+from windrow_runtime.spark.sinks.parts import WorkerSink, worker_sinks
 from windrow_runtime.spark.sources.column_scan import ColumnTarget
 from windrow_runtime.spark.sources.scan import ColumnReader, Reader, ScanContext
 from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, ColumnWay, MalformedRule, SourceStage
@@ -103,7 +103,7 @@ class Lowered:
     frame: DataFrame
     sinks: dict[int, Step]
     classes: tuple[UserClass, ...]
-    parts: dict[int, PartSink] = field(default_factory=dict)
+    parts: dict[int, WorkerSink] = field(default_factory=dict)
     watched: tuple[WatchedStep, ...] = ()
 
 
@@ -268,7 +268,7 @@ class _Lowering:
         )
         self._sinks = {self._routes.sinks[step.id]: step for step in topology.sinks}
         # Of a stream alone: Spark tells the tasks of a job no number of a batch.
-        self._parts = part_sinks(self._sinks) if checkpoint is not None else {}
+        self._parts = {} if checkpoint is None else worker_sinks(self._sinks, checkpoint.query_id)
         self._clock = clock
         self._allow_pickled = allow_pickled
         self._codec = state_codec(self._classes, allow_pickled=allow_pickled)

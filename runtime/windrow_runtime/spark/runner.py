@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windrow import DataStream
 from windrow.addresses.paths import reads_from
+from windrow.connectors import CustomSink
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.kafka import KafkaSink
 from windrow.plan import Pipeline, SinkNode, SourceNode, Step
 from windrow.sinks import (
     CollectSink,
-    ConsoleSink,
     CsvFileSink,
-    FunctionSink,
     JsonFileSink,
     ParquetFileSink,
     TextFileSink,
@@ -32,7 +31,7 @@ from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.tracebacks import short_tracebacks
-from windrow_runtime.outputs import has_output, open_outputs
+from windrow_runtime.outputs import closing_outputs, has_output, open_outputs
 from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
@@ -46,10 +45,10 @@ from windrow_runtime.spark.run.batch_job import batch_job, run_job
 from windrow_runtime.spark.run.query import Query
 from windrow_runtime.spark.run.reporter import OnProgress
 from windrow_runtime.spark.run.running import RunningPipeline
-from windrow_runtime.spark.session import JOB_SETTINGS, local_session, prepare_workers
+from windrow_runtime.spark.session import JOB_SETTINGS, is_connect, local_session, prepare_workers
 from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, own_partitions, session_with
 from windrow_runtime.spark.shipping import without_sources_and_sinks
-from windrow_runtime.spark.sinks.batch_writer import refuse_written, unpacked
+from windrow_runtime.spark.sinks.batch_writer import driver_sinks, refuse_written, unpacked
 from windrow_runtime.spark.sinks.dataframe import ColumnsSink, checkpoint_inside, pipeline_of
 from windrow_runtime.spark.sources.table import check_resumable
 
@@ -60,9 +59,7 @@ __all__ = ["RunningPipeline", "SparkRunner"]
 
 _KNOWN_SINKS = (
     CollectSink,
-    ConsoleSink,
     CsvFileSink,
-    FunctionSink,
     JsonFileSink,
     KafkaSink,
     ParquetFileSink,
@@ -170,12 +167,12 @@ class SparkRunner:
         with self._folder() as folder:
             lock = CheckpointLock(folder.path)
             try:
-                query = self._prepare(pipeline, folder, drain=drain)
-                if drain:
-                    query.drain()
-                else:
-                    query.run_available()
-                return query.result()
+                with closing(self._prepare(pipeline, folder, drain=drain)) as query:
+                    if drain:
+                        query.drain()
+                    else:
+                        query.run_available()
+                    return query.result()
             finally:
                 lock.release()
 
@@ -253,8 +250,13 @@ class SparkRunner:
         checkpoint = Checkpoint.at(self._checkpoint)
         lock = CheckpointLock(checkpoint.path)
         try:
-            query = self._prepare(pipeline, checkpoint, drain=False, on_progress=on_progress)
-            return RunningPipeline(query, query.start(interval_seconds), lock)
+            with ExitStack() as opened:
+                query = opened.enter_context(
+                    closing(self._prepare(pipeline, checkpoint, drain=False, on_progress=on_progress))
+                )
+                running = RunningPipeline(query, query.start(interval_seconds), lock)
+                opened.pop_all()
+                return running
         except BaseException:
             lock.release()
             raise
@@ -337,29 +339,43 @@ class SparkRunner:
         check_folders(topology.sinks, checkpoint.query_id(), begins=begins)
         if begins:
             refuse_written(self._spark, topology.sinks)
-        outputs = open_outputs(topology.sinks, checkpoint.query_id())
-        # Behind all that may refuse the run, and before the keeper, which begins a batch.
-        claim_folders(topology.sinks, checkpoint.query_id(), begins=begins)
-        keeper = None
-        if lowered.clock is not None:
-            keeper = ClockKeeper(
-                lowered.clock,
-                Topology(without_sources_and_sinks(topology.steps)),
-                self._clock,
-                state_codec(lowered.classes, allow_pickled=pipeline.allow_pickled_state),
+        query_id = checkpoint.query_id()
+        outputs = open_outputs(self._opened_here(topology), query_id)
+        with closing_outputs(outputs) as opened:
+            # Behind all that may refuse the run, and before the keeper, which begins a batch.
+            claim_folders(topology.sinks, query_id, begins=begins)
+            keeper = None
+            if lowered.clock is not None:
+                keeper = ClockKeeper(
+                    lowered.clock,
+                    Topology(without_sources_and_sinks(topology.steps)),
+                    self._clock,
+                    state_codec(lowered.classes, allow_pickled=pipeline.allow_pickled_state),
+                )
+                keeper.begin()
+            query = Query(
+                self._spark,
+                pipeline,
+                checkpoint,
+                lowered,
+                outputs,
+                keeper,
+                verbose=self._is_verbose,
+                on_progress=on_progress or self._on_progress,
             )
-            keeper.begin()
-        verbose = self._is_verbose
-        return Query(
-            self._spark,
-            pipeline,
-            checkpoint,
-            lowered,
-            outputs,
-            keeper,
-            verbose=verbose,
-            on_progress=on_progress or self._on_progress,
-        )
+            opened.pop_all()  # the query closes them
+            return query
+
+    def _opened_here(self, topology: Topology) -> list[Step]:
+        """The sinks whose outputs are opened in this process: with Spark Connect, users' own sinks are opened there."""
+        sinks = driver_sinks(topology.sinks)
+        if not is_connect(self._spark):
+            return sinks
+        return [
+            step
+            for step in sinks
+            if not (isinstance(step.node, SinkNode) and isinstance(step.node.sink, CustomSink))
+        ]
 
     def _check_sinks(self, topology: Topology) -> None:
         for step in topology.sinks:
@@ -438,6 +454,7 @@ def _check_sink(step: Step) -> None:
     raise UnsupportedOperationError(
         "Spark cannot write to this sink",
         given=sink.describe(),
-        expected="memory, the console, files, Kafka, a database, a Delta table, a function or a DataStreamWriter",
+        expected="memory, the console, files, Kafka, a database, a Delta table, a function, a DataStreamWriter or a "
+        "CustomSink",
         where=step.where,
     )

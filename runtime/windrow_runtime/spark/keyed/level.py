@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
     from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
     from windrow_runtime.columnar.forms.row_form import RowForm
-    from windrow_runtime.spark.sinks.parts import PartSink
+    from windrow_runtime.spark.sinks.parts import WorkerSink
 
 __all__ = ["Fragment", "KeyedStep", "Level", "SourceFragment"]
 
@@ -154,5 +154,5 @@ class Level:
     classes: tuple[UserClass, ...] = ()
     allow_pickled: bool = False
     clock: ClockFiles | None = None
-    parts: Mapping[int, PartSink] = field(default_factory=dict)
+    parts: Mapping[int, WorkerSink] = field(default_factory=dict)
     tuning: StateTuning = MEASURED

@@ -16,14 +16,14 @@ from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import clock_millis
-from windrow_runtime.outputs import open_outputs
+from windrow_runtime.outputs import closing_outputs, open_outputs
 from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
 from windrow_runtime.spark.faults.spark_errors import engine_failure
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.lowering import Lowered, forms_of, lower_batch, steps_by_clock
 from windrow_runtime.spark.run.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.run.reporter import OnProgress, Reporter
-from windrow_runtime.spark.sinks.batch_writer import BatchWriter, refuse_written
+from windrow_runtime.spark.sinks.batch_writer import BatchWriter, driver_sinks, refuse_written
 from windrow_runtime.spark.sinks.results import MemoryResults
 
 if TYPE_CHECKING:
@@ -88,12 +88,13 @@ def run_job(pipeline: Pipeline, lowered: Lowered, on_progress: OnProgress | None
     sinks = list(lowered.sinks.values())
     check_folders(sinks, query, begins=True)
     refuse_written(lowered.frame.sparkSession, sinks)
-    outputs = open_outputs(sinks, query)
-    claim_folders(sinks, query, begins=True)
-    progress = ProgressKeeper(lowered.watched, None)
-    write = BatchWriter(lowered.sinks, lowered.classes, results, outputs, query, progress=progress)
-    with _spark_errors(pipeline):
-        write(lowered.frame, _BATCH)
+    outputs = open_outputs(driver_sinks(sinks), query)
+    with closing_outputs(outputs):
+        claim_folders(sinks, query, begins=True)
+        progress = ProgressKeeper(lowered.watched, None)
+        write = BatchWriter(lowered.sinks, lowered.classes, results, outputs, query, progress=progress)
+        with _spark_errors(pipeline):
+            write(lowered.frame, _BATCH)
     report = results.latest_report()
     if report is not None:
         Reporter(pipeline.name, lowered.topology, on_progress).tell(report)

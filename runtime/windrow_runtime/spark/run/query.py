@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from windrow.plan import Pipeline, SinkNode
 from windrow.sinks import CollectSink, WriterSink
 from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
-from windrow_runtime.outputs import Output
+from windrow_runtime.outputs import Output, closing_outputs
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.clock.keeper import ClockKeeper
 from windrow_runtime.spark.exchange.classes import register_classes
@@ -67,7 +67,7 @@ class Query:
         pipeline: Pipeline,
         checkpoint: Checkpoint,
         lowered: Lowered,
-        outputs: dict[str, Output],
+        outputs: Mapping[str, Output],
         keeper: ClockKeeper | None,
         *,
         verbose: bool = False,
@@ -124,6 +124,15 @@ class Query:
             )
             self._write = self._written_here(batches)
         self._failure: WindrowError | None = None
+        self._opened = closing_outputs(outputs)
+
+    def close(self) -> None:
+        """Close the outputs; called when no batch will run any more.
+
+        Raises:
+            UserFunctionError: If a sink of the user's own raised.
+        """
+        self._opened.close()  # each output once, however often this is called
 
     # Any: Spark's two kinds of writers have no common type.
     def _start(self, trigger: Callable[[Any], Any]) -> StreamingQuery:

@@ -85,7 +85,7 @@ class RunningPipeline:
         """Whether it runs, or drains."""
         active = self._uses_checkpoint()
         if not active:
-            self._lock.release()
+            self._let_go()
         return active
 
     def _uses_checkpoint(self) -> bool:
@@ -122,11 +122,18 @@ class RunningPipeline:
             self._release()
         return ended
 
+    def _let_go(self) -> None:
+        """Close the outputs, and leave the checkpoint to other runs."""
+        try:
+            self._query.close()
+        finally:
+            self._lock.release()
+
     def _release(self) -> None:
         """Leave the checkpoint to other runs, unless a drain goes on."""
         over = self._drain_over
         if over is None or over.is_set():
-            self._lock.release()
+            self._let_go()
 
     @short_tracebacks
     def process_available(self) -> None:
@@ -167,10 +174,10 @@ class RunningPipeline:
             finally:
                 # It goes on where a sink called this, or where its caller was interrupted.
                 if not self._uses_checkpoint():
-                    self._lock.release()
+                    self._let_go()
         else:
             self._query.kill(self._streaming_query)
-            self._lock.release()
+            self._let_go()
         return self._query.result()
 
     @short_tracebacks
@@ -196,5 +203,5 @@ class RunningPipeline:
         finally:
             self._drain_over.set()
             if not self._uses_checkpoint():
-                self._lock.release()
+                self._let_go()
         return self._query.result()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -10,15 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windrow.addresses.paths import local_path
+from windrow.connectors import CustomSink
 from windrow.errors import Location, WindrowError
 from windrow.kafka import KafkaSink
 from windrow.plan import SinkNode, Step
 from windrow.sinks import (
     CollectSink,
-    ConsoleSink,
     CsvFileSink,
     FileSink,
-    FunctionSink,
     JsonFileSink,
     Sink,
     TextFileSink,
@@ -29,8 +29,8 @@ from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_ddl
 from windrow_runtime.inputs.checks import warn_of_header
-from windrow_runtime.operators.errors import USER_ERRORS, sink_failed, sink_unwritable
-from windrow_runtime.outputs import Output, open_outputs
+from windrow_runtime.operators.errors import sink_unwritable
+from windrow_runtime.outputs import Output, closing_outputs, open_outputs
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.outputs.sink_folders import check_owner, other_run
 from windrow_runtime.spark.batch_number import BatchNote
@@ -48,19 +48,19 @@ from windrow_runtime.spark.run.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.sinks.dataframe import ColumnsSink
 from windrow_runtime.spark.sinks.parts import (
     PART_SCHEMA,
-    PartSink,
     PartStage,
+    WorkerSink,
     is_json_of_spark,
     lines_of,
-    part_sinks,
     rows_of,
+    worker_sinks,
 )
 from windrow_runtime.spark.sinks.results import Results
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["BatchWriter", "ConnectWriter", "refuse_written", "takes_columns", "unpacked"]
+__all__ = ["BatchWriter", "ConnectWriter", "driver_sinks", "refuse_written", "takes_columns", "unpacked"]
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -147,6 +147,17 @@ def unpacked(frame: DataFrame, number: int, step: Step, classes: tuple[UserClass
     return rows.mapInArrow(_Unpack(kind, step.where, classes), spark_ddl(kind))
 
 
+def is_written_by_workers(step: Step) -> bool:
+    """Whether workers write a sink of the user's own."""
+    sink = _sink(step)
+    return isinstance(sink, CustomSink) and sink.on_workers
+
+
+def driver_sinks(sinks: Iterable[Step]) -> list[Step]:
+    """The sinks that :func:`windrow_runtime.outputs.open_outputs` opens on the driver, as far as it has outputs."""
+    return [step for step in sinks if not is_written_by_workers(step)]
+
+
 class BatchWriter:
     """Writes the batches of a query to the sinks of its pipeline; called by ``foreachBatch``.
 
@@ -159,7 +170,7 @@ class BatchWriter:
         outputs: What writes for sinks that have an output, by the ids of their steps.
         query: The identity of the query.
         keeper: Tells the time of the next batch, where windrow keeps it.
-        parts: The sinks whose rows only name files, which the last stage of the query has written.
+        parts: The sinks that the last keyed step of the query has written; their rows only name files.
         note: Notes the newest batch; None: there is one only.
         progress: Makes a report of each batch.
     """
@@ -172,7 +183,7 @@ class BatchWriter:
         outputs: Mapping[str, Output],
         query: str,
         keeper: ClockKeeper | None = None,
-        parts: Mapping[int, PartSink] | None = None,
+        parts: Mapping[int, WorkerSink] | None = None,
         note: BatchNote | None = None,
         progress: ProgressKeeper | None = None,
     ) -> None:
@@ -189,10 +200,12 @@ class BatchWriter:
         self._keeper = keeper
         # What workers write; the other sinks are written by the driver.
         self._on_workers = {
-            number: step for number, step in sinks.items() if isinstance(_sink(step), (FileSink, KafkaSink))
+            number: step
+            for number, step in sinks.items()
+            if is_written_by_workers(step) or isinstance(_sink(step), (FileSink, KafkaSink))
         }
         self._needs_stage = not parts
-        self._parts = dict(parts or part_sinks(sinks))
+        self._parts = dict(parts or worker_sinks(sinks, lambda: query))
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch."""
@@ -285,7 +298,8 @@ class BatchWriter:
         for number, step in self._sinks.items():
             if number not in self._on_workers and number not in collected:
                 values = [value for payload in taken[number] for value in unpack_elements(payload).values]
-                self._write_values(step, batch, values)
+                if values:
+                    self._outputs[step.id].write(batch, values)
         self._ended = ended
         if self._keeper is not None:
             self._keeper.end_batch(batch, reports, ended=ended)
@@ -305,23 +319,6 @@ class BatchWriter:
             if (unmatched, location) not in self._warned:
                 self._warned.add((unmatched, location))
                 warn_of_header(unmatched, where, location)
-
-    def _write_values(self, step: Step, batch: int, values: list[Any]) -> None:
-        sink = _sink(step)
-        output = self._outputs.get(step.id)
-        if output is not None:
-            if values:
-                output.write(batch, values)
-        elif isinstance(sink, ConsoleSink):
-            for value in values:
-                print(f"{sink.prefix}{value}")
-        elif isinstance(sink, FunctionSink) and values:
-            try:
-                sink.function(batch, values)
-            except WindrowError:
-                raise
-            except USER_ERRORS as error:
-                raise sink_failed(step, error, batch, values) from error
 
     def _write_files(self, frame: DataFrame, batch: int, number: int, step: Step, has_rows: bool) -> None:
         sink = _sink(step)
@@ -405,7 +402,7 @@ class ConnectWriter:
         query: str,
         keeper: ClockKeeper | None,
         secrets: tuple[str, ...] = (),
-        parts: Mapping[int, PartSink] | None = None,
+        parts: Mapping[int, WorkerSink] | None = None,
         note: BatchNote | None = None,
         progress: ProgressKeeper | None = None,
     ) -> None:
@@ -433,7 +430,9 @@ class ConnectWriter:
         sinks, classes, results, query, keeper, secrets, parts, note, progress = self._given
         with failures_marked(), secrets_hidden(secrets):
             if self._batches is None:
-                outputs = open_outputs(list(sinks.values()), query)
+                outputs = open_outputs(driver_sinks(sinks.values()), query)
+                # Nothing tells this process that the run is over, but that Spark ends it.
+                atexit.register(closing_outputs(outputs).close)
                 self._batches = BatchWriter(
                     sinks, classes, results, outputs, query, keeper, parts, note, progress
                 )

@@ -1,21 +1,22 @@
-"""Workers write the files of a sink while they compute a batch; the driver makes all of them visible at once.
+"""Workers write some sinks while they compute a batch: files, and sinks of the user's own that ask for it.
 
-A worker writes a part file into a hidden folder, under a unique name, and sends the name to the driver in a row. The
-driver deletes the files whose names it did not get, such as those of a task that failed half-way, and renames the
-folder.
+The driver makes all files of a batch visible at once. A worker writes a part file into a hidden folder, under a unique
+name, and sends the name to the driver in a row. The driver deletes the files whose names it did not get, such as those
+of a task that failed half-way, and renames the folder.
 """
 
 from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from windrow.addresses.paths import local_path
+from windrow.connectors import CustomSink
 from windrow.errors import SinkError, WindrowError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import FileSink, JsonFileSink, ParquetFileSink
@@ -26,8 +27,12 @@ from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.columnar.state.chunks import load_rows
 from windrow_runtime.operators.errors import sink_errors, with_field
 from windrow_runtime.outputs.batch_folder import BatchFolder
+from windrow_runtime.outputs.called import CustomOutput
+from windrow_runtime.outputs.output import Identity
+from windrow_runtime.spark.exchange.by_value import make_picklable
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import unpack_columns, unpack_elements
+from windrow_runtime.spark.exchange.picklable import check_picklable
 from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.shipping import sink_alone
 
@@ -36,11 +41,11 @@ __all__ = [
     "PartSink",
     "PartStage",
     "PartWriter",
+    "WorkerSink",
     "is_json_of_spark",
     "lines_of",
-    "part_sink",
-    "part_sinks",
     "rows_of",
+    "worker_sinks",
 ]
 
 # Any in this module: pyarrow has no types.
@@ -79,6 +84,39 @@ def lines_of(payload: bytes, encoder: LineEncoder, where: str) -> list[str]:
         raise with_field(where, error) from error.__cause__
 
 
+class TaskWriter(Protocol):
+    """Writes what one task has for one sink."""
+
+    def write(self, payload: bytes) -> bytes | None:
+        """Write the rows of a payload; the first rows return what the driver is to know, such as a file's name."""
+        ...
+
+    def close(self) -> None:
+        """Finish what was written, also where a row could not be."""
+        ...
+
+
+class WorkerSink(Protocol):
+    """A sink that workers write; it is sent to them."""
+
+    @property
+    def step(self) -> Step:
+        """The sink, without the steps in front of it."""
+        ...
+
+    def begin(self, batch: int) -> None:
+        """Called by the driver before the tasks of a batch begin."""
+        ...
+
+    def task(self, batch: int) -> TaskWriter:
+        """Called by a worker, in each task that has rows for the sink."""
+        ...
+
+    def publish(self, batch: int, names: Sequence[bytes]) -> None:
+        """Called by the driver behind the tasks of a batch, with what they returned."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PartSink:
     """A sink in a folder of the file system whose files workers write.
@@ -100,6 +138,10 @@ class PartSink:
     def lines(self) -> LineEncoder | None:
         """How elements become lines; None: files are Parquet."""
         return line_encoder(_sink_of(self.step), self.kind)
+
+    def task(self, batch: int) -> TaskWriter:
+        """Make the writer of a task's part file."""
+        return _PartTask(self, batch)
 
     def begin(self, batch: int) -> None:
         """Take away what an earlier attempt left.
@@ -141,11 +183,57 @@ class PartSink:
             (aside / name).unlink()
 
 
-def part_sink(step: Step) -> PartSink | None:
-    """A sink whose files workers write themselves; None: Spark writes them, or it has none."""
-    assert isinstance(step.node, SinkNode)
-    sink = step.node.sink
-    path = local_path(sink.path) if isinstance(sink, FileSink) else None
+@dataclass(frozen=True, slots=True)
+class CustomWorkerSink:
+    """A sink of the user's own that workers write.
+
+    Attributes:
+        step: The sink, without the steps in front of it.
+        sink: The same.
+        query: The identity of the query.
+    """
+
+    step: Step
+    sink: CustomSink[Any]
+    query: str
+
+    def begin(self, batch: int) -> None:
+        """There is nothing to clear: the sink replaces what an earlier attempt left."""
+
+    def task(self, batch: int) -> TaskWriter:
+        """Open the sink for a task."""
+        return _CustomTask(self, batch)
+
+    def publish(self, batch: int, names: Sequence[bytes]) -> None:
+        """There is nothing to make visible."""
+
+
+def worker_sinks(sinks: Mapping[int, Step], query: Callable[[], str]) -> dict[int, WorkerSink]:
+    """The sinks that workers write themselves, by their numbers. Others are written by the driver or by Spark.
+
+    Args:
+        sinks: All sinks.
+        query: Gives the identity of the query; called where a sink of the user's own is told of it.
+
+    Raises:
+        UnsupportedOperationError: If a sink of the user's own cannot be sent to workers.
+    """
+    found: dict[int, WorkerSink] = {}
+    for number, step in sinks.items():
+        sink = step.node.sink if isinstance(step.node, SinkNode) else None
+        if isinstance(sink, CustomSink) and sink.on_workers:
+            make_picklable(type(sink))
+            hint = "make connections and files in open(), which each worker calls"
+            check_picklable(step, [sink], "the sink", hint)
+            found[number] = CustomWorkerSink(sink_alone(step), sink, query())
+        elif isinstance(sink, FileSink) and (part := _part_sink(step, sink)) is not None:
+            found[number] = part
+    return found
+
+
+def _part_sink(step: Step, sink: FileSink[Any]) -> PartSink | None:
+    """A sink whose files workers write themselves; None: Spark writes them."""
+    path = local_path(sink.path)
     if path is None:
         return None
     kind = record_type(step.node.element_type)
@@ -171,74 +259,58 @@ def _sink_of(step: Step) -> FileSink[Any]:
     return step.node.sink
 
 
-def part_sinks(sinks: Mapping[int, Step]) -> dict[int, PartSink]:
-    """The sinks whose files workers write themselves, by their numbers."""
-    return {number: part for number, step in sinks.items() if (part := part_sink(step)) is not None}
-
-
 class PartWriter:
-    """Writes the files of one task: a part file for each sink that gets rows.
+    """Writes what one task has for the sinks that workers write.
 
     Args:
         batch: The number of the batch.
-        parts: The sinks, by their numbers.
+        sinks: The sinks, by their numbers.
     """
 
-    def __init__(self, batch: int, parts: Mapping[int, PartSink]) -> None:
+    def __init__(self, batch: int, sinks: Mapping[int, WorkerSink]) -> None:
         self._batch = batch
-        self._sinks = parts
-        self._open: dict[int, _Part] = {}
-        self._encoders: dict[int, LineEncoder | None] = {}
+        self._sinks = sinks
+        self._tasks: dict[int, TaskWriter] = {}
 
     def write(self, number: int, payload: bytes) -> bytes | None:
-        """Write the rows of a payload; the first rows of a part return its name, for the driver.
+        """Write the rows of a payload; the first rows for a sink return what the driver is to know.
 
         Raises:
             SinkError: If they cannot be written.
             InvalidArgumentError: If an element is not of its type.
+            UserFunctionError: If a sink of the user's own raised.
         """
-        sink = self._sinks[number]
-        encoder = self._encoders.setdefault(number, sink.lines())
-        rows = (
-            rows_of(payload, sink.kind, sink.step.where)
-            if encoder is None
-            else lines_of(payload, encoder, sink.step.where)
-        )
-        if not len(rows):
-            return None
-        part = self._open.get(number)
-        if part is not None:
-            part.write(rows)
-            return None
-        part = self._open[number] = _Part(sink, self._batch, encoder)
-        part.write(rows)
-        return part.name.encode()
+        task = self._tasks.get(number)
+        if task is None:
+            task = self._tasks[number] = self._sinks[number].task(self._batch)
+        return task.write(payload)
 
     def close(self) -> None:
-        """Close the part files, which nobody can read before.
+        """Close the part files, which nobody can read before, and the sinks of the user's own.
 
         Raises:
-            SinkError: If one cannot be written.
+            SinkError: If a file cannot be written.
+            UserFunctionError: If a sink of the user's own raised.
         """
         with ExitStack() as stack:
-            for part in self._open.values():
-                stack.callback(part.close)
+            for task in self._tasks.values():
+                stack.callback(task.close)
 
 
 @dataclass(frozen=True, slots=True)
 class PartStage:
-    """Writes files of the rows of a partition and passes on all other rows; Spark calls it by ``mapInArrow``.
+    """Writes the sinks of workers and passes on all other rows; Spark calls it by ``mapInArrow``.
 
-    Plans without keyed steps need it, and jobs; in a stream the last keyed step writes files itself.
+    Plans without keyed steps need it, and jobs; in a stream the last keyed step writes these sinks itself.
 
     Attributes:
         batch: The number of the batch.
-        parts: The sinks whose files are written, by their numbers.
+        parts: The sinks to write, by their numbers.
         classes: The user's classes that may occur in elements.
     """
 
     batch: int
-    parts: Mapping[int, PartSink]
+    parts: Mapping[int, WorkerSink]
     classes: tuple[UserClass, ...]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
@@ -279,29 +351,64 @@ def _as_rows(columns: Sequence[Any]) -> Any:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-class _Part:
-    """A file that is being written."""
+class _PartTask:
+    """Writes the part file of a task; there is none where no payload has rows."""
 
-    def __init__(self, sink: PartSink, batch: int, encoder: LineEncoder | None) -> None:
-        ending = ".parquet" if encoder is None else encoder.ending
-        self.name = f"part-{uuid.uuid4().hex}{ending}"
-        self._sink = sink
-        with sink_errors(self._sink.step, self._sink.path):
-            folder = sink.folder(batch).aside
+    def __init__(self, sink: PartSink, batch: int) -> None:
+        self._sink, self._batch = sink, batch
+        self._encoder = sink.lines()
+        self._file: _ParquetPart | _LinePart | None = None
+
+    def write(self, payload: bytes) -> bytes | None:
+        sink, encoder = self._sink, self._encoder
+        rows = (
+            rows_of(payload, sink.kind, sink.step.where)
+            if encoder is None
+            else lines_of(payload, encoder, sink.step.where)
+        )
+        if not len(rows):
+            return None
+        with sink_errors(sink.step, sink.path):
+            if self._file is not None:
+                self._file.write(rows)
+                return None
+            name = f"part-{uuid.uuid4().hex}{'.parquet' if encoder is None else encoder.ending}"
+            folder = sink.folder(self._batch).aside
             folder.mkdir(parents=True, exist_ok=True)
-            self._file: _ParquetPart | _LinePart
-            if encoder is None:
-                self._file = _ParquetPart(folder / self.name, sink.kind)
-            else:
-                self._file = _LinePart(folder / self.name, encoder)
-
-    def write(self, rows: Any) -> None:
-        with sink_errors(self._sink.step, self._sink.path):
+            self._file = (
+                _ParquetPart(folder / name, sink.kind)
+                if encoder is None
+                else _LinePart(folder / name, encoder)
+            )
             self._file.write(rows)
+            return name.encode()
 
     def close(self) -> None:
-        with sink_errors(self._sink.step, self._sink.path):
-            self._file.close()
+        if self._file is not None:
+            with sink_errors(self._sink.step, self._sink.path):
+                self._file.close()
+
+
+class _CustomTask:
+    """Opens a sink of the user's own for a task, and hands it the elements of each payload."""
+
+    def __init__(self, sink: CustomWorkerSink, batch: int) -> None:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "Spark has one in every task"
+        self._batch = batch
+        self._output = CustomOutput(sink.step, sink.sink, Identity(sink.query, ""), context.partitionId())
+        self._output.open()
+
+    def write(self, payload: bytes) -> bytes | None:
+        values = unpack_elements(payload).values
+        if values:
+            self._output.write(self._batch, values)
+        return None
+
+    def close(self) -> None:
+        self._output.close()
 
 
 class _ParquetPart:

@@ -1,0 +1,68 @@
+"""A sink of the user's own in the interpreter."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.custom_sinks import Ledger, numbers_of
+from windrow import Pipeline, from_collection
+from windrow.errors import SinkError, UserFunctionError
+from windrow.sinks import DatabaseSink
+from windrow_runtime.local import LocalRunner
+
+
+def run(sink: Ledger) -> None:
+    LocalRunner().run(Pipeline("ledger", from_collection([1, 2, 3]).sink_to(sink)))
+
+
+def calls(folder: Path) -> list[str]:
+    return (folder / "calls").read_text().splitlines()
+
+
+def test_a_sink_on_the_driver_is_open_for_the_whole_run(tmp_path: Path) -> None:
+    run(Ledger(tmp_path))
+    assert (tmp_path / "0-None.jsonl").read_text() == "1\n2\n3\n"
+    assert calls(tmp_path) == ["open", "write 0", "close"]
+
+
+def test_a_sink_on_workers_is_opened_for_each_batch(tmp_path: Path) -> None:
+    run(Ledger(tmp_path, workers=True))
+    assert (tmp_path / "0-0.jsonl").read_text() == "1\n2\n3\n"
+    assert calls(tmp_path) == ["open", "write 0", "close"]
+
+
+@pytest.mark.parametrize("workers", [False, True])
+@pytest.mark.parametrize(
+    ("method", "given", "seen"),
+    [
+        ("open", r"open\(\) of Ledger", ["open"]),
+        ("write", r"batch 0 of 3 elements, beginning with 1", ["open", "write 0", "close"]),
+        ("close", r"close\(\) of Ledger", ["open", "write 0", "close"]),
+    ],
+)
+def test_what_it_raises_names_the_step_and_the_call(
+    tmp_path: Path, method: str, given: str, seen: list[str], *, workers: bool
+) -> None:
+    with pytest.raises(UserFunctionError, match=f"raised ConnectionError: no {method}") as caught:
+        run(Ledger(tmp_path, workers=workers, fails_in=method))
+    assert re.search(given, str(caught.value))
+    assert re.search(r"ledger\.2\.sink, \S*test_custom_sinks\.py:\d+", str(caught.value))
+    assert isinstance(caught.value.__cause__, ConnectionError)
+    assert calls(tmp_path) == seen
+
+
+def test_it_is_closed_where_another_sink_cannot_be_opened(tmp_path: Path) -> None:
+    numbers = from_collection([1, 2, 3])
+    named = numbers.map(lambda number: (number, "n")).returns(tuple[int, str])
+    pipeline = Pipeline(
+        "ledger",
+        numbers.sink_to(Ledger(tmp_path)),
+        named.sink_to(DatabaseSink(f"sqlite:///{tmp_path}/missing/numbers.db", "numbers")),
+    )
+    with pytest.raises(SinkError):
+        LocalRunner().run(pipeline)
+    assert calls(tmp_path) == ["open", "close"]
+    assert numbers_of(tmp_path) == []

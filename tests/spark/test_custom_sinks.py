@@ -1,0 +1,104 @@
+"""A sink of the user's own on Spark: on the driver and on the workers, each batch exactly once."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.custom_sinks import Ledger, numbers_of
+from windrow import Pipeline, from_collection
+from windrow.errors import UnsupportedOperationError, UserFunctionError
+from windrow.sinks import CollectSink
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NUMBERS = list(range(30))
+
+
+def pipeline_of(sink: Ledger, *, keyed: bool) -> Pipeline:
+    """The numbers; behind a keyed step the last keyed level writes sinks of workers, else a stage of their own."""
+    numbers = from_collection(NUMBERS)
+    out = numbers.key_by(lambda number: number % 7).reduce(lambda _, number: number) if keyed else numbers
+    return Pipeline("ledger", out.sink_to(sink))
+
+
+def calls(folder: Path) -> list[str]:
+    return (folder / "calls").read_text().splitlines()
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_batch_that_failed_is_written_again_under_its_number(
+    spark: SparkSession, tmp_path: Path, *, keyed: bool
+) -> None:
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    out = tmp_path / "out"
+    out.mkdir()
+    with pytest.raises(
+        UserFunctionError,
+        match=r"raised ConnectionError: no close\n +given: +close\(\) of Ledger\n +where: +ledger\.\d\.sink, ",
+    ):
+        runner.run(pipeline_of(Ledger(out, workers=True, fails_in="close"), keyed=keyed))
+    runner.run(pipeline_of(Ledger(out, workers=True), keyed=keyed))
+    assert numbers_of(out) == NUMBERS
+    assert {file.name.split("-")[0] for file in out.glob("*.jsonl")} == {"0"}
+    assert all(file.name != "0-None.jsonl" for file in out.glob("*.jsonl"))
+    assert calls(out).count("open") == calls(out).count("close")
+
+
+def test_a_sink_on_the_driver(spark: SparkSession, tmp_path: Path) -> None:
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    out = tmp_path / "out"
+    out.mkdir()
+    with pytest.raises(
+        UserFunctionError,
+        match=r"raised ConnectionError: no write 0\n +given: +batch 0 of 30 elements, beginning with \d+\n +where: ",
+    ):
+        runner.run(pipeline_of(Ledger(out, fails_in="write"), keyed=False))
+    assert calls(out) == ["open", "write 0", "close"]
+    runner.run(pipeline_of(Ledger(out), keyed=False))
+    assert numbers_of(out) == NUMBERS
+    assert calls(out)[3:] == ["open", "write 0", "close"]
+
+
+@pytest.mark.parametrize("workers", [False, True])
+def test_a_batch_job(spark: SparkSession, tmp_path: Path, *, workers: bool) -> None:
+    collected = CollectSink[int]()
+    numbers = from_collection(NUMBERS)
+    pipeline = Pipeline(
+        "ledger", numbers.sink_to(Ledger(tmp_path, workers=workers)), numbers.sink_to(collected)
+    )
+    result = SparkRunner(spark).run_batch(pipeline)
+    assert sorted(result.collected(collected)) == numbers_of(tmp_path) == NUMBERS
+    assert calls(tmp_path)[-1] == "close"
+
+
+class Holding(Ledger):
+    """Holds what cannot be sent."""
+
+    lock: Any = None  # a lock has no public type
+
+
+def test_a_sink_that_cannot_be_sent(spark: SparkSession, tmp_path: Path) -> None:
+    sink = Holding(tmp_path, workers=True)
+    sink.lock = threading.Lock()
+    with pytest.raises(
+        UnsupportedOperationError,
+        match=r"the sink cannot be sent to Spark's workers\n +given: +`self.lock`, a _thread.lock(.|\n)*in open\(\)",
+    ):
+        SparkRunner(spark).run(pipeline_of(sink, keyed=False))
+    assert not (tmp_path / "calls").exists()
+
+
+def test_a_stream_that_is_stopped_closes_its_sinks(spark: SparkSession, tmp_path: Path) -> None:
+    running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(
+        pipeline_of(Ledger(tmp_path), keyed=False)
+    )
+    running.process_available()
+    assert calls(tmp_path) == ["open", "write 0"]
+    running.stop()
+    assert calls(tmp_path) == ["open", "write 0", "close"]
