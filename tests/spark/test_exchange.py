@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.class_names import UserClass
-from windrow_runtime.spark.clock.event_clock import (
+from windrow_runtime.spark.clock.times import (
     END_OF_STREAM,
     decode_watermark,
     encode_timer,

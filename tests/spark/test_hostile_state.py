@@ -41,6 +41,7 @@ from windrow_runtime.columnar.state.chunks import dump_rows, load_rows
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.state.stored_list import GrowingList
 from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.checkpoint.stored_file import StoredFile
 from windrow_runtime.storage import standard_values
 from windrow_runtime.storage import values as state_codec
 from windrow_runtime.storage.compression import decompress
@@ -563,9 +564,9 @@ def test_a_clock_file_that_somebody_rewrote_runs_nothing(spark: SparkSession, tm
 
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     runner.run(plan(8), drain=False)
-    newest = max((tmp_path / "checkpoint" / "clock").glob("*.json"), key=lambda file: int(file.stem))
-    written = newest.read_text()
-    clock = json.loads(written)
+    newest = max((tmp_path / "checkpoint" / "clock").iterdir(), key=lambda file: int(file.name))
+    written = newest.read_bytes()
+    clock = json.loads(written.partition(b"\n")[2])
     (step,) = clock["trackers"]
     touched = tmp_path / "touched"
     attributes = CODEC.pack([{"seen": 1}])
@@ -588,10 +589,10 @@ def test_a_clock_file_that_somebody_rewrote_runs_nothing(spark: SparkSession, tm
     }
     for name, memory in memories.items():
         clock["trackers"][step][-1] = base64.b64encode(memory).decode()
-        newest.write_text(json.dumps(clock))
+        StoredFile(newest, dict).write(clock)  # with the checksum, which has no secret
         with pytest.raises(CheckpointError, match=r"damaged|names a class that the plan does not know"):
             runner.run(plan(16), drain=False)
         assert not touched.exists(), name
     # As it was written, it is read.
-    newest.write_text(written)
+    newest.write_bytes(written)
     runner.run(plan(16), drain=False)

@@ -242,7 +242,7 @@ def test_a_checkpoint_without_its_clock_is_refused(spark: SparkSession, tmp_path
     SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline, drain=False)
     for file in (tmp_path / "checkpoint" / "clock").iterdir():
         file.write_text("{")
-    with pytest.raises(CheckpointError, match=r"the checkpoint is damaged(.|\n)*clock/\d+\.json"):
+    with pytest.raises(CheckpointError, match=r"the checkpoint is damaged(.|\n)*clock/\d+"):
         SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline)
 
 

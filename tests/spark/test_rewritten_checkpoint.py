@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import tarfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.spark.checkpoints.archives import KEPT, archives, unpack
 from windrow.errors import CheckpointError, IncompatibleStateError, WindrowError
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.stored_json import read_json, write_json
+from windrow_runtime.spark.checkpoint.stored_file import StoredFile
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
 from windrow_runtime.spark.clock.files import BatchClock, ClockFiles, TrackerNote
 from windrow_runtime.spark.clock.keeper import ClockKeeper
@@ -27,7 +28,10 @@ from windrow_runtime.spark.run.progress_keeper import ProgressKeeper, WatchedSte
 from windrow_runtime.spark.sinks.results import SpooledResults
 from windrow_runtime.storage.values import StateCodec
 
-NEWEST = 7
+PAGED = next(archive for archive in archives() if archive.name.startswith("paged-"))
+# How many batches the clock makes differs from one run to the next.
+with tarfile.open(PAGED) as files:
+    NEWEST = max(int(Path(name).name) for name in files.getnames() if name.startswith("spark/offsets/"))
 WATCHED = WatchedStep("step", "window", has_windows=True, has_timers=True)
 
 # Any in this module: what JSON holds.
@@ -73,9 +77,9 @@ def topology(tmp_path_factory: pytest.TempPathFactory) -> Topology:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A checkpoint of a plan whose time windrow keeps, with all that a run writes beside Spark's files."""
-    unpack(next(archive for archive in archives() if archive.name.startswith("paged-")), tmp_path)
+    unpack(PAGED, tmp_path)
     checkpoint = Checkpoint.at(tmp_path)
-    checkpoint.note.note(NEWEST)
+    checkpoint.newest_batch.note(NEWEST)
     checkpoint.progress_file.unlink()  # which is of the plan's own steps
     held(checkpoint, 0, 5)
     for batch in range(1, NEWEST + 1):
@@ -102,8 +106,8 @@ def read(folder: Path, topology: Topology) -> tuple[StoredPlan, str, list[BatchC
     checkpoint.check_whole(topology)
     checkpoint.clear_leftovers()
     clock = ClockFiles(checkpoint.clock_folder, stored.state_ids)
-    times = [clock.read(batch) for batch in range(5, NEWEST + 1)]
-    clock.file(NEWEST + 1).unlink(missing_ok=True)
+    times = [clock.read(batch) for batch in range(NEWEST - 2, NEWEST + 1)]
+    clock.file(NEWEST + 1).path.unlink(missing_ok=True)
     ClockKeeper(clock, topology, None, StateCodec()).end_batch(NEWEST, [], ended=True)
     return stored, checkpoint.query_id(), [*times, clock.read(NEWEST + 1)]
 
@@ -124,21 +128,20 @@ def rewritten(content: str, chance: random.Random) -> str:
         first, last = sorted(chance.choices(range(len(content) + 1), k=2))
         return content[:first] + chance.choice(TEXTS) + content[chance.choice([first, last]) :]
     lines = content.splitlines()
-    # Spark writes a JSON text into each line behind the first one.
-    number = chance.randrange(len(lines)) if lines[0] == "v1" else None
+    # Spark writes a JSON text into each line behind the first one, windrow one text behind it.
+    number = chance.randrange(len(lines)) if lines[0] == "v1" else 1
+    ours = lines[0].startswith("windrow")
     try:
-        told = json.loads(content if number is None else lines[number])
-    except ValueError:
+        value = json.loads("\n".join(lines[1:]) if ours else lines[number])
+    except (ValueError, IndexError):
         return content.replace(lines[0], chance.choice(TEXTS))
-    changed = json.dumps(_changed(told, chance))
-    if number is None:
-        return changed
-    return "\n".join([*lines[:number], changed, *lines[number + 1 :]])
+    changed = json.dumps(_changed(value, chance))
+    return "\n".join([*lines[:number], changed, *([] if ours else lines[number + 1 :])])
 
 
-def _changed(told: Any, chance: random.Random) -> Any:
-    if isinstance(told, (dict, list)) and told and chance.random() < 0.9:
-        copy: Any = told.copy()
+def _changed(value: Any, chance: random.Random) -> Any:
+    if isinstance(value, (dict, list)) and value and chance.random() < 0.9:
+        copy: Any = value.copy()
         place = chance.choice(list(copy) if isinstance(copy, dict) else range(len(copy)))
         if chance.random() < 0.2:
             del copy[place]
@@ -151,10 +154,10 @@ def _changed(told: Any, chance: random.Random) -> Any:
 @pytest.mark.parametrize(
     "pattern",
     [
-        "windrow.json",
-        "clock/*.json",
+        "plan",
+        "clock/*",
         "newest-batch",
-        "spark/offsets/7",
+        f"spark/offsets/{NEWEST}",
         "spark/sources/*/*",
         "spark/metadata",
     ],
@@ -187,9 +190,7 @@ def test_rewritten_statistics_stop_no_run(folder: Path) -> None:
         assert held(checkpoint, NEWEST + 1, 2).steps["step"].open_windows in {7, None}
 
 
-@pytest.mark.parametrize(
-    "lost", [["newest-batch"], ["newest-batch", "progress.json"], ["newest-batch", "clock"]]
-)
+@pytest.mark.parametrize("lost", [["newest-batch"], ["newest-batch", "progress"], ["newest-batch", "clock"]])
 def test_what_is_left_tells_that_batches_have_run(folder: Path, topology: Topology, lost: list[str]) -> None:
     for name in ("spark", *lost):
         part = folder / name
@@ -200,7 +201,7 @@ def test_what_is_left_tells_that_batches_have_run(folder: Path, topology: Topolo
 
 
 def test_a_file_of_another_batch_is_refused(folder: Path, topology: Topology) -> None:
-    shutil.copy(folder / "clock/6.json", folder / "clock/7.json")
+    shutil.copy(folder / f"clock/{NEWEST - 1}", folder / f"clock/{NEWEST}")
     with pytest.raises(CheckpointError, match="the file was changed"):
         read(folder, topology)
 
@@ -224,7 +225,7 @@ def test_a_time_beyond_64_bits_is_refused(
     files.write(1, clock(time))
     with pytest.raises(CheckpointError, match="damaged") as caught:
         files.read(1)
-    assert caught.value.where == str(tmp_path / "1.json")
+    assert caught.value.where == str(tmp_path / "1")
 
 
 @pytest.mark.parametrize("time", [-(2**63), 2**63 - 1])
@@ -258,14 +259,19 @@ def test_rewritten_counts_and_reports_of_connect_are_refused(tmp_path: Path) -> 
 
 
 def test_what_json_cannot_hold_is_not_written(tmp_path: Path) -> None:
+    file = StoredFile(tmp_path / "a", dict[str, float])
     with pytest.raises(ValueError, match="Out of range float"):
-        write_json(tmp_path / "a.json", {"a": float("nan")})
-    assert read_json(tmp_path / "a.json", BatchClock) is None
+        file.write({"a": float("nan")})
+    assert file.read() is None
 
 
-def test_the_number_of_a_batch_is_not_of_any_size(tmp_path: Path) -> None:
-    checkpoint = Checkpoint.at(tmp_path)
-    for content in ("9" * 5_000, "²", "-1", "1 2", ""):
-        (tmp_path / "newest-batch").write_text(content)
-        with pytest.raises(WindrowError, match="is not the number of a batch"):
-            checkpoint.note.newest()
+def test_the_number_of_a_batch_is_read_as_it_was_written(tmp_path: Path) -> None:
+    note = Checkpoint.at(tmp_path).newest_batch
+    assert note.batch() == -1
+    note.note(7)
+    note.note(3)
+    assert note.batch() == 7
+    for content in ("9" * 5_000, "²", "-1", "1 2", "", "7", note.path.read_text().replace("7", "8")):
+        note.path.write_text(content)
+        with pytest.raises(CheckpointError, match="the file was changed"):
+            note.batch()

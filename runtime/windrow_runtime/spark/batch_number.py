@@ -1,45 +1,104 @@
-"""The number of the newest batch that has run, kept beside Spark's own progress.
+"""The number of the batch that a task belongs to, and the files of a checkpoint that note such numbers.
 
 Spark's part of a checkpoint can get lost, or be put back from an older copy, by itself. Spark would then begin anew, or
-give numbers of batches a second time, which sinks take for batches that they have. The note shows it.
+give numbers of batches a second time, which sinks take for batches that they have. The note of the newest batch shows
+it. A second note holds the batch that read the end of a stream which is drained: it moves the watermark to the end of
+time, and the batch behind it fires what is open. Sources may go on delivering meanwhile; what the batches behind the
+end read would be late everywhere, so it is left where it is.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
-from windrow_runtime.outputs.whole_files import write_whole
-from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors, read_number
+from windrow_runtime.spark.checkpoint.stored_file import StoredFile
 
-__all__ = ["BatchNote"]
+__all__ = ["END_LINE", "BatchNote", "EndMark", "batch_tag", "current_batch"]
+
+END_LINE: Final = "end"
+"""The line in the control folder that ends the stream. Any other line wakes the query, and means nothing."""
+
+_BATCH_PROPERTY: Final = "streaming.sql.batchId"
+_TAGS_PROPERTY: Final = "spark.job.tags"
+_TAG: Final = "windrow-batch-"
+
+# Any in this module: Arrow batches, and pyarrow has no types.
+
+
+def batch_tag(batch: int) -> str:
+    """The tag of the jobs of a batch over Spark Connect, where Spark gives their tasks no number."""
+    return f"{_TAG}{batch}"
+
+
+def current_batch() -> int | None:
+    """The number of the batch that this task belongs to; None outside of a streaming query."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return None
+    number = context.getLocalProperty(_BATCH_PROPERTY)
+    if number is not None:
+        return int(number)
+    # Spark makes the tag part of a longer one.
+    tagged = re.search(rf"{_TAG}(\d+)", context.getLocalProperty(_TAGS_PROPERTY) or "")
+    return None if tagged is None else int(tagged[1])
 
 
 @dataclass(frozen=True, slots=True)
 class BatchNote:
-    """Notes the newest batch in a file.
+    """Notes the highest number of a batch in a file.
 
     Attributes:
-        file: The file, in a folder that every process which calls :meth:`note` sees.
+        path: The file, in a folder that every process which notes a batch sees.
     """
 
-    file: Path
+    path: Path
 
-    def newest(self) -> int:
-        """The number of the newest batch that has begun to write; -1: none has.
+    def batch(self) -> int:
+        """The number that was noted; -1: none.
 
         Raises:
-            CheckpointError: If the file cannot be read, or does not hold a number.
+            CheckpointError: If the file cannot be read, or is damaged.
         """
-        number = read_number(self.file)
+        number = self._file.read()
         return -1 if number is None else number
 
     def note(self, batch: int) -> None:
-        """Note a batch that begins to write. A batch that runs again changes nothing.
+        """Note a batch. One that runs again changes nothing.
 
         Raises:
             CheckpointError: If the file cannot be read or written.
         """
-        if batch > self.newest():
-            with checkpoint_errors(self.file.parent):
-                write_whole(self.file, f"{batch}\n")
+        if batch > self.batch():
+            self._file.write(batch)
+
+    @property
+    def _file(self) -> StoredFile[int]:
+        return StoredFile(self.path, int)
+
+
+class EndMark(BatchNote):
+    """Notes in the checkpoint which batch read the end of the stream."""
+
+    __slots__ = ()
+
+    def note_end(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Called by Spark with the rows of the control folder, by ``mapInArrow``; passes them on."""
+        for batch in batches:
+            number = current_batch()
+            if number is not None and END_LINE in batch.column(0).to_pylist():
+                self.note(number)
+            yield batch
+
+    def before_end(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The batches of a source's partition, or nothing where the stream is at its end already."""
+        end, number = self.batch(), current_batch()
+        over = number is not None and number > end >= 0
+        for batch in batches:  # read to their end in any case, since Spark writes them
+            if not over:
+                yield batch

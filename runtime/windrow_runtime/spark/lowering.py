@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from windrow.plan import (
     KeyedProcessNode,
     Node,
-    Pipeline,
     ReturnsNode,
     SinkNode,
     Step,
@@ -36,13 +35,13 @@ from windrow_runtime.columnar.forms.scan_target import ScanTarget
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.choose import form_text, operator_for
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
-from windrow_runtime.spark.batch_number import BatchNote
+from windrow_runtime.spark.batch_number import END_LINE, BatchNote
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors
+from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import StoredPlan, unstored
-from windrow_runtime.spark.clock.event_clock import END_OF_STREAM
 from windrow_runtime.spark.clock.files import ClockFiles
 from windrow_runtime.spark.clock.keeper import needs_keeper
+from windrow_runtime.spark.clock.times import END_OF_STREAM
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.fragment import PortFragment, Routes
 from windrow_runtime.spark.exchange.payload import sequence_number
@@ -54,7 +53,6 @@ from windrow_runtime.spark.keyed.batch_level import FIRST_ROUND, SECOND_ROUND, B
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
 from windrow_runtime.spark.paths import as_read_path
-from windrow_runtime.spark.run.end_of_stream import END_LINE
 from windrow_runtime.spark.run.progress_keeper import WatchedStep
 from windrow_runtime.spark.shipping import functions_of, known_classes, without_sources_and_sinks
 from windrow_runtime.spark.sinks.batch_writer import takes_columns
@@ -109,35 +107,34 @@ class Lowered:
 
 def lower(
     spark: SparkSession,
-    pipeline: Pipeline,
+    topology: Topology,
     checkpoint: Checkpoint,
     stored: StoredPlan,
     forms: Mapping[str, Form],
     *,
+    allow_pickled: bool,
     own_clock: bool = False,
 ) -> Lowered:
     """Make the query of a pipeline.
 
     Args:
         spark: The session.
-        pipeline: The pipeline.
+        topology: The pipeline.
         checkpoint: Its checkpoint.
         stored: What the checkpoint says.
         forms: How keyed steps run on columns; those whose state lies elsewhere do not.
+        allow_pickled: Whether state may hold pickled values.
         own_clock: Whether windrow keeps the time of each batch, even where Spark could.
 
     Raises:
         UnsupportedOperationError: For a source that Spark cannot read.
         SourceError: If a source cannot be read.
     """
-    topology = Topology(pipeline.steps)
     clock = None
     if _keeps_clock(topology, own_clock=own_clock):
         clock = ClockFiles(checkpoint.clock_folder, stored.state_ids)
-    checkpoint = replace(checkpoint, folders=stored.folders)
-    return _Lowering(
-        spark, topology, checkpoint, stored, forms, clock, allow_pickled=pipeline.allow_pickled_state
-    ).lower()
+    checkpoint = checkpoint.with_folders(stored.folders)
+    return _Lowering(spark, topology, checkpoint, stored, forms, clock, allow_pickled=allow_pickled).lower()
 
 
 def forms_of(topology: Topology) -> dict[str, Form]:
@@ -193,26 +190,30 @@ def _python_text(topology: Topology, step: Step, reason: str) -> str:
 
 
 def lower_batch(
-    spark: SparkSession, pipeline: Pipeline, groups: KeyGroups, now: int, forms: Mapping[str, Form]
+    spark: SparkSession,
+    topology: Topology,
+    groups: KeyGroups,
+    now: int,
+    forms: Mapping[str, Form],
+    *,
+    allow_pickled: bool,
 ) -> Lowered:
     """Make the batch job of a pipeline.
 
     Args:
         spark: The session.
-        pipeline: The pipeline; its sources come to an end.
+        topology: The pipeline; its sources come to an end.
         groups: The key groups.
         now: The clock of the job, in milliseconds.
         forms: How keyed steps run on columns.
+        allow_pickled: Whether state may hold pickled values.
 
     Raises:
         UnsupportedOperationError: For a source that Spark cannot read.
         SourceError: If a source cannot be read.
     """
-    topology = Topology(pipeline.steps)
     stored = unstored(topology, groups, forms)
-    lowering = _Lowering(
-        spark, topology, None, stored, forms, None, allow_pickled=pipeline.allow_pickled_state
-    )
+    lowering = _Lowering(spark, topology, None, stored, forms, None, allow_pickled=allow_pickled)
     return lowering.lower_batch(now)
 
 
@@ -364,7 +365,7 @@ class _Lowering:
             folder.mkdir(parents=True, exist_ok=True)
         lines = self._spark.readStream.text(as_read_path(folder))
         is_end = f.col("value") == END_LINE
-        return lines.mapInArrow(self._checkpoint.end_mark.note, "value string").select(
+        return lines.mapInArrow(self._checkpoint.end_mark.note_end, "value string").select(
             f.lit(self._groups.service_labels[0]).alias("group"),
             f.when(is_end, END).otherwise(CLOCK).alias("sink"),
             f.lit(0).cast("long").alias("number"),
@@ -403,7 +404,7 @@ class _Lowering:
             isinstance(step.node, SinkNode) and isinstance(step.node.sink, (WriterSink, ColumnsSink))
             for step in self._topology.sinks
         )
-        return self._checkpoint.note if by_spark and self._checkpoint is not None else None
+        return self._checkpoint.newest_batch if by_spark and self._checkpoint is not None else None
 
     def _column_way(self, step: Step, reader: Reader) -> ColumnWay | None:
         targets = tuple(

@@ -36,7 +36,14 @@ def spark_required() -> Iterator[None]:
     """
     missing = [name for module, name in _PACKAGES.items() if not _is_installed(module)]
     if missing:
-        raise _not_installed(missing)
+        raise UnsupportedOperationError(
+            "PySpark is not installed"
+            if "pyspark" in missing
+            else "packages that SparkRunner needs are not installed",
+            given=f"without {', '.join(missing)}",
+            expected=_EXPECTED,
+            hint=install_hint("spark"),
+        )
     import pyspark
 
     version = getattr(pyspark, "__version__", "")
@@ -67,13 +74,3 @@ def _is_installed(module: str) -> bool:
         return find_spec(module) is not None
     except (ImportError, ValueError):
         return False
-
-
-def _not_installed(missing: list[str]) -> UnsupportedOperationError:
-    if "pyspark" in missing:
-        message = "PySpark is not installed"
-    else:
-        message = "packages that SparkRunner needs are not installed"
-    return UnsupportedOperationError(
-        message, given=f"without {', '.join(missing)}", expected=_EXPECTED, hint=install_hint("spark")
-    )

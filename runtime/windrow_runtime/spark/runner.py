@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,6 @@ from windrow.sinks import (
     WriterSink,
 )
 from windrow.sources import FileSource
-from windrow_runtime.columnar.forms.columnar_form import Form
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
 from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
@@ -35,7 +34,7 @@ from windrow_runtime.outputs import closing_outputs, has_output, open_outputs
 from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
-from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
+from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume
 from windrow_runtime.spark.clock.keeper import ClockKeeper
 from windrow_runtime.spark.exchange.pickled_values import state_codec
 from windrow_runtime.spark.faults.spark_errors import secrets_hidden
@@ -161,13 +160,16 @@ class SparkRunner:
                 written.
             EngineError: If Spark gave up for a reason outside of the pipeline.
         """
+        topology = Topology(pipeline.steps)
         if drain:
-            check_bounded(Topology(pipeline.steps).sources, "a stream without an end cannot be drained")
-        check_source_files(Topology(pipeline.steps))
+            check_bounded(topology.sources, "a stream without an end cannot be drained")
+        check_source_files(topology)
         with self._folder() as folder:
             lock = CheckpointLock(folder.path)
             try:
-                with closing(self._prepare(pipeline, folder, drain=drain)) as query:
+                with closing(
+                    self._prepare(pipeline, topology, folder, self._on_progress, drain=drain)
+                ) as query:
                     if drain:
                         query.drain()
                     else:
@@ -207,9 +209,10 @@ class SparkRunner:
                 expected="a runner without a checkpoint",
                 hint="SparkRunner(spark).run_batch(pipeline)",
             )
-        check_source_files(Topology(pipeline.steps))
-        self._check_sinks(Topology(pipeline.steps))
-        job = self._batch(pipeline, session_with(self._spark, JOB_SETTINGS))
+        topology = Topology(pipeline.steps)
+        check_source_files(topology)
+        self._check_sinks(topology)
+        job = self._batch(pipeline, topology, session_with(self._spark, JOB_SETTINGS))
         return run_job(pipeline, job, self._on_progress)
 
     @short_tracebacks
@@ -246,13 +249,18 @@ class SparkRunner:
                 expected="SparkRunner(checkpoint=...)",
                 hint="it goes on from there when it is started again",
             )
-        check_source_files(Topology(pipeline.steps), waits=True)
+        topology = Topology(pipeline.steps)
+        check_source_files(topology, waits=True)
         checkpoint = Checkpoint.at(self._checkpoint)
         lock = CheckpointLock(checkpoint.path)
         try:
             with ExitStack() as opened:
                 query = opened.enter_context(
-                    closing(self._prepare(pipeline, checkpoint, drain=False, on_progress=on_progress))
+                    closing(
+                        self._prepare(
+                            pipeline, topology, checkpoint, on_progress or self._on_progress, drain=False
+                        )
+                    )
                 )
                 running = RunningPipeline(query, query.start(interval_seconds), lock)
                 opened.pop_all()
@@ -290,19 +298,12 @@ class SparkRunner:
             CheckpointError: If the checkpoint is damaged or not whole, or cannot be read or written.
         """
         pipeline = pipeline_of(stream, name)
-        check_source_files(Topology(pipeline.steps), waits=not batch)
+        topology = Topology(pipeline.steps)
+        check_source_files(topology, waits=not batch)
         if batch:
-            lowered = self._batch(pipeline, self._spark)
+            lowered = self._batch(pipeline, topology, self._spark)
         else:
-            checkpoint = checkpoint_inside(self._checkpoint)
-            topology, forms, stored = self._resumed(pipeline, checkpoint)
-            # The query is started by somebody else, and has to shuffle as its state is cut.
-            partitions = {SHUFFLE_PARTITIONS: str(stored.groups.partitions)}
-            session = session_with(self._spark, {**STATE, **partitions} if topology.keyed else {})
-            lowered = self._lower(session, pipeline, checkpoint, stored, forms)
-        if lowered.clock is not None:
-            for step in lowered.topology.sinks:
-                _check_sink_of_own_clock(step)
+            lowered = self._lowered(pipeline, topology, checkpoint_inside(self._checkpoint), by_user=True)
         ((number, step),) = lowered.sinks.items()
         return unpacked(lowered.frame, number, step, lowered.classes)
 
@@ -317,33 +318,28 @@ class SparkRunner:
     def _prepare(
         self,
         pipeline: Pipeline,
+        topology: Topology,
         checkpoint: Checkpoint,
+        on_progress: OnProgress | None,
         *,
         drain: bool,
-        on_progress: OnProgress | None = None,
     ) -> Query:
-        topology = Topology(pipeline.steps)
         self._check_sinks(topology)
         checkpoint.check_open(drain=drain)
         for step in topology.sources:
             check_resumable(step, checkpoint)
-        topology, forms, stored = self._resumed(pipeline, checkpoint)
-        checkpoint.clear_leftovers()
-        lowered = self._lower(self._spark, pipeline, checkpoint, stored, forms)
+        lowered = self._lowered(pipeline, topology, checkpoint)
         for step in topology.sources:
             _check_checkpoint_apart(step, checkpoint)
-        if lowered.clock is not None:
-            for step in topology.sinks:
-                _check_sink_of_own_clock(step)
         begins = checkpoint.last_planned() < 0
-        check_folders(topology.sinks, checkpoint.query_id(), begins=begins)
+        identity = checkpoint.query_id()
+        check_folders(topology.sinks, identity, begins=begins)
         if begins:
             refuse_written(self._spark, topology.sinks)
-        query_id = checkpoint.query_id()
-        outputs = open_outputs(self._opened_here(topology), query_id)
+        outputs = open_outputs(self._opened_here(topology), identity)
         with closing_outputs(outputs) as opened:
             # Behind all that may refuse the run, and before the keeper, which begins a batch.
-            claim_folders(topology.sinks, query_id, begins=begins)
+            claim_folders(topology.sinks, identity, begins=begins)
             keeper = None
             if lowered.clock is not None:
                 keeper = ClockKeeper(
@@ -361,7 +357,7 @@ class SparkRunner:
                 outputs,
                 keeper,
                 verbose=self._is_verbose,
-                on_progress=on_progress or self._on_progress,
+                on_progress=on_progress,
             )
             opened.pop_all()  # the query closes them
             return query
@@ -384,41 +380,56 @@ class SparkRunner:
                 with secrets_hidden(secrets_of([step]), step.where):
                     check_connector(self._spark, step)
 
-    def _batch(self, pipeline: Pipeline, spark: SparkSession) -> Lowered:
+    def _batch(self, pipeline: Pipeline, topology: Topology, spark: SparkSession) -> Lowered:
         prepare_workers(spark)
         groups = self._wanted().groups()
         with _secrets_hidden(pipeline):
-            return batch_job(spark, pipeline, groups, self._clock, columnar=self._columnar)
+            return batch_job(
+                spark,
+                topology,
+                groups,
+                self._clock,
+                allow_pickled=pipeline.allow_pickled_state,
+                columnar=self._columnar,
+            )
 
     def _wanted(self) -> Parallelism:
         return Parallelism(self._partitions, self._groups_per_partition, own_partitions(self._spark))
 
-    def _resumed(
-        self, pipeline: Pipeline, checkpoint: Checkpoint
-    ) -> tuple[Topology, Mapping[str, Form], StoredPlan]:
-        """The plan, how its steps would run on columns, and what the checkpoint says, which is whole."""
-        topology = Topology(pipeline.steps)
-        forms = forms_of(topology) if self._columnar else {}
-        time = time_of(topology, own_clock=self._clock is not None)
-        stored = resume(checkpoint, topology, time, self._wanted(), forms)
-        checkpoint.check_whole(topology)
-        return topology, forms, stored
-
-    def _lower(
-        self,
-        spark: SparkSession,
-        pipeline: Pipeline,
-        checkpoint: Checkpoint,
-        stored: StoredPlan,
-        forms: Mapping[str, Form],
+    def _lowered(
+        self, pipeline: Pipeline, topology: Topology, checkpoint: Checkpoint, *, by_user: bool = False
     ) -> Lowered:
+        """The query of a plan, whose checkpoint is begun or is whole; the user starts it by themselves, or a run."""
+        forms = forms_of(topology) if self._columnar else {}
+        own_clock = self._clock is not None
+        stored = resume(checkpoint, topology, time_of(topology, own_clock=own_clock), self._wanted(), forms)
+        checkpoint.check_whole(topology)
+        spark = self._spark
+        if by_user:
+            # The query has to shuffle as its state is cut.
+            partitions = {SHUFFLE_PARTITIONS: str(stored.groups.partitions)}
+            spark = session_with(spark, {**STATE, **partitions} if topology.keyed else {})
+        else:
+            checkpoint.clear_leftovers()
         prepare_workers(spark)
         with _secrets_hidden(pipeline):
-            return lower(spark, pipeline, checkpoint, stored, forms, own_clock=self._clock is not None)
+            lowered = lower(
+                spark,
+                topology,
+                checkpoint,
+                stored,
+                forms,
+                allow_pickled=pipeline.allow_pickled_state,
+                own_clock=own_clock,
+            )
+        if lowered.clock is not None:
+            for step in topology.sinks:
+                _check_sink_of_own_clock(step)
+        return lowered
 
 
 def _secrets_hidden(pipeline: Pipeline) -> AbstractContextManager[None]:
-    """Where Spark is told of the sources: what it refuses it shows, with the options."""
+    """Hides secrets while Spark makes the sources: what it refuses it shows, with the options."""
     return secrets_hidden(secrets_of(pipeline.steps), f"pipeline {pipeline.name!r}")
 
 

@@ -1,4 +1,4 @@
-"""Whether a plan can read the state that another one stored: what changed, and what of it does no harm."""
+"""Compares the plan of a run with the stored one: what changed that keeps it from reading the state, if anything."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any
 
 from windrow_runtime.spark.checkpoint.plan_shape import Shape
 
-__all__ = ["merged", "step_changes", "type_text"]
+__all__ = ["merged", "step_changes"]
 
 # Any in this module: what JSON holds.
 _TYPES = ("key type", "record type", "accumulator type")
+_HASHED = ("dict", "set", "frozenset")
 
 
 def step_changes(before: Shape, now: Shape) -> Iterator[str]:
-    """What keeps a step from reading the state that it stored as ``before``; see :mod:`plan_shape` for both.
+    """The changes that keep a step from reading the state that it stored as ``before``; see :mod:`plan_shape`.
 
     A field that is new in a record, and has a default, does no harm: stored records get the default. So does state that
     is new or gone in a function. What is not known (None) is not compared.
@@ -22,27 +23,33 @@ def step_changes(before: Shape, now: Shape) -> Iterator[str]:
     for part in dict.fromkeys((*before, *now)):
         old, new = before.get(part), now.get(part)
         if part in _TYPES:
-            yield from type_changes(part, old, new, grows=part != "key type")
+            yield from _type_changes(part, old, new, grows=part != "key type")
         elif part == "state":
             yield from _state_changes(old or {}, new or {})
         elif part == "evictor":
             if old != new:
                 yield _change(part, "none" if old is None else "one", "none" if new is None else "one")
         elif old is not None and new is not None and _compared(old) != _compared(new):
-            yield _change(part, _text(part, old), _text(part, new))
+            unit = " ms" if part == "allowed lateness" else ""
+            yield _change(part, f"{_text(old)}{unit}", f"{_text(new)}{unit}")
+
+
+def merged(before: Shape, now: Shape) -> Shape:
+    """The shape to store for a step whose changes do no harm: as it is now, with what is known from before."""
+    return {part: before.get(part) if value is None else value for part, value in now.items()} | {
+        "state": {**(before.get("state") or {}), **(now.get("state") or {})}
+    }
 
 
 def _compared(value: Any) -> Any:
-    """Without what is for readers alone."""
+    """A part of a plan without the text for readers."""
     if isinstance(value, Mapping):
         return {key: _compared(inner) for key, inner in value.items() if key != "text"}
     return value
 
 
-def _text(part: str, value: Any) -> str:
-    if isinstance(value, Mapping):
-        return str(value["text"])
-    return f"{value} ms" if part == "allowed lateness" else str(value)
+def _text(value: Any) -> str:
+    return str(value["text"]) if isinstance(value, Mapping) else str(value)
 
 
 def _change(part: str, old: str, new: str) -> str:
@@ -51,20 +58,18 @@ def _change(part: str, old: str, new: str) -> str:
 
 def _state_changes(before: Shape, now: Shape) -> Iterator[str]:
     for name, old in before.items():
-        new = now.get(name)
-        if new is None:
-            continue
+        new: Any = now.get(name, old)
         if old["kind"] != new["kind"]:
             yield _change(f"state {name!r}", f"{old['kind']} state", f"{new['kind']} state")
         elif len(old["types"]) == 2:
-            yield from type_changes(f"key of state {name!r}", old["types"][0], new["types"][0], grows=False)
-            yield from type_changes(f"value of state {name!r}", old["types"][1], new["types"][1])
+            yield from _type_changes(f"key of state {name!r}", old["types"][0], new["types"][0], grows=False)
+            yield from _type_changes(f"value of state {name!r}", old["types"][1], new["types"][1])
         else:
-            yield from type_changes(f"state {name!r}", old["types"][0], new["types"][0])
+            yield from _type_changes(f"state {name!r}", old["types"][0], new["types"][0])
 
 
-def type_changes(path: str, before: Any, now: Any, *, grows: bool = True) -> Iterator[str]:
-    """What keeps values of type ``before`` from being read as ``now``.
+def _type_changes(path: str, before: Any, now: Any, *, grows: bool = True) -> Iterator[str]:
+    """The changes that keep values of type ``before`` from being read as ``now``.
 
     Args:
         path: Names the type in the answer.
@@ -74,30 +79,29 @@ def type_changes(path: str, before: Any, now: Any, *, grows: bool = True) -> Ite
     """
     if before is None or now is None or before == now:
         return
-    if isinstance(before, Mapping) and isinstance(now, Mapping) and before["nullable"] == now["nullable"]:
-        if "record" in before and before["record"] == now.get("record"):
+    if isinstance(before, Mapping) and isinstance(now, Mapping) and before["class"] == now["class"]:
+        if "fields" in before and "fields" in now:
             yield from _field_changes(path, before, now, grows=grows)
             return
         parts, others = before.get("parts", ()), now.get("parts", ())
-        if parts and before["container"] == now.get("container") and len(parts) == len(others):
-            hashed = before["container"] in {"dict", "set", "frozenset"}
+        if len(parts) == len(others) > 0:
             for number, (old, new) in enumerate(zip(parts, others, strict=True)):
                 # The first part of a dict is its key.
-                part_grows = grows and not (hashed and number == 0)
-                yield from type_changes(f"{path}[{number}]", old, new, grows=part_grows)
+                is_key = number == 0 and before["class"].startswith(_HASHED)
+                yield from _type_changes(f"{path}[{number}]", old, new, grows=grows and not is_key)
             return
-    yield _change(path, type_text(before), type_text(now))
+    yield _change(path, _text(before), _text(now))
 
 
 def _field_changes(path: str, before: Any, now: Any, *, grows: bool) -> Iterator[str]:
     # A class whose constructor does more than set its fields is stored as a whole.
-    name = path if ": " in path else f"{path}: {before['record']}"
+    name = path if ": " in path else f"{path}: {before['class'].removesuffix(' | None')}"
     for field, old in before["fields"].items():
         new = now["fields"].get(field)
         if new is None:
-            yield f"{name}.{field} was {type_text(old['type'])} and is gone"
+            yield f"{name}.{field} was {_text(old['type'])} and is gone"
         else:
-            yield from type_changes(f"{name}.{field}", old["type"], new["type"], grows=grows)
+            yield from _type_changes(f"{name}.{field}", old["type"], new["type"], grows=grows)
     if before["by field"] and not now["by field"]:
         yield f"{name} was stored by field, and now its constructor does more than set them"
     for field, new in now["fields"].items():
@@ -109,23 +113,3 @@ def _field_changes(path: str, before: Any, now: Any, *, grows: bool) -> Iterator
             yield f"{name}.{field} is new, and keys with another field are other keys"
         elif not new["default"]:
             yield f"{name}.{field} is new and has no default, and no factory such as list"
-
-
-def type_text(shape: Any) -> str:
-    """A type as its reader would write it."""
-    if not isinstance(shape, Mapping):
-        return "unknown" if shape is None else str(shape)
-    if "record" in shape:
-        text = str(shape["record"])
-    elif shape["container"] == "tuple[...]":
-        text = f"tuple[{type_text(shape['parts'][0])}, ...]"
-    else:
-        text = f"{shape['container']}[{', '.join(map(type_text, shape['parts']))}]"
-    return f"{text} | None" if shape["nullable"] else text
-
-
-def merged(before: Shape, now: Shape) -> Shape:
-    """What to store for a step whose changes do no harm: as it is now, with what is known from before."""
-    return {part: before.get(part) if value is None else value for part, value in now.items()} | {
-        "state": {**(before.get("state") or {}), **(now.get("state") or {})}
-    }

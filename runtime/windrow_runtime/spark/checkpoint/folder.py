@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-import msgspec
+from typing import Any
 
 from windrow.addresses.paths import local_path
 from windrow.addresses.redaction import redact_address
@@ -17,26 +15,18 @@ from windrow.plan import SourceNode, Step
 from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs.whole_files import write_whole
-from windrow_runtime.spark.batch_number import BatchNote
-from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors, damaged_file
+from windrow_runtime.spark.batch_number import END_LINE, BatchNote, EndMark
 from windrow_runtime.spark.checkpoint.spark_files import (
     check_source_logs,
     check_spark_files,
     clear_leftovers,
     last_number,
 )
-from windrow_runtime.spark.checkpoint.stored_json import read_json, read_partly, write_json
+from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
 from windrow_runtime.spark.clock.files import ClockFiles
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
-from windrow_runtime.spark.run.end_of_stream import END_LINE, EndMark
 
 __all__ = ["Checkpoint", "Description", "StoredSource"]
-
-_VERSION = 4  # those below were never released
-
-_DESCRIPTION = "windrow.json"
-_END = "end-of-stream"
-_DRAINED = "drained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +54,17 @@ class Description:
         fingerprint: Stands in all stored state, in hexadecimal digits.
         time: By which time the query runs.
         sources: The sources.
-        steps: What the state of each keyed step depends on, by the name under which it is stored.
-        version: The version of the format.
+        steps: The shape of each keyed step, on which its state depends, by the name under which it is stored.
     """
 
     windrow: str
     id: str
-    partitions: Annotated[int, msgspec.Meta(ge=1)]
-    groups: Annotated[int, msgspec.Meta(ge=1)]
-    fingerprint: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2})+$")]
+    partitions: int
+    groups: int
+    fingerprint: str
     time: str
     sources: Sequence[StoredSource]
     steps: Mapping[str, dict[str, Any]]  # Any: a shape, as JSON holds it; see plan_shape
-    version: int = _VERSION
-
-
-@dataclass(frozen=True, slots=True)
-class _Version:
-    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,32 +72,49 @@ class _Reported:
     batch: int
 
 
-@dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint folder.
+    """A checkpoint folder. Its methods raise :class:`~windrow.errors.CheckpointError` where a file is damaged.
 
-    Attributes:
+    Args:
         path: The folder, on the local file system or on one that every machine has mounted.
         folders: The folders of sources by the id of the step, where they are not named by its number.
         inside: Whether the folder lies in that of Spark, as for a query that the user starts; else it is around it.
+
+    Attributes:
+        path: As given.
+        spark_folder: The folder of Spark's part, as Spark takes it.
+        plan: What the first run noted of its plan.
+        newest_batch: The newest batch that has begun to write.
+        end_mark: The batch that read the end of the stream.
+        control_folder: The folder of lines by which the runner wakes the query and ends its stream.
+        clock_folder: The folder with the time of each batch, for plans whose watermark Spark cannot follow.
+        results_folder: The folder in which a Spark Connect server leaves what a run collected and counted.
+        progress_file: The numbers of windows, timers and bytes of state, for reports on batches.
     """
 
-    path: Path
-    folders: Mapping[str, str] = field(default_factory=dict)
-    inside: bool = False
+    def __init__(self, path: Path, folders: Mapping[str, str] | None = None, *, inside: bool = False) -> None:
+        self.path = path
+        self._spark = path.parent if inside else path / "spark"
+        self.spark_folder = as_spark_path(self._spark)
+        self.plan = StoredFile(path / "plan", Description)
+        self.newest_batch = BatchNote(path / "newest-batch")
+        self.end_mark = EndMark(path / "end-of-stream-batch")
+        self.control_folder = path / "control"
+        self.clock_folder = path / "clock"
+        self.results_folder = path / "results"
+        self.progress_file = path / "progress"
+        self._end_line = self.control_folder / "end-of-stream"
+        self._drained = path / "drained"
+        self._folders = folders or {}
+        self._inside = inside
+
+    def with_folders(self, folders: Mapping[str, str]) -> Checkpoint:
+        """The same checkpoint with other folders of sources."""
+        return Checkpoint(self.path, folders, inside=self._inside)
 
     @staticmethod
     def at(path: str | os.PathLike[str], *, inside: bool = False) -> Checkpoint:
-        """The checkpoint in a folder, which is made if it is missing.
-
-        Args:
-            path: The folder.
-            inside: Whether it lies in Spark's.
-
-        Raises:
-            InvalidArgumentError: For a path that is not one of a mounted file system, or that Spark cannot read.
-            CheckpointError: If the folder cannot be made.
-        """
+        """The checkpoint in a folder, which is made if it is missing, and refused if Spark could not read it."""
         text = os.fspath(path)
         local = local_path(text)
         if local is None:
@@ -129,68 +129,21 @@ class Checkpoint:
             folder.mkdir(parents=True, exist_ok=True)
         return Checkpoint(folder, inside=inside)
 
-    @property
-    def spark_folder(self) -> str:
-        """Where Spark keeps its part."""
-        return as_spark_path(self._spark)
-
-    @property
-    def _spark(self) -> Path:
-        return self.path.parent if self.inside else self.path / "spark"
-
-    @property
-    def note(self) -> BatchNote:
-        """Where the number of the newest batch stands."""
-        return BatchNote(self.path / "newest-batch")
-
-    @property
-    def control_folder(self) -> Path:
-        """Where the runner tells the query that the stream is at its end."""
-        return self.path / "control"
-
-    @property
-    def clock_folder(self) -> Path:
-        """Where the time of each batch is kept, for plans whose watermark Spark cannot follow."""
-        return self.path / "clock"
+    def folder_of(self, step: Step) -> Path:
+        """The folder for elements of a source that Spark cannot read again from elsewhere."""
+        return self.path / "sources" / self._folders.get(step.id, str(step.index))
 
     def last_planned(self) -> int:
         """The number of the last batch that Spark has planned; -1: none. It may still have to be run."""
         return last_number(self._spark / "offsets")
 
-    @property
-    def results_folder(self) -> Path:
-        """Where a Spark Connect server leaves what a run collected and counted."""
-        return self.path / "results"
-
-    @property
-    def progress_file(self) -> Path:
-        """Where it stands how many windows, timers and bytes of state there are, for reports on batches."""
-        return self.path / "progress.json"
-
-    @property
-    def end_mark(self) -> EndMark:
-        """Where it stands which batch read the end of the stream."""
-        return EndMark(self.path / "end-of-stream-batch")
-
     def is_committed(self, batch: int) -> bool:
         """Whether Spark has noted a batch as done. There is none below 0 that is not."""
         return batch < 0 or (self._spark / "commits" / str(batch)).exists()
 
-    def folder_of(self, step: Step) -> Path:
-        """Where elements of a source are kept that Spark cannot read again from elsewhere."""
-        return self.path / "sources" / self.folders.get(step.id, str(step.index))
-
     def check_open(self, *, drain: bool) -> None:
-        """Refuse a checkpoint whose stream is at its end.
-
-        Args:
-            drain: Whether the run ends the stream. A run that failed while it did so may be followed by another that
-                finishes.
-
-        Raises:
-            IncompatibleStateError: If it is.
-        """
-        if (self.path / _DRAINED).exists():
+        """Refuse a checkpoint whose stream is at its end, but for a run that finishes what a failed drain left."""
+        if self._drained.exists():
             raise IncompatibleStateError(
                 "the checkpoint was drained: its stream is at its end",
                 given=str(self.path),
@@ -207,13 +160,13 @@ class Checkpoint:
 
     @property
     def is_ending(self) -> bool:
-        """Whether it was said that the stream is at its end."""
-        return (self.control_folder / _END).exists()
+        """Whether a run has ended the stream."""
+        return self._end_line.exists()
 
     def end_stream(self) -> None:
-        """Say that the stream is at its end."""
+        """End the stream: the query reads a line that says so."""
         if not self.is_ending:
-            self._write(self.control_folder / _END, f"{END_LINE}\n")
+            self._write(self._end_line, END_LINE)
 
     def wake(self) -> None:
         """Give the query a line to read, where all that was planned is done, so that Spark runs a batch.
@@ -222,78 +175,47 @@ class Checkpoint:
         """
         last = self.last_planned()
         if last >= 0 and self.is_committed(last):
-            self._write(self.control_folder / f"wake-{last + 1}", "wake\n")
+            self._write(self.control_folder / f"wake-{last + 1}", "wake")
 
     def has_fired_all(self) -> bool:
         """Whether the batch behind the one that read the end of the stream is done."""
         end = self.end_mark.batch()
-        return end is not None and self.is_committed(end + 1)
+        return end >= 0 and self.is_committed(end + 1)
 
     def mark_drained(self) -> None:
-        """Say that everything is done that was left to do at the end of the stream."""
-        self._write(self.path / _DRAINED, "end\n")
+        """Note that everything is done that was left to do at the end of the stream."""
+        self._write(self._drained, "end")
 
     def query_id(self) -> str:
-        """The identity of the query: no other checkpoint has it. The first run gives it.
-
-        Raises:
-            CheckpointError: If the folder is damaged.
-        """
+        """The identity of the query, which the first run gave it."""
         stored = self.description()
         if stored is None:
-            raise damaged_file(self.path / _DESCRIPTION, "it is gone, and a run uses it")
+            raise damaged_file(self.plan.path, "it is gone, and a run uses it")
         return stored.id
 
     def description(self) -> Description | None:
-        """What the first run said of its plan; None before it.
-
-        Raises:
-            IncompatibleStateError: If another version of windrow wrote it.
-            CheckpointError: If the folder is damaged.
-        """
-        file = self.path / _DESCRIPTION
-        found = read_partly(file, _Version)
-        if found is None:
-            if self._newest_known() >= 0 or (not self.inside and self.last_planned() >= 0):
-                raise damaged_file(file, "it is gone, and batches have run")
-            return None
-        if found.version != _VERSION:
-            raise IncompatibleStateError(
-                "the checkpoint was written by another version",
-                given=found.version,
-                expected=f"version {_VERSION}",
-                where=str(self.path),
-                hint="run it with the version of windrow that wrote it, or a newer one",
-            )
-        return read_json(file, Description)
+        """What the first run noted of its plan; None before it."""
+        found = self.plan.read()
+        if found is None and (self._newest_known() >= 0 or (not self._inside and self.last_planned() >= 0)):
+            raise damaged_file(self.plan.path, "it is gone, and batches have run")
+        return found
 
     def _newest_known(self) -> int:
         """The number of the newest batch that has run, by all that windrow keeps beside Spark's files; -1: none has."""
-        end = self.end_mark.batch()
-        # The time of a batch is stored at the end of the one before.
+        try:
+            reported = StoredFile(self.progress_file, _Reported).read()
+        except CheckpointError:
+            reported = None  # no run fails because it cannot report
         return max(
-            self.note.newest(),
-            -1 if end is None else end,
+            self.newest_batch.batch(),
+            self.end_mark.batch(),
+            # The time of a batch is stored at the end of the one before.
             ClockFiles(self.clock_folder).newest() - 1,
-            self._newest_reported(),
+            -1 if reported is None else reported.batch,
         )
 
-    def _newest_reported(self) -> int:
-        try:
-            found = read_json(self.progress_file, _Reported)
-        except CheckpointError:
-            return -1  # no run fails because it cannot report
-        return -1 if found is None else found.batch
-
     def check_whole(self, topology: Topology) -> None:
-        """Refuse a folder of which a part is gone, and where Spark would go on as if that had never been.
-
-        Args:
-            topology: The plan that the folder belongs to.
-
-        Raises:
-            CheckpointError: If so, with the file that is missing.
-        """
+        """Refuse a folder of which a part is gone, and where Spark would go on as if that had never been."""
         # First of all: a query that runs plans a batch before it notes it.
         newest = self._newest_known()
         stateful = bool(topology.keyed)
@@ -304,20 +226,12 @@ class Checkpoint:
             check_source_logs(self._spark, len(topology.sources) + stateful)
 
     def clear_leftovers(self) -> None:
-        """Remove what a process that died was about to write. Called while no other run uses the folder.
-
-        Raises:
-            CheckpointError: If there is state though no batch was planned, or if files cannot be removed.
-        """
+        """Remove what a process that died was about to write. Called while no other run uses the folder."""
         clear_leftovers(self._spark)
 
-    def describe(self, description: Description) -> None:
-        """Write down what there is to say of the plan."""
-        write_json(self.path / _DESCRIPTION, asdict(description))
-
-    def _write(self, file: Path, text: str) -> None:
+    def _write(self, file: Path, line: str) -> None:
         with checkpoint_errors(self.path):
-            write_whole(file, text)
+            write_whole(file, f"{line}\n")
 
 
 def _reads_stream(step: Step) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import socket
 import threading
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from windrow.errors import CheckpointError, WindrowWarning
-from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors
+from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 
 __all__ = ["CheckpointLock"]
 
@@ -40,7 +39,7 @@ class CheckpointLock:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
-        self._is_live: Callable[[], bool] = _always
+        self._is_live: Callable[[], bool] = lambda: True
         self._file = -1
         with _guard:
             before = _held.get(self._folder)
@@ -66,21 +65,17 @@ class CheckpointLock:
             del _held[self._folder]
 
 
-def _always() -> bool:
-    return True
-
-
 def _open(folder: Path) -> int:
-    path = folder / _FILE
     with checkpoint_errors(folder):
         # Python opens files such that programs which it starts do not have them.
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        file = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         if not _lock(file):
             raise _in_use(file, folder)
+        since = datetime.now(UTC).isoformat(timespec="seconds")
         with checkpoint_errors(folder):
             os.ftruncate(file, 0)
-            os.pwrite(file, json.dumps(_owner()).encode(), 0)
+            os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}, since {since}\n".encode(), 0)
     except BaseException:
         os.close(file)
         raise
@@ -108,20 +103,14 @@ def _lock(file: int) -> bool:
     return True
 
 
-def _owner() -> dict[str, str | int]:
-    since = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"process": os.getpid(), "host": socket.gethostname(), "since": since}
-
-
 def _in_use(file: int, folder: Path) -> CheckpointError:
     try:
-        owner = json.loads(os.pread(file, _SHOWN, 0))
-        given = f"process {owner['process']} on {owner['host']}, since {owner['since']}"
-    except (OSError, ValueError, TypeError, KeyError):
-        given = "another process"  # which has just begun to write who it is
+        owner = os.pread(file, _SHOWN, 0).decode(errors="replace").strip()
+    except OSError:
+        owner = ""
     return CheckpointError(
         "another run uses the checkpoint",
-        given=given,
+        given=owner or "another process",  # which has just begun to write who it is
         expected="a checkpoint that no run uses",
         where=str(folder),
         hint="stop that run, or wait for its end, then start again; a pipeline beside it needs a checkpoint of its own",

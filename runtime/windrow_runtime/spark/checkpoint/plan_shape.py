@@ -10,7 +10,8 @@ from __future__ import annotations
 import enum
 import inspect
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import chain, count
 from typing import Any
 
 from windrow.aggregates.combined import Combined
@@ -37,38 +38,27 @@ _SPREADS = frozenset({"variance", "var_pop", "stddev", "stddev_pop"})  # they di
 
 
 def state_ids(topology: Topology) -> dict[str, str]:
-    """Under which name each step's state is stored, by the id of the step.
+    """The name under which each step's state is stored, by the id of the step.
 
     A step that has a name is found by it, wherever it stands. Others are counted among those of their kind, so steps
     without state and steps with a name may come and go around them.
     """
     found: dict[str, str] = {}
-    taken: set[str] = set()
     for step in (*topology.keyed, *topology.timestamps):
         name = step.node.name
-        candidates = (
-            _numbered(f"#{step.node.kind}-", "", 1) if name is None else _numbered(name, f"{name}#", 2)
-        )
-        found[step.id] = next(candidate for candidate in candidates if candidate not in taken)
-        taken.add(found[step.id])
+        numbered = (f"#{step.node.kind}-{number}" for number in count(1))
+        renamed = (f"{name}#{number}" for number in count(2))
+        candidates = numbered if name is None else chain([name], renamed)
+        found[step.id] = next(candidate for candidate in candidates if candidate not in found.values())
     return found
 
 
-def _numbered(prefix: str, more: str, first: int) -> Iterator[str]:
-    """A name, then the same with numbers; or numbers from the first on."""
-    if more:
-        yield prefix
-    number = first
-    while True:
-        yield f"{more or prefix}{number}"
-        number += 1
-
-
 def step_shape(topology: Topology, step: Step) -> Shape:
-    """What the state of a keyed step depends on."""
+    """The parts of a keyed step on which its state depends; its form on columns is filled in where it has one."""
     node = step.node
     keys = key_step(topology, step)
     shape: Shape = {
+        "form": None,
         "kind": node.kind,
         "level": topology.levels[step.id],
         "key type": type_shape(keys.node.key_type)
@@ -160,21 +150,20 @@ def _class_name(kind: type) -> str:
 
 def _part(part: Any) -> Shape:
     """An assigner or a trigger: its class and what its constructor was given."""
-    shape: Shape = {"class": _class_name(type(part)), "text": part.describe()}
-    parameters = {}
-    for name in _constructor_parameters(type(part)):
-        value = getattr(part, name, getattr(part, f"_{name}", _MISSING))
-        if value is not _MISSING and not callable(value):
-            parameters[name] = _value(value)
-    return {**shape, "parameters": parameters}
-
-
-def _constructor_parameters(kind: type) -> Iterable[str]:
-    constructor = next(vars(base)["__init__"] for base in kind.__mro__ if "__init__" in vars(base))
     try:
-        return list(inspect.signature(constructor).parameters)[1:]
+        names = list(inspect.signature(type(part).__init__).parameters)[1:]
     except (TypeError, ValueError):
-        return []
+        names = []
+    values = {name: getattr(part, name, getattr(part, f"_{name}", _MISSING)) for name in names}
+    return {
+        "class": _class_name(type(part)),
+        "text": part.describe(),
+        "parameters": {
+            name: _value(value)
+            for name, value in values.items()
+            if value is not _MISSING and not callable(value)
+        },
+    }
 
 
 def _value(value: object) -> object:
@@ -213,15 +202,16 @@ def type_shape(kind: object) -> object:
 
 
 def _value_shape(value: ValueType) -> object:
+    optional = " | None" if value.nullable else ""
     if value.kind is Kind.RECORD:
         is_dict = value.shape is RecordShape.TYPED_DICT
-        by_field = is_dict or way_of(value.python_type) is Way.FIELDS
+        name = f"{_class_name(value.python_type)}{optional}"
         defaults = default_makers(value.python_type)
         return {
-            "record": _class_name(value.python_type),
+            "class": name,
+            "text": name,
             # Field by field, or as a whole by its attributes, where nothing fills in a new field.
-            "by field": by_field,
-            "nullable": value.nullable,
+            "by field": is_dict or way_of(value.python_type) is Way.FIELDS,
             "fields": {
                 field.name: {
                     "type": _value_shape(field.type),
@@ -232,8 +222,8 @@ def _value_shape(value: ValueType) -> object:
         }
     if value.arguments and value.kind is not Kind.ENUM:
         return {
-            "container": value.kind.value,
-            "nullable": value.nullable,
+            "class": f"{value.kind.value}{optional}",
+            "text": str(value),
             "parts": [_value_shape(part) for part in value.arguments],
         }
     return str(value)

@@ -1,4 +1,4 @@
-"""Spark's part of a checkpoint: whether it is whole, and what a process that died left behind in it.
+"""Checks whether Spark's part of a checkpoint is whole, and removes what a process that died left behind in it.
 
 Spark notes what it plans in ``offsets``, what is done in ``commits``, and how far each source was read in ``sources``.
 Where one of these is gone it begins anew there, without a word, and passes over rows or numbers batches a second time.
@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 from uuid import UUID
 
 import msgspec
 
-from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors, damaged_file, file_numbers
+from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors, damaged_file, file_numbers
 
 __all__ = ["check_source_logs", "check_spark_files", "clear_leftovers", "last_number"]
 
@@ -40,9 +42,6 @@ def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
         spark: The folder.
         newest: The number of the newest batch that is known to have run; -1: none.
         stateful: Whether the query has state.
-
-    Raises:
-        CheckpointError: If so, with the file that is missing.
     """
     with checkpoint_errors(spark):
         # In this order, since the query of a DataFrame may be running: Spark plans a batch when the one before is done.
@@ -60,10 +59,8 @@ def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
         return
     if metadata is None:
         raise damaged_file(spark / "metadata", f"{_GONE}, and {_RAN}")
-    try:
-        msgspec.json.decode(metadata, type=_Metadata)
-    except (ValueError, RecursionError) as error:
-        raise damaged_file(spark / "metadata", f"{error}") from error
+    with _read_of(spark / "metadata"):
+        _IDENTITY.decode(metadata)
     if last > 0 and last - 1 not in planned:
         raise damaged_file(spark / "offsets" / str(last - 1), f"{_GONE}, and batch {last} goes on from there")
     if done < last - 1:
@@ -77,13 +74,6 @@ def check_source_logs(spark: Path, sources: int) -> None:
 
     Spark would give the numbers that are missing to new files, and take those files for read; and it would read files
     again that are missing in the entry of a number.
-
-    Args:
-        spark: The folder.
-        sources: How many sources the query has.
-
-    Raises:
-        CheckpointError: If so, with the file that is missing.
     """
     batch = last_number(spark / "offsets")
     if batch < 0:
@@ -124,13 +114,19 @@ class _FileEntry(msgspec.Struct):
     entry: int = msgspec.field(name="batchId")
 
 
+_IDENTITY: Final = msgspec.json.Decoder(_Metadata)
+_ENTRY: Final = msgspec.json.Decoder(_FileEntry)
+
 _KafkaOffset: TypeAlias = dict[str, dict[Annotated[str, msgspec.Meta(pattern="^[0-9]+$")], int]]
 
 
 def _offset(file: Path, line: str) -> _LogOffset | _KafkaOffset | int | None:
     """How far a source was read, if it is one of those that note in their log where they began; else None."""
-    try:
-        offset: Any = json.loads(line)  # Any: as each kind of source has it
+    with _read_of(file):
+        try:
+            offset: Any = json.loads(line)  # Any: as each kind of source has it
+        except json.JSONDecodeError:
+            return None  # "-": nothing was read
         # A topic of Kafka may have that name, too.
         if (
             isinstance(offset, dict)
@@ -138,10 +134,6 @@ def _offset(file: Path, line: str) -> _LogOffset | _KafkaOffset | int | None:
             and not isinstance(offset["logOffset"], dict)
         ):
             return msgspec.convert(offset, _LogOffset)
-    except json.JSONDecodeError:
-        return None  # "-": nothing was read
-    except (ValueError, RecursionError) as error:
-        raise damaged_file(file, f"{error}") from error
     try:
         # The rate source and Kafka.
         return None if offset == {} else msgspec.convert(offset, int | _KafkaOffset)
@@ -150,14 +142,7 @@ def _offset(file: Path, line: str) -> _LogOffset | _KafkaOffset | int | None:
 
 
 def _check_file_log(log: Path, last: int) -> int | None:
-    """Check that the log of a source of files is as Spark wrote it.
-
-    Returns:
-        The first entry that it lacks, or None.
-
-    Raises:
-        CheckpointError: If an entry does not hold the files that were read.
-    """
+    """The first entry that the log of a source of files lacks, or None. Each entry must hold files that were read."""
     names = file_numbers(log)
     # A compact entry holds all before it, which Spark deletes.
     compact = max((number for number in file_numbers(log, suffix=_COMPACT) if number <= last), default=-1)
@@ -176,14 +161,11 @@ def _check_entries(file: Path, entries: range) -> None:
 
     Spark would take those files for new ones, and read them again.
     """
-    decode = msgspec.json.Decoder(_FileEntry).decode
     head, *lines = file.read_bytes().splitlines() or [b""]
-    try:
+    with _read_of(file):
         if head != _FORMAT.encode():
             raise ValueError(f"{_FORMAT} was written in the first line")
-        found = {decode(line).entry for line in lines}
-    except (ValueError, RecursionError) as error:
-        raise damaged_file(file, f"{error}") from error
+        found = {_ENTRY.decode(line).entry for line in lines}
     if found != set(entries):
         lost = sorted(set(entries) - found)
         reason = f"the files of entry {lost[0]} are gone from it" if lost else "it has files of other entries"
@@ -196,9 +178,6 @@ def clear_leftovers(spark: Path) -> None:
     Spark refuses to begin a query where it finds such a file; so until a batch is planned, what was prepared for the
     first one goes, too. The identity of the query stays, and what the sources noted: Kafka's first offsets are to be
     those of the first start.
-
-    Raises:
-        CheckpointError: If there is state though no batch was planned, or if files cannot be removed.
     """
     with checkpoint_errors(spark):
         for log in (spark / name for name in _LOGS):
@@ -221,7 +200,16 @@ def clear_leftovers(spark: Path) -> None:
 
 def _is_identity(file: Path) -> bool:
     try:
-        msgspec.json.decode(file.read_bytes(), type=_Metadata)
+        _IDENTITY.decode(file.read_bytes())
     except (FileNotFoundError, ValueError, RecursionError):
         return False
     return True
+
+
+@contextmanager
+def _read_of(file: Path) -> Iterator[None]:
+    """Turns an error of a JSON reader into one that names the file."""
+    try:
+        yield
+    except (ValueError, RecursionError) as error:
+        raise damaged_file(file, f"{error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final
@@ -92,73 +92,79 @@ def resume(
             another parallelism than the one that was asked for.
         CheckpointError: If the folder is damaged.
     """
-    stored = checkpoint.description()
-    forms = {} if forms is None else forms
-    if stored is None:
-        return _begin(checkpoint, topology, time, wanted.groups(), forms)
-    groups = _stored_groups(stored, wanted, checkpoint)
+    forms = forms or {}
     names = state_ids(topology)
-    changes = [*_plan_changes(stored, topology, time, names), *_form_changes(stored, topology, names, forms)]
+    shapes = {names[step.id]: step_shape(topology, step) for step in topology.keyed}
+    stored = checkpoint.description()
+    if stored is None:
+        stored = _new_description(topology, time, wanted.groups(), names, shapes, forms)
+        checkpoint.plan.write(stored)
+        return _stored_plan(topology, names, stored)
+    _check_parallelism(stored, wanted, checkpoint)
+    changes = [
+        *_step_changes(stored, topology, names, shapes),
+        *_setting_changes(stored, topology, time),
+        *_form_changes(stored, topology, names, forms),
+    ]
     if changes:
-        raise _another_plan(changes, checkpoint)
-    steps: dict[str, Shape] = {}
-    for step in topology.keyed:
-        before = stored.steps[names[step.id]]
-        steps[names[step.id]] = merged(before, step_shape(topology, step))
-        if "form" in before:
-            steps[names[step.id]]["form"] = before["form"]
+        raise IncompatibleStateError(
+            "the checkpoint belongs to another plan",
+            given="; ".join(changes),
+            expected="steps that can read what is stored",
+            where=str(checkpoint.path),
+            hint=_HINT,
+        )
+    steps = {name: merged(stored.steps[name], shape) for name, shape in shapes.items()}
     if steps != stored.steps:
         # The next run has to read what this one stores.
-        checkpoint.describe(replace(stored, steps=steps))
-    folders = {step.id: source.folder for step, source in zip(topology.sources, stored.sources, strict=True)}
-    columnar = frozenset(step.id for step in topology.keyed if "form" in steps[names[step.id]])
-    return StoredPlan(groups, bytes.fromhex(stored.fingerprint), names, folders, columnar)
+        stored = replace(stored, steps=steps)
+        checkpoint.plan.write(stored)
+    return _stored_plan(topology, names, stored)
 
 
 def unstored(topology: Topology, groups: KeyGroups, forms: Mapping[str, Form]) -> StoredPlan:
-    """The stored plan of a run without a checkpoint."""
-    return StoredPlan(groups, bytes(FINGERPRINT_BYTES), state_ids(topology), {}, _columnar(forms))
+    """The plan of a run without a checkpoint."""
+    columnar = frozenset(step for step, form in forms.items() if isinstance(form, ColumnarForm))
+    return StoredPlan(groups, bytes(FINGERPRINT_BYTES), state_ids(topology), {}, columnar)
 
 
-def _columnar(forms: Mapping[str, Form]) -> frozenset[str]:
-    return frozenset(step for step, form in forms.items() if isinstance(form, ColumnarForm))
+def _stored_plan(topology: Topology, names: Mapping[str, str], stored: Description) -> StoredPlan:
+    folders = {step.id: source.folder for step, source in zip(topology.sources, stored.sources, strict=True)}
+    columnar = {step.id for step in topology.keyed if stored.steps[names[step.id]]["form"] is not None}
+    groups = KeyGroups.balanced(stored.partitions, stored.groups)
+    return StoredPlan(groups, bytes.fromhex(stored.fingerprint), names, folders, frozenset(columnar))
 
 
-def _begin(
-    checkpoint: Checkpoint, topology: Topology, time: str, groups: KeyGroups, forms: Mapping[str, Form]
-) -> StoredPlan:
-    names = state_ids(topology)
-    steps = {names[step.id]: step_shape(topology, step) for step in topology.keyed}
+def _new_description(
+    topology: Topology,
+    time: str,
+    groups: KeyGroups,
+    names: Mapping[str, str],
+    shapes: dict[str, Shape],
+    forms: Mapping[str, Form],
+) -> Description:
     for step, form in forms.items():
         if isinstance(form, ColumnarForm):
-            steps[names[step]]["form"] = form.state_text
-    sources = [
-        StoredSource(type(step.node.source).__name__, str(step.index))
-        for step in topology.sources
-        if isinstance(step.node, SourceNode)
-    ]
-    fingerprint = _hash(steps)
-    checkpoint.describe(
-        Description(
-            windrow=windrow.__version__,
-            id=uuid.uuid4().hex,
-            partitions=groups.partitions,
-            groups=groups.count // groups.partitions,
-            fingerprint=fingerprint.hex(),
-            time=time,
-            sources=sources,
-            steps=steps,
-        )
+            shapes[names[step]]["form"] = form.state_text
+    fingerprint = blake2b(json.dumps(shapes, sort_keys=True).encode(), digest_size=FINGERPRINT_BYTES)
+    return Description(
+        windrow=windrow.__version__,
+        id=uuid.uuid4().hex,
+        partitions=groups.partitions,
+        groups=groups.count // groups.partitions,
+        fingerprint=fingerprint.hexdigest(),
+        time=time,
+        sources=[StoredSource(_source_kind(step), str(step.index)) for step in topology.sources],
+        steps=shapes,
     )
-    folders = {step.id: source.folder for step, source in zip(topology.sources, sources, strict=True)}
-    return StoredPlan(groups, fingerprint, names, folders, _columnar(forms))
 
 
-def _hash(shape: object) -> bytes:
-    return blake2b(json.dumps(shape, sort_keys=True).encode(), digest_size=FINGERPRINT_BYTES).digest()
+def _source_kind(step: Step) -> str:
+    assert isinstance(step.node, SourceNode)
+    return type(step.node.source).__name__
 
 
-def _stored_groups(stored: Description, wanted: Parallelism, checkpoint: Checkpoint) -> KeyGroups:
+def _check_parallelism(stored: Description, wanted: Parallelism, checkpoint: Checkpoint) -> None:
     for name, before, given in (
         ("partitions", stored.partitions, wanted.partitions),
         ("key_groups_per_partition", stored.groups, wanted.key_groups_per_partition),
@@ -171,35 +177,32 @@ def _stored_groups(stored: Description, wanted: Parallelism, checkpoint: Checkpo
                 where=str(checkpoint.path),
                 hint=f"leave {name} out to go on with what is stored, or begin a new checkpoint",
             )
-    return KeyGroups.balanced(stored.partitions, stored.groups)
 
 
-def _another_plan(changes: list[str], checkpoint: Checkpoint) -> IncompatibleStateError:
-    return IncompatibleStateError(
-        "the checkpoint belongs to another plan",
-        given="; ".join(changes),
-        expected="steps that can read what is stored",
-        where=str(checkpoint.path),
-        hint=_HINT,
-    )
-
-
-def _plan_changes(
-    stored: Description, topology: Topology, time: str, names: Mapping[str, str]
+def _step_changes(
+    stored: Description, topology: Topology, names: Mapping[str, str], shapes: Mapping[str, Shape]
 ) -> Iterator[str]:
-    before: Mapping[str, Shape] = stored.steps
-    now = {names[step.id]: step for step in topology.keyed}
-    for name, step in now.items():
-        if name not in before:
+    for step in topology.keyed:
+        name = names[step.id]
+        if name not in stored.steps:
             yield f"{step.where} is new"
             continue
-        yield from (
-            f"{step.where}: {change}" for change in step_changes(before[name], step_shape(topology, step))
-        )
-    yield from (f"{_label(name, shape)} is gone" for name, shape in before.items() if name not in now)
+        for change in step_changes(stored.steps[name], shapes[name]):
+            yield f"{step.where}: {change}"
+    for name, shape in stored.steps.items():
+        if name not in shapes:
+            part = shape["assigner"]["text"] if "assigner" in shape else shape["function"]
+            yield f"{name.lstrip('#')} ({part}) is gone"
+
+
+def _setting_changes(stored: Description, topology: Topology, time: str) -> Iterator[str]:
     if stored.time != time:
         yield f"the query ran by {stored.time} and would run by {time}"
-    yield from _source_changes(stored.sources, topology.sources)
+    # Spark knows sources by their order alone.
+    before = [source.kind for source in stored.sources]
+    now = list(map(_source_kind, topology.sources))
+    if before != now:
+        yield f"the sources were {', '.join(before)} and are {', '.join(now)}"
 
 
 def _form_changes(
@@ -214,16 +217,3 @@ def _form_changes(
             yield f"{step.where}: its state lies in columns, and it would run without ({form})"
         elif form.state_text != before:
             yield f"{step.where}: the columns of its state were {before} and are {form.state_text}"
-
-
-def _label(name: str, shape: Shape) -> str:
-    what = shape["assigner"]["text"] if "assigner" in shape else shape["function"]
-    return f"{name.lstrip('#')} ({what})"
-
-
-def _source_changes(before: Sequence[StoredSource], sources: tuple[Step, ...]) -> Iterator[str]:
-    # Spark knows sources by their order alone.
-    kinds = [source.kind for source in before]
-    now = [type(step.node.source).__name__ for step in sources if isinstance(step.node, SourceNode)]
-    if kinds != now:
-        yield f"the sources were {', '.join(kinds)} and are {', '.join(now)}"

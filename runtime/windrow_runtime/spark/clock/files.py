@@ -7,38 +7,39 @@ and the workers read it when the next one begins. A batch that is run again find
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
-from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors, damaged_file, file_numbers
-from windrow_runtime.spark.checkpoint.stored_json import StoredTime, read_json, write_json
+from windrow_runtime.spark.checkpoint.stored_file import (
+    StoredFile,
+    StoredTime,
+    checkpoint_errors,
+    damaged_file,
+    file_numbers,
+)
 
-__all__ = ["BatchClock", "ClockFiles", "TrackerNote", "batch_tag", "current_batch"]
+__all__ = ["BatchClock", "ClockFiles", "TrackerNote"]
 
 V = TypeVar("V")
 
 TrackerNote: TypeAlias = tuple[StoredTime, bool, StoredTime | None, str]
-"""What a tracker knows: its watermark, whether it is idle, when it was active last, and its generator's attributes."""
+"""The state of a tracker: its watermark, whether it is idle, when it was active last, its generator's attributes."""
 
-_BATCH_PROPERTY: Final = "streaming.sql.batchId"
-_TAGS_PROPERTY: Final = "spark.job.tags"
-_TAG: Final = "windrow-batch-"
 _KEPT: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class BatchClock:
-    """What is known when a batch begins.
+    """The time at the beginning of a batch.
 
     Attributes:
         watermarks: The watermark of each keyed step, in milliseconds, by step id.
         previous: The same in the batch before.
         now: Its clock in milliseconds; None: Spark's.
         ended: Whether the stream is at its end.
-        trackers: What each timestamp-assigning step has seen, by step id.
+        trackers: The state of each timestamp-assigning step's tracker, by step id.
     """
 
     watermarks: Mapping[str, StoredTime] = field(default_factory=dict)
@@ -52,95 +53,71 @@ class BatchClock:
         """Whether every watermark is that of the batch before."""
         return self.watermarks == self.previous
 
+    def renamed(self, names: Mapping[str, str]) -> BatchClock:
+        """The same with other names of steps."""
+
+        def named(values: Mapping[str, V]) -> dict[str, V]:
+            return {names.get(step, step): value for step, value in values.items()}
+
+        return replace(
+            self,
+            watermarks=named(self.watermarks),
+            previous=named(self.previous),
+            trackers=named(self.trackers),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ClockFiles:
-    """The files.
+    """The clock files of a checkpoint.
 
     Attributes:
-        folder: Where they are: a folder that the driver and all workers see.
+        folder: The folder of the files, which the driver and all workers see.
         stored_ids: The names of steps in the files, by the ids of the steps.
     """
 
     folder: Path
     stored_ids: Mapping[str, str] = field(default_factory=dict)
 
-    def file(self, batch: int) -> Path:
+    def file(self, batch: int) -> StoredFile[BatchClock]:
         """The file of a batch."""
-        return self.folder / f"{batch}.json"
+        return StoredFile(self.folder / f"{batch}", BatchClock)
 
     def newest(self) -> int:
         """The newest batch whose time is known; -1: there is none."""
-        return max(file_numbers(self.folder, suffix=".json"), default=-1)
+        return max(file_numbers(self.folder), default=-1)
 
     def exists(self, batch: int) -> bool:
         """Whether the time of a batch is known."""
-        return self.file(batch).exists()
+        return self.file(batch).path.exists()
 
     def read(self, batch: int) -> BatchClock:
-        """What is known when a batch begins. The first batch may begin without a file.
+        """The time of a batch. The first one may begin without a file.
 
         Raises:
             CheckpointError: If the file is missing or cannot be read.
         """
         found = self.find(batch)
-        if found is None:
-            if batch == 0:
-                return BatchClock()
-            raise damaged_file(self.file(batch), "it is missing")
-        return found
+        if found is None and batch > 0:
+            raise damaged_file(self.file(batch).path, "it is missing")
+        return found or BatchClock()
 
     def find(self, batch: int) -> BatchClock | None:
-        """What is known when a batch begins; None: there is no file.
+        """The time of a batch; None: there is no file.
 
         Raises:
             CheckpointError: If the file cannot be read.
         """
-        clock = read_json(self.file(batch), BatchClock)
-        return (
-            None if clock is None else _renamed(clock, {name: step for step, name in self.stored_ids.items()})
-        )
+        clock = self.file(batch).read()
+        return clock and clock.renamed({name: step for step, name in self.stored_ids.items()})
 
     def write(self, batch: int, clock: BatchClock) -> None:
-        """Tell the time of a batch, and forget those of long ago.
+        """Write the time of a batch, and delete those of long ago.
 
         Raises:
             CheckpointError: If the file cannot be written.
         """
         with checkpoint_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(self.file(batch), asdict(_renamed(clock, self.stored_ids)))
-        with checkpoint_errors(self.folder):
-            self.file(batch - _KEPT).unlink(missing_ok=True)
-
-
-def batch_tag(batch: int) -> str:
-    """What the jobs of a batch are tagged with over Spark Connect, where Spark tells their tasks no number."""
-    return f"{_TAG}{batch}"
-
-
-def _renamed(clock: BatchClock, names: Mapping[str, str]) -> BatchClock:
-    def named(values: Mapping[str, V]) -> dict[str, V]:
-        return {names.get(step, step): value for step, value in values.items()}
-
-    return replace(
-        clock,
-        watermarks=named(clock.watermarks),
-        previous=named(clock.previous),
-        trackers=named(clock.trackers),
-    )
-
-
-def current_batch() -> int | None:
-    """The number of the batch that this task belongs to; None outside of a streaming query."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    if context is None:
-        return None
-    number = context.getLocalProperty(_BATCH_PROPERTY)
-    if number is not None:
-        return int(number)
-    # Spark makes the tag part of a longer one.
-    tagged = re.search(rf"{_TAG}(\d+)", context.getLocalProperty(_TAGS_PROPERTY) or "")
-    return None if tagged is None else int(tagged[1])
+            self.file(batch).write(clock.renamed(self.stored_ids))
+            self.file(batch - _KEPT).path.unlink(missing_ok=True)

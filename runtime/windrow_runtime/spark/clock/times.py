@@ -1,14 +1,56 @@
-"""The time of a batch, in both domains."""
+"""The time of a batch, in both domains, and its encoding as the timestamps that Spark takes.
+
+Spark keeps the watermark in milliseconds, never below 0, and 0 means that there is none yet; its timestamps are
+microseconds in 64 bits. Windrow's watermarks may be negative, and the highest one ends the stream. So times are shifted
+into the upper part of Spark's range: 0 stays "none", the topmost value is the end of the stream, and between them lie
+the years from 144,000 before to 148,000 after 1970. Times beyond are clamped, which delays a watermark and never
+hastens it; a timer beyond waits for the end of the stream.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
-__all__ = ["NO_TIME", "BatchTime", "BatchTimes"]
+__all__ = [
+    "END_OF_STREAM",
+    "NO_TIME",
+    "BatchTime",
+    "BatchTimes",
+    "decode_watermark",
+    "encode_timer",
+    "encode_watermark",
+]
+
+END_OF_STREAM: Final = (2**63 - 1) // 1000
+"""Spark's watermark (in ms) for the end of the stream: the latest timestamp that Spark has."""
+
+_SHIFT: Final = END_OF_STREAM // 2
+
+
+def encode_watermark(watermark: int) -> int | None:
+    """The watermark as Spark's milliseconds; None where there is none, which does not move Spark's watermark."""
+    if watermark == MAX_TIMESTAMP:
+        return END_OF_STREAM
+    shifted = watermark + _SHIFT
+    return min(shifted, END_OF_STREAM - 1) if shifted >= 1 else None
+
+
+def decode_watermark(spark_millis: int) -> int:
+    """The watermark that Spark reports, as windrow's."""
+    if spark_millis <= 0:
+        return MIN_TIMESTAMP
+    if spark_millis >= END_OF_STREAM:
+        return MAX_TIMESTAMP
+    return spark_millis - _SHIFT
+
+
+def encode_timer(time: int) -> int:
+    """The expiry, in Spark's milliseconds, of a timer that is due when the watermark reaches ``time``."""
+    return min(max(time + _SHIFT, 1), END_OF_STREAM)
 
 
 class BatchTime(NamedTuple):
@@ -22,9 +64,13 @@ class BatchTime(NamedTuple):
     watermark: int
     now: int
 
+    def without_watermark(self) -> BatchTime:
+        """The time for a step without a watermark, which sees the end of the stream alone."""
+        return self if self.watermark == MAX_TIMESTAMP else self._replace(watermark=MIN_TIMESTAMP)
+
 
 NO_TIME: Final = BatchTime(MIN_TIMESTAMP, MIN_TIMESTAMP)
-"""Before the first batch."""
+"""The time before the first batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +80,23 @@ class BatchTimes:
     Attributes:
         previous: The time of the batch before. Only what precedes the watermark needs it.
         current: The time of this one.
-        watermarks: Where windrow keeps the time: the watermarks of each step, of the batch before and of this one.
+        watermarks: The watermarks of each step, of the batch before and of this one, where windrow keeps the time.
     """
 
     previous: BatchTime
     current: BatchTime
-    watermarks: Mapping[str, tuple[int, int]] | None = field(default=None)
+    watermarks: Mapping[str, tuple[int, int]] | None = None
 
     def of(self, step: str, *, has_watermark: bool = True) -> tuple[BatchTime, BatchTime]:
         """The time of the batch before and of this one, for a step.
 
         Args:
             step: Its id.
-            has_watermark: Whether a timestamp-assigning step is in front; otherwise only the end of the stream is seen.
+            has_watermark: Whether a timestamp-assigning step is in front of it.
         """
         if self.watermarks is not None:
             before, now = self.watermarks.get(step, (MIN_TIMESTAMP, MIN_TIMESTAMP))
             return self.previous._replace(watermark=before), self.current._replace(watermark=now)
         if has_watermark:
             return self.previous, self.current
-        return _without_watermark(self.previous), _without_watermark(self.current)
-
-
-def _without_watermark(time: BatchTime) -> BatchTime:
-    return time if time.watermark == MAX_TIMESTAMP else time._replace(watermark=MIN_TIMESTAMP)
+        return self.previous.without_watermark(), self.current.without_watermark()

@@ -26,18 +26,17 @@ _FRAMES_SHOWN = 5
 
 
 class MarkedError(Exception):
-    """One of our errors, in a worker: its text is readable, and ends in what the driver looks for."""
+    """Carries one of our errors out of a worker: its text is readable, and ends in the mark for the driver."""
 
     def __init__(self, error: WindrowError) -> None:
-        parts = {
-            "kind": type(error).__name__,
-            "message": error.message,
-            "given": None if error.given is None else _text(error.given),
+        given = error.given
+        fields = {
+            "given": given if given is None or isinstance(given, str) else repr(given),
             "expected": error.expected,
             "where": None if error.where is None else str(error.where),
             "hint": error.hint,
-            "traceback": _user_traceback(error),
         }
+        parts = (type(error).__name__, error.message, fields, _user_traceback(error))
         encoded = base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
         super().__init__(f"{error}\nwindrow-failure:{encoded};")
 
@@ -59,42 +58,26 @@ def failures_marked() -> Iterator[None]:
 
 
 def find_failure(error: BaseException) -> WindrowError | None:
-    """The error that a worker marked, if Spark's exception bears one, or that a file cannot be read.
-
-    The caller raises it.
-    """
+    """The error that a worker marked, if Spark's exception bears one, or that a file cannot be read."""
     found = _MARK.search(str(error))
-    if found is None:
-        unreadable = _UNREADABLE.search(str(error))
-        if unreadable is None:
-            return None
-        file, reason = unreadable.groups()
-        return SourceError(
-            "Spark cannot read a file of a source",
-            given=redact_address(file),
-            hint=f"Spark says: {redact(reason.partition(' SQLSTATE')[0])}",
-        )
-    parts: dict[str, str | None] = json.loads(base64.urlsafe_b64decode(found.group(1)))
-    kind = getattr(errors, str(parts["kind"]), WindrowError)
-    failure: WindrowError = kind(
-        str(parts["message"]),
-        given=parts["given"],
-        expected=parts["expected"],
-        where=parts["where"],
-        hint=parts["hint"],
+    if found is not None:
+        name, message, fields, user_traceback = json.loads(base64.urlsafe_b64decode(found[1]))
+        failure: WindrowError = getattr(errors, name, WindrowError)(message, **fields)
+        failure.__cause__ = RemoteError(user_traceback) if user_traceback else None
+        return failure
+    unreadable = _UNREADABLE.search(str(error))
+    if unreadable is None:
+        return None
+    return SourceError(
+        "Spark cannot read a file of a source",
+        given=redact_address(unreadable[1]),
+        hint=f"Spark says: {redact(unreadable[2].partition(' SQLSTATE')[0])}",
     )
-    if parts["traceback"]:
-        failure.__cause__ = RemoteError(parts["traceback"])
-    return failure
 
 
 def without_marks(text: str) -> str:
-    """A text of Spark's as users can read it: without what workers wrote into it for the driver."""
+    """A text of Spark's without the marks of workers."""
     return _MARK.sub("", text)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else repr(value)
 
 
 def _user_traceback(error: WindrowError) -> str | None:

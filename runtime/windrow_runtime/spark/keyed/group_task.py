@@ -23,8 +23,7 @@ from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.windows.loops import TableOperator
 from windrow_runtime.operators.windows.partials import Partials
-from windrow_runtime.spark.clock.event_clock import encode_timer
-from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
+from windrow_runtime.spark.clock.times import BatchTime, BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.payload import (
     ColumnElements,

@@ -7,9 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.spark.clock.event_clock import decode_watermark, encode_timer
-from windrow_runtime.spark.clock.files import current_batch
-from windrow_runtime.spark.clock.times import NO_TIME, BatchTime, BatchTimes
+from windrow_runtime.spark.batch_number import current_batch
+from windrow_runtime.spark.clock.times import NO_TIME, BatchTime, BatchTimes, decode_watermark, encode_timer
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import Phase, pack_elements, phase_of, unpack_elements
 from windrow_runtime.spark.exchange.rows import CLOCK, END, PackedRow

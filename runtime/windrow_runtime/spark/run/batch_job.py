@@ -1,15 +1,13 @@
-"""A pipeline over bounded sources as one Spark batch job: no streaming query, no state store, no checkpoint."""
+"""Runs a pipeline over bounded sources as one Spark batch job: no streaming query, no state store, no checkpoint."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from windrow.errors import UnsupportedOperationError
-from windrow.plan import Pipeline, SinkNode
-from windrow.sinks import CollectSink, WriterSink
+from windrow.plan import Pipeline
 from windrow.time import now_millis
 from windrow_runtime.inputs.checks import check_bounded
 from windrow_runtime.operators.results import PipelineResult
@@ -18,10 +16,11 @@ from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs import closing_outputs, open_outputs
 from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
-from windrow_runtime.spark.faults.spark_errors import engine_failure
+from windrow_runtime.spark.faults.spark_errors import engine_errors
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.lowering import Lowered, forms_of, lower_batch, steps_by_clock
 from windrow_runtime.spark.run.progress_keeper import ProgressKeeper
+from windrow_runtime.spark.run.query import result_of, writer_sink
 from windrow_runtime.spark.run.reporter import OnProgress, Reporter
 from windrow_runtime.spark.sinks.batch_writer import BatchWriter, driver_sinks, refuse_written
 from windrow_runtime.spark.sinks.results import MemoryResults
@@ -36,19 +35,14 @@ _BATCH = 0
 
 def batch_job(
     spark: SparkSession,
-    pipeline: Pipeline,
+    topology: Topology,
     groups: KeyGroups,
     clock: Callable[[], int] | None,
     *,
+    allow_pickled: bool,
     columnar: bool = True,
 ) -> Lowered:
-    """The job of a pipeline.
-
-    Raises:
-        UnsupportedOperationError: For a source without an end, and for steps that wait for the clock.
-        SourceError: If a source cannot be read.
-    """
-    topology = Topology(pipeline.steps)
+    """The job of a pipeline, whose sources must have an end, and whose steps must not wait for the clock."""
     check_bounded(topology.sources, "a batch job reads sources that come to an end")
     for step in steps_by_clock(topology):
         raise UnsupportedOperationError(
@@ -59,29 +53,21 @@ def batch_job(
             hint="run(pipeline)",
         )
     forms = forms_of(topology) if columnar else {}
-    return lower_batch(spark, pipeline, groups, clock_millis(clock or now_millis), forms)
+    now = clock_millis(clock or now_millis)
+    return lower_batch(spark, topology, groups, now, forms, allow_pickled=allow_pickled)
 
 
 def run_job(pipeline: Pipeline, lowered: Lowered, on_progress: OnProgress | None = None) -> PipelineResult:
-    """Run a job, and write its sinks as batch 0.
-
-    Args:
-        pipeline: The pipeline.
-        lowered: The same for Spark.
-        on_progress: The user's function that is told of the one batch.
-
-    Raises:
-        UnsupportedOperationError: For a sink that only a streaming query has.
-        WindrowError: Why it failed.
-    """
-    for step in lowered.sinks.values():
-        if isinstance(step.node, SinkNode) and isinstance(step.node.sink, WriterSink):
-            raise UnsupportedOperationError(
-                "a DataStreamWriter writes streams only",
-                given=step.node.sink.describe(),
-                where=step.where,
-                hint="to_dataframe(stream, batch=True).write writes with every writer of Spark's",
-            )
+    """Run a job, and write its sinks as batch 0."""
+    written = writer_sink(lowered)
+    if written is not None:
+        _, step, sink = written
+        raise UnsupportedOperationError(
+            "a DataStreamWriter writes streams only",
+            given=sink.describe(),
+            where=step.where,
+            hint="to_dataframe(stream, batch=True).write writes with every writer of Spark's",
+        )
     results = MemoryResults()
     # Nothing tells this job from one that is run again, so each has batches of its own.
     query = uuid.uuid4().hex
@@ -93,23 +79,9 @@ def run_job(pipeline: Pipeline, lowered: Lowered, on_progress: OnProgress | None
         claim_folders(sinks, query, begins=True)
         progress = ProgressKeeper(lowered.watched, None)
         write = BatchWriter(lowered.sinks, lowered.classes, results, outputs, query, progress=progress)
-        with _spark_errors(pipeline):
+        with engine_errors(f"pipeline {pipeline.name!r}", secrets_of(pipeline.steps)):
             write(lowered.frame, _BATCH)
     report = results.latest_report()
     if report is not None:
-        Reporter(pipeline.name, lowered.topology, on_progress).tell(report)
-    collected = {
-        id(step.node.sink): results.collected(number)
-        for number, step in lowered.sinks.items()
-        if isinstance(step.node, SinkNode) and isinstance(step.node.sink, CollectSink)
-    }
-    return PipelineResult(pipeline, results.counters(), collected)
-
-
-@contextmanager
-def _spark_errors(pipeline: Pipeline) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        failure = engine_failure(error, f"pipeline {pipeline.name!r}", secrets_of(pipeline.steps))
-        raise failure from failure.__cause__
+        Reporter(pipeline.name, lowered.topology, on_progress).report(report)
+    return result_of(pipeline, lowered, results)

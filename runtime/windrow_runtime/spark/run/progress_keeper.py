@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
@@ -17,8 +17,8 @@ import msgspec
 
 from windrow.errors import CheckpointError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
-from windrow_runtime.spark.checkpoint.stored_json import StoredTime, read_json, write_json
-from windrow_runtime.spark.clock.files import ClockFiles
+from windrow_runtime.spark.checkpoint.stored_file import StoredFile, StoredTime
+from windrow_runtime.spark.clock.files import BatchClock, ClockFiles
 from windrow_runtime.spark.run.facts import (
     LATE,
     OPEN_WINDOWS,
@@ -31,7 +31,7 @@ from windrow_runtime.spark.run.facts import (
 )
 from windrow_runtime.spark.run.progress import PipelineProgress, StepProgress
 
-__all__ = ["ProgressKeeper", "WatchedStep", "log_line"]
+__all__ = ["ProgressKeeper", "WatchedStep"]
 
 _LOG: Final = logging.getLogger("windrow")
 _SUMS: Final = (OPEN_WINDOWS, TIMERS, STATE_BYTES)
@@ -59,7 +59,7 @@ class WatchedStep:
 
 @dataclass(slots=True)
 class _Sums:
-    """What all batches up to one have come to.
+    """Sums over all batches up to one.
 
     Attributes:
         batch: The number of the newest batch; -1: there was none.
@@ -76,7 +76,7 @@ class _Sums:
     watermark: StoredTime = MIN_TIMESTAMP
 
     def put(self, batch: int, changes: Mapping[str, list[int]], watermark: int) -> None:
-        """Add what a batch changed and the watermark that it saw, or put it in the place of what it came to before."""
+        """Add what a batch changed, and the watermark that it saw; a batch that runs again replaces its own."""
         if batch > self.batch:
             self.before = {step: self.of(step) for step in {**self.before, **self.newest}}
             self.watermark_before = self.watermark
@@ -95,19 +95,16 @@ class ProgressKeeper:
 
     Args:
         steps: The steps to report on.
-        file: Where the sums are kept for the next run; None: for a batch job, which begins with nothing.
-        times: Where the time of each batch is kept, if windrow keeps it; else the watermark is that of the sources, and
-            processing time is the clock of the machine.
+        file: Keeps the sums for the next run; None: for a batch job, which begins with nothing.
+        times: The time of each batch, if windrow keeps it; else the watermark is that of the sources, and processing
+            time is the clock of the machine.
     """
 
     def __init__(
-        self,
-        steps: Sequence[WatchedStep],
-        file: Path | None,
-        times: ClockFiles | None = None,
+        self, steps: Sequence[WatchedStep], file: Path | None, times: ClockFiles | None = None
     ) -> None:
         self._steps = tuple(steps)
-        self._file = file
+        self._file = None if file is None else StoredFile(file, _Sums)
         self._times = times
         self._sums: _Sums | None = None
         self._is_known = True
@@ -115,11 +112,11 @@ class ProgressKeeper:
     def end_batch(
         self, batch: int, facts: Iterable[Count], *, ended: bool, seconds: float
     ) -> PipelineProgress:
-        """Report on a batch that has ended.
+        """The report on a batch that has ended.
 
         Args:
             batch: Its number.
-            facts: What workers say of it.
+            facts: The counts that workers sent.
             ended: Whether the stream is at its end.
             seconds: How long it took.
         """
@@ -139,64 +136,58 @@ class ProgressKeeper:
         sums.put(batch, changes, MAX_TIMESTAMP if ended else seen)
         self._keep(sums)
         following = None if self._times is None else self._times.find(batch + 1)
-        if following is not None:
-            watermarks, ended = following.watermarks, following.ended
-        else:
-            watermarks = {
-                step.step: sums.watermark for step in self._steps if step.has_watermark and self._is_known
-            }
-            ended = sums.watermark == MAX_TIMESTAMP
-        now = now_millis() if following is None or following.now is None else following.now
-        steps = {
-            step.step: self._progress(step, found, sums, watermarks.get(step.step), now, ended=ended)
-            for step in self._steps
-        }
-        return PipelineProgress(batch, round(seconds * 1000), now, ended, steps)
+        if following is None:
+            reached = {step.step: sums.watermark for step in self._steps if step.has_watermark}
+            following = BatchClock(reached if self._is_known else {}, ended=sums.watermark == MAX_TIMESTAMP)
+        now = now_millis() if following.now is None else following.now
+        steps = {step.step: self._progress(step, found, sums, following, now) for step in self._steps}
+        return PipelineProgress(batch, round(seconds * 1000), now, following.ended, steps)
 
     def _progress(
         self,
         step: WatchedStep,
         found: Mapping[tuple[str, str | int], int],
         sums: _Sums,
-        watermark: int | None,
+        clock: BatchClock,
         now: int,
-        *,
-        ended: bool,
     ) -> StepProgress:
-        windows, timers, size = (None, None, None) if step.stored is None else sums.of(step.stored)
-        if ended or watermark in {MIN_TIMESTAMP, MAX_TIMESTAMP}:
+        windows = timers = size = None
+        if self._is_known and step.stored is not None:
+            windows, timers, size = sums.of(step.stored)
+        watermark = clock.watermarks.get(step.step)
+        if clock.ended or watermark in {MIN_TIMESTAMP, MAX_TIMESTAMP}:
             watermark = None
         return StepProgress(
             records_in=found[step.step, RECORDS_IN],
             records_out=found[step.step, RECORDS_OUT],
             late=found[step.step, LATE],
             malformed=found[step.step, "records_malformed"],
-            open_windows=windows if step.has_windows and self._is_known else None,
-            timers=timers if step.has_timers and self._is_known else None,
-            state_bytes=size if self._is_known else None,
+            open_windows=windows if step.has_windows else None,
+            timers=timers if step.has_timers else None,
+            state_bytes=size,
             watermark=watermark,
             lag_ms=None if watermark is None else now - watermark,
         )
 
-    # What the run before has left
-
     def _sums_before(self, batch: int) -> _Sums:
+        """The sums that this run has, or that the run before has left."""
         if self._sums is None:
-            self._sums = _Sums() if self._file is None else self._read(self._file)
+            self._sums = self._read()
             # Each batch is reported on before Spark notes it as done; all else was written by somebody else, or lost.
             self._is_known = self._file is None or self._sums.batch in {batch - 1, batch}
             if not self._is_known:
                 self._sums = _Sums(batch - 1)
         return self._sums
 
-    @staticmethod
-    def _read(file: Path) -> _Sums:
+    def _read(self) -> _Sums:
         try:
-            return read_json(file, _Sums) or _Sums()
+            return (self._file and self._file.read()) or _Sums()
         except CheckpointError as error:
             # Nothing that is computed depends on it.
             _LOG.warning(
-                "reports on batches begin without what the state holds already: %s: %s", file, error.given
+                "reports on batches begin without what the state holds already: %s: %s",
+                error.where,
+                error.given,
             )
             return _Sums(-2)
 
@@ -204,21 +195,6 @@ class ProgressKeeper:
         if self._file is None or not self._is_known:
             return
         try:
-            write_json(self._file, asdict(sums))
+            self._file.write(sums)
         except CheckpointError as error:
             _LOG.warning("what the state holds could not be noted for reports of later runs: %s", error.given)
-
-
-def log_line(name: str, progress: PipelineProgress, sources: Iterable[str], sinks: Iterable[str]) -> str:
-    """A line about a batch, for the log."""
-    steps = progress.steps
-    lags = [step.lag_ms for step in steps.values() if step.lag_ms is not None]
-    parts = [
-        f"{sum(steps[source].records_in for source in sources)} records read",
-        f"{sum(steps[sink].records_in for sink in sinks)} written",
-        f"{sum(step.late for step in steps.values())} late",
-        f"{sum(step.malformed for step in steps.values())} malformed",
-    ]
-    if lags:
-        parts.append(f"watermark {max(lags)} ms behind")
-    return f"pipeline {name}, batch {progress.batch}: {', '.join(parts)}, in {progress.duration_ms} ms"

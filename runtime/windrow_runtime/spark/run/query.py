@@ -1,14 +1,13 @@
-"""A lowered pipeline as Spark's streaming query: started, watched, stopped, drained."""
+"""Starts, watches, stops and drains the streaming query of a lowered pipeline."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from windrow.errors import UnsupportedOperationError, WindrowError
-from windrow.plan import Pipeline, SinkNode
+from windrow.plan import Pipeline, SinkNode, Step
 from windrow.sinks import CollectSink, WriterSink
 from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
@@ -17,7 +16,7 @@ from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.clock.keeper import ClockKeeper
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.pickled_values import state_codec
-from windrow_runtime.spark.faults.spark_errors import engine_failure, shows_secret
+from windrow_runtime.spark.faults.spark_errors import engine_errors, engine_failure, shows_secret
 from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
 from windrow_runtime.spark.run.gate import BatchGate, Interrupted
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Query"]
+__all__ = ["Query", "result_of", "writer_sink"]
 
 _POLL_SECONDS = 0.05
 _INITIAL_POLL_SECONDS = 0.005
@@ -48,17 +47,17 @@ _ATTEMPTS = 4
 
 
 class Query:
-    """A pipeline, lowered, that can be run. It may be started several times, one time after the other.
+    """Runs a lowered pipeline. It may be started several times, one time after the other.
 
     Args:
         spark: The session.
         pipeline: The pipeline.
-        checkpoint: Where it keeps its progress.
+        checkpoint: Keeps its progress.
         lowered: The same pipeline for Spark.
         outputs: Databases and tables to write to, by the id of the sink.
-        keeper: Tells the time of each batch, where windrow keeps it.
+        keeper: Computes the time of each batch, where windrow keeps it.
         verbose: Whether Spark's log shows why a batch failed, too, in a session that a runner started.
-        on_progress: The user's function that is told of each batch.
+        on_progress: The user's function that gets the report on each batch.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class Query:
                 keeper,
                 self._secrets,
                 lowered.parts,
-                checkpoint.note,
+                checkpoint.newest_batch,
                 progress,
             )
         else:
@@ -119,7 +118,7 @@ class Query:
                 checkpoint.query_id(),
                 keeper,
                 lowered.parts,
-                checkpoint.note,
+                checkpoint.newest_batch,
                 progress,
             )
             self._write = self._written_here(batches)
@@ -141,16 +140,11 @@ class Query:
         with settings_during(self._spark, settings, QUERY_SETTINGS):
             writer = self._writer().queryName(self._free_name())
             writer = writer.option("checkpointLocation", self._checkpoint.spark_folder)
-            try:
+            with engine_errors(self._place, self._secrets):
                 query: StreamingQuery = trigger(writer).start()
                 _await_sources(query)
                 if self._poller is not None:
                     self._poller.watch(query)
-            except WindrowError:
-                raise
-            except Exception as error:
-                failure = engine_failure(error, self._place, self._secrets)
-                raise failure from failure.__cause__
         return query
 
     def _free_name(self) -> str:
@@ -164,12 +158,11 @@ class Query:
 
     # Any: as above, and a user's WriterSink may give any configured DataStreamWriter.
     def _writer(self) -> Any:
-        for number, step in self._lowered.sinks.items():
-            assert isinstance(step.node, SinkNode)
-            if isinstance(step.node.sink, WriterSink):
-                rows = unpacked(self._lowered.frame, number, step, self._lowered.classes)
-                return step.node.sink.configure(rows)
-        return self._foreach_batch()
+        written = writer_sink(self._lowered)
+        if written is None:
+            return self._foreach_batch()
+        number, step, sink = written
+        return sink.configure(unpacked(self._lowered.frame, number, step, self._lowered.classes))
 
     @property
     def _place(self) -> str:
@@ -198,7 +191,7 @@ class Query:
                 batches(frame, batch)
                 report = self._results.latest_report()
                 if report is not None:
-                    self._reporter.tell(report)
+                    self._reporter.report(report)
             except Exception as error:
                 if gate.is_stopping and not isinstance(error, WindrowError):
                     raise Interrupted from None
@@ -237,12 +230,18 @@ class Query:
         planned = self._checkpoint.last_planned()
         if self.by_clock:
             self._checkpoint.wake()
+            self._run_until(lambda query: self._has_idled(query, after=planned))
+        else:
+            self.wait(self._start_available())
+
+    def _run_until(self, condition: Callable[[StreamingQuery], bool]) -> None:
+        """Run over what the sources have now until a condition holds or the query ends, and stop it."""
         query = self._start_available()
-        if not self.by_clock:
-            self.wait(query)
-            return
-        with self._stopped_on_error(query):
-            ended = self._wait_until(query, lambda: self._has_idled(query, after=planned))
+        try:
+            ended = self._wait_until(query, lambda: condition(query))
+        except BaseException:
+            self.kill(query)
+            raise
         if not ended:
             self.stop(query)
 
@@ -260,15 +259,11 @@ class Query:
         for _ in range(_ATTEMPTS):
             if self._checkpoint.has_fired_all():
                 break
-            if self._checkpoint.end_mark.batch() is not None:
+            if self._checkpoint.end_mark.batch() >= 0:
                 # The end was read, and Spark knows no reason for another batch, as after a restart.
                 self._checkpoint.wake()
-            query = self._start_available()
-            with self._stopped_on_error(query):
-                ended = self._wait_until(query, self._checkpoint.has_fired_all)
-            if not ended:
-                # Spark still has what arrived meanwhile, or it runs for the clock.
-                self.stop(query)
+            # Behind that Spark still has what arrived meanwhile, or it runs for the clock.
+            self._run_until(lambda query: self._checkpoint.has_fired_all())
         else:
             raise UnsupportedOperationError(
                 "the query ended before everything was fired that is due at the end of the stream",
@@ -279,59 +274,33 @@ class Query:
         self._checkpoint.mark_drained()
 
     def stop(self, query: StreamingQuery) -> None:
-        """Stop a query behind the batch that is under way: it is finished and noted as done, and no other begins.
-
-        Raises:
-            WindrowError: Why the query failed, if it did.
-        """
+        """Stop a query behind the batch that is under way: it is finished and noted as done, and no other begins."""
         last = self._gate.close(self._checkpoint.last_planned)
-        ended = self._wait_until(query, lambda: self._checkpoint.is_committed(last))
-        if not ended:
-            self._await_rest(query)
+        if not self._wait_until(query, lambda: self._checkpoint.is_committed(last)):
+            # Stopping a query while it plans a batch logs spurious errors.
+            patience = time.monotonic() + _PATIENCE_SECONDS
+            self._wait_until(
+                query,
+                lambda: (
+                    self._gate.holds or not query.status["isTriggerActive"] or time.monotonic() > patience
+                ),
+            )
         self.kill(query)
-
-    def _await_rest(self, query: StreamingQuery) -> None:
-        """Wait until a query does nothing: stopping it while it plans a batch logs spurious errors."""
-        patience = time.monotonic() + _PATIENCE_SECONDS
-        self._wait_until(
-            query,
-            lambda: self._gate.holds or not query.status["isTriggerActive"] or time.monotonic() > patience,
-        )
 
     def kill(self, query: StreamingQuery) -> None:
         """Stop a query at once. A batch that is under way is run again by the next run, under its number."""
         self._gate.release()
         query.stop()
 
-    @contextmanager
-    def _stopped_on_error(self, query: StreamingQuery) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.kill(query)
-            raise
-
     def _wait_until(self, query: StreamingQuery, condition: Callable[[], bool]) -> bool:
-        """Wait for a condition, or for the end of a query.
-
-        Returns:
-            Whether the query has ended.
-
-        Raises:
-            WindrowError: Why the query failed.
-        """
+        """Wait for a condition, or for the end of a query; gives whether it has ended."""
         while not condition():
             if self.wait(query, _POLL_SECONDS):
                 return True
         return False if query.isActive else self.wait(query)
 
     def wait_idle(self, query: StreamingQuery) -> None:
-        """Wait for another batch that finds nothing to read.
-
-        Raises:
-            WindrowError: Why the query failed.
-            UnsupportedOperationError: If somebody else stopped it.
-        """
+        """Wait for another batch that finds nothing to read."""
         # The last batch that is planned may have been so before the sources had what they have now; so may the next
         # one, which Spark plans at this very moment.
         done = self._checkpoint.last_planned() + 1
@@ -342,26 +311,24 @@ class Query:
 
     def _has_idled(self, query: StreamingQuery, *, after: int) -> bool:
         """Whether a batch behind ``after`` took nothing, and left nothing to do to the next one."""
-        for progress in query.recentProgress:
-            batch = int(progress["batchId"])
-            if batch > after and all(map(_took_nothing, progress.sources)) and self._is_settled(batch):
-                return True
-        return False
+        return any(
+            int(progress["batchId"]) > after
+            and all(map(_took_nothing, progress.sources))
+            and self._is_settled(int(progress["batchId"]))
+            for progress in query.recentProgress
+        )
 
     def _is_settled(self, batch: int) -> bool:
         """Whether the batch behind ``batch`` has the same watermark."""
         clock = self._lowered.clock
         if clock is None:
             return True
-        told = clock.find(batch + 1)
-        # The file of a batch of some time ago is gone: a later batch tells.
-        return told is not None and told.settled
+        # The file of a batch of some time ago is gone; there is a later batch then.
+        following = clock.find(batch + 1)
+        return following is not None and following.settled
 
     def wait(self, query: StreamingQuery, timeout_seconds: float | None = None) -> bool:
-        """Wait for the end of a query.
-
-        Returns:
-            Whether it has ended.
+        """Wait for the end of a query; gives whether it has ended.
 
         Raises:
             WindrowError: Why it failed.
@@ -369,53 +336,58 @@ class Query:
         from pyspark.errors import StreamingQueryException
 
         try:
-            if timeout_seconds is None:
-                query.awaitTermination()
-                return True
-            return bool(query.awaitTermination(timeout_seconds))  # type: ignore[arg-type]  # Spark takes fractions
+            ended = query.awaitTermination(timeout_seconds)  # type: ignore[arg-type]  # Spark takes fractions
         except StreamingQueryException as error:
             failure = self._failure or engine_failure(error, self._place, self._secrets)
             raise failure from failure.__cause__
+        return ended is not False
 
     def counters(self) -> dict[str, dict[str, int]]:
-        """What was counted so far, by step id and name.
-
-        Raises:
-            UnsupportedOperationError: If Spark writes the batches by itself.
-        """
+        """The counters so far, by step id and name."""
         self._check_reports()
         return self._results.counters()
 
     def progress(self) -> PipelineProgress | None:
-        """The report on the newest batch; None: there was none.
-
-        Raises:
-            UnsupportedOperationError: If Spark writes the batches by itself.
-        """
+        """The report on the newest batch; None: there was none."""
         self._check_reports()
         return self._results.latest_report()
 
     def _check_reports(self) -> None:
-        for step in self._lowered.sinks.values():
-            if isinstance(step.node, SinkNode) and isinstance(step.node.sink, WriterSink):
-                raise UnsupportedOperationError(
-                    "Spark writes the batches of this sink by itself, so nobody counts, and reports on batches",
-                    given=step.node.sink.describe(),
-                    expected="sinks that the runner writes",
-                    where=step.where,
-                    hint="streaming_query.recentProgress has Spark's own reports",
-                )
+        written = writer_sink(self._lowered)
+        if written is not None:
+            _, step, sink = written
+            raise UnsupportedOperationError(
+                "Spark writes the batches of this sink by itself, so nobody counts, and reports on batches",
+                given=sink.describe(),
+                expected="sinks that the runner writes",
+                where=step.where,
+                hint="streaming_query.recentProgress has Spark's own reports",
+            )
 
     def result(self) -> PipelineResult:
         """What was collected and counted so far."""
         if self._poller is not None:
             self._poller.flush()
-        collected = {
-            id(step.node.sink): self._results.collected(number)
-            for number, step in self._lowered.sinks.items()
-            if isinstance(step.node, SinkNode) and isinstance(step.node.sink, CollectSink)
-        }
-        return PipelineResult(self.pipeline, self._results.counters(), collected)
+        return result_of(self.pipeline, self._lowered, self._results)
+
+
+def result_of(pipeline: Pipeline, lowered: Lowered, results: Results) -> PipelineResult:
+    """The result of a run, from what its sinks collected."""
+    collected = {
+        id(step.node.sink): results.collected(number)
+        for number, step in lowered.sinks.items()
+        if isinstance(step.node, SinkNode) and isinstance(step.node.sink, CollectSink)
+    }
+    return PipelineResult(pipeline, results.counters(), collected)
+
+
+# Any: sinks of elements of every type.
+def writer_sink(lowered: Lowered) -> tuple[int, Step, WriterSink[Any]] | None:
+    """The sink of a pipeline that Spark writes by itself, with its number and step; None: it has none."""
+    for number, step in lowered.sinks.items():
+        if isinstance(step.node, SinkNode) and isinstance(step.node.sink, WriterSink):
+            return number, step, step.node.sink
+    return None
 
 
 # Any: Spark's report on one source.

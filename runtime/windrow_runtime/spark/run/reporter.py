@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.run.progress import PipelineProgress
-from windrow_runtime.spark.run.progress_keeper import log_line
 from windrow_runtime.spark.sinks.results import SpooledResults
 
 if TYPE_CHECKING:
@@ -28,13 +27,7 @@ _TURNS_TO_ASK: Final = 10
 
 
 class Reporter:
-    """Tells of batches, one after the other.
-
-    Args:
-        name: The name of the pipeline.
-        topology: The pipeline.
-        on_progress: The user's function, if there is one.
-    """
+    """Reports on batches to the log and to the user's function, if there is one."""
 
     def __init__(self, name: str, topology: Topology, on_progress: OnProgress | None) -> None:
         self._name = name
@@ -47,10 +40,10 @@ class Reporter:
         """Whether anybody listens."""
         return self._on_progress is not None or _LOG.isEnabledFor(logging.INFO)
 
-    def tell(self, progress: PipelineProgress) -> None:
-        """Tell of a batch. What the user's function raises is logged: a report does not stop the pipeline."""
+    def report(self, progress: PipelineProgress) -> None:
+        """Report on a batch. What the user's function raises is logged: a report does not stop the pipeline."""
         if _LOG.isEnabledFor(logging.INFO):
-            _LOG.info(log_line(self._name, progress, self._sources, self._sinks))
+            _LOG.info(self._line(progress))
         if self._on_progress is None:
             return
         try:
@@ -60,19 +53,28 @@ class Reporter:
                 "on_progress raised for batch %d of pipeline %s, which goes on", progress.batch, self._name
             )
 
+    def _line(self, progress: PipelineProgress) -> str:
+        steps = progress.steps
+        lags = [step.lag_ms for step in steps.values() if step.lag_ms is not None]
+        parts = [
+            f"{sum(steps[source].records_in for source in self._sources)} records read",
+            f"{sum(steps[sink].records_in for sink in self._sinks)} written",
+            f"{sum(step.late for step in steps.values())} late",
+            f"{sum(step.malformed for step in steps.values())} malformed",
+        ]
+        if lags:
+            parts.append(f"watermark {max(lags)} ms behind")
+        took = f"in {progress.duration_ms} ms"
+        return f"pipeline {self._name}, batch {progress.batch}: {', '.join(parts)}, {took}"
+
 
 class ReportPoller:
-    """Tells of the batches of queries whose batches end in another process, from what that leaves in files.
-
-    Args:
-        results: Where the reports are.
-        reporter: Tells of them.
-    """
+    """Reports on the batches of a query whose batches end in another process, which leaves reports in files."""
 
     def __init__(self, results: SpooledResults, reporter: Reporter) -> None:
         self._results = results
         self._reporter = reporter
-        self._told = -1
+        self._newest = -1
         self._lock = threading.Lock()
 
     def watch(self, query: StreamingQuery) -> None:
@@ -81,17 +83,13 @@ class ReportPoller:
             threading.Thread(target=self._run, args=(query,), name="windrow reports", daemon=True).start()
 
     def flush(self) -> None:
-        """Tell of what is there and was not told yet.
-
-        Raises:
-            CheckpointError: If somebody else wrote to the folder, or a file cannot be read.
-        """
+        """Report on the batches that are there and were not reported on yet."""
         if not self._reporter.is_wanted:
             return
         with self._lock:
-            for progress in self._results.reports(self._told):
-                self._told = progress.batch
-                self._reporter.tell(progress)
+            for progress in self._results.reports(self._newest):
+                self._newest = progress.batch
+                self._reporter.report(progress)
 
     def _run(self, query: StreamingQuery) -> None:
         try:

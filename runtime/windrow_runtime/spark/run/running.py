@@ -1,11 +1,12 @@
-"""A pipeline that runs until it is stopped."""
+"""The handle of a pipeline that runs until it is stopped."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from windrow.errors import WindrowError
 from windrow_runtime.operators.results import PipelineResult
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
@@ -98,6 +99,15 @@ class RunningPipeline:
             # The session was stopped, and its queries with it; what says so depends on its kind.
             return False
 
+    @contextmanager
+    def _released_at_end(self) -> Iterator[None]:
+        """Close the outputs and the lock behind the block, unless the query or a drain goes on."""
+        try:
+            yield
+        finally:
+            if not self._uses_checkpoint():
+                self._let_go()
+
     @short_tracebacks
     def await_termination(self, timeout_seconds: float | None = None) -> bool:
         """Wait until it is stopped or drained, or fails.
@@ -111,16 +121,11 @@ class RunningPipeline:
         Raises:
             WindrowError: Why it failed. The error of a drain is raised where it was called.
         """
-        try:
-            ended = self._query.wait(self._streaming_query, timeout_seconds)
-        except WindrowError:
-            self._release()
-            raise
-        over = self._drain_over
-        ended = ended and (over is None or over.wait(timeout_seconds))
-        if ended:
-            self._release()
-        return ended
+        with self._released_at_end():
+            if not self._query.wait(self._streaming_query, timeout_seconds):
+                return False
+            over = self._drain_over
+            return over is None or over.wait(timeout_seconds)
 
     def _let_go(self) -> None:
         """Close the outputs, and leave the checkpoint to other runs."""
@@ -128,12 +133,6 @@ class RunningPipeline:
             self._query.close()
         finally:
             self._lock.release()
-
-    def _release(self) -> None:
-        """Leave the checkpoint to other runs, unless a drain goes on."""
-        over = self._drain_over
-        if over is None or over.is_set():
-            self._let_go()
 
     @short_tracebacks
     def process_available(self) -> None:
@@ -168,16 +167,12 @@ class RunningPipeline:
             WindrowError: If it failed before, or fails in that batch. Not raised without ``graceful``.
             UnsupportedOperationError: If a sink calls it: the batch cannot wait for its own end.
         """
-        if graceful:
-            try:
+        # It goes on where a sink called this, or where its caller was interrupted.
+        with self._released_at_end():
+            if graceful:
                 self._query.stop(self._streaming_query)
-            finally:
-                # It goes on where a sink called this, or where its caller was interrupted.
-                if not self._uses_checkpoint():
-                    self._let_go()
-        else:
-            self._query.kill(self._streaming_query)
-            self._let_go()
+            else:
+                self._query.kill(self._streaming_query)
         return self._query.result()
 
     @short_tracebacks
@@ -197,11 +192,10 @@ class RunningPipeline:
             UnsupportedOperationError: As :meth:`stop`.
         """
         self._drain_over = threading.Event()
-        try:
-            self._query.stop(self._streaming_query)
-            self._query.drain()
-        finally:
-            self._drain_over.set()
-            if not self._uses_checkpoint():
-                self._let_go()
+        with self._released_at_end():
+            try:
+                self._query.stop(self._streaming_query)
+                self._query.drain()
+            finally:
+                self._drain_over.set()
         return self._query.result()

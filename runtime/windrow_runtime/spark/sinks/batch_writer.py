@@ -33,14 +33,13 @@ from windrow_runtime.operators.errors import sink_unwritable
 from windrow_runtime.outputs import Output, closing_outputs, open_outputs
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.outputs.sink_folders import check_owner, other_run
-from windrow_runtime.spark.batch_number import BatchNote
-from windrow_runtime.spark.clock.files import batch_tag
+from windrow_runtime.spark.batch_number import BatchNote, batch_tag
 from windrow_runtime.spark.clock.keeper import ClockKeeper, Report
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import unpack_elements
 from windrow_runtime.spark.exchange.rows import COUNTERS, END, FIRST_SINK, REPORTS, WARNINGS
 from windrow_runtime.spark.faults.marked import failures_marked
-from windrow_runtime.spark.faults.spark_errors import engine_failure, secrets_hidden, spark_said, unwritable
+from windrow_runtime.spark.faults.spark_errors import causes_of, engine_failure, secrets_hidden, unwritable
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
 from windrow_runtime.spark.run.facts import Count
@@ -332,7 +331,7 @@ class BatchWriter:
             reason = unwritable(error, sink.secrets)
             if reason is None:
                 raise
-            raise sink_unwritable(step, sink.path, reason) from spark_said(error, sink.secrets)
+            raise sink_unwritable(step, sink.path, reason) from causes_of(error, sink.secrets)
 
     def _write_batch_folder(
         self,

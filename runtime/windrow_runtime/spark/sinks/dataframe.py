@@ -60,7 +60,7 @@ def checkpoint_inside(folder: str | os.PathLike[str] | None) -> Checkpoint:
             hint='give Spark the same folder: df.writeStream.option("checkpointLocation", folder)',
         )
     text = os.fspath(folder)
-    if Path(local_path(text) or text, "windrow.json").exists():
+    if Checkpoint(Path(local_path(text) or text)).plan.path.exists():
         raise IncompatibleStateError(
             "the checkpoint belongs to a run of a pipeline",
             given=text,

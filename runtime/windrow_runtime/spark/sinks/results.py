@@ -7,14 +7,18 @@ import shutil
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
 from windrow.errors import CheckpointError
 from windrow_runtime.outputs.whole_files import write_whole
-from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors, damaged_file, file_numbers
-from windrow_runtime.spark.checkpoint.stored_json import read_json, write_json
+from windrow_runtime.spark.checkpoint.stored_file import (
+    StoredFile,
+    checkpoint_errors,
+    damaged_file,
+    file_numbers,
+)
 from windrow_runtime.spark.exchange.payload import unpack_elements
 from windrow_runtime.spark.run.progress import PipelineProgress
 from windrow_runtime.storage.values import StateCodec
@@ -26,7 +30,6 @@ __all__ = ["MemoryResults", "Results", "SpooledResults"]
 Counted: TypeAlias = "Counter[tuple[str, str]]"
 """Increments by step id and counter."""
 
-_COUNTS: Final = "counts"
 _BATCH: Final = "batch-"
 _REPORT: Final = "report-"
 _REPORTS_KEPT: Final = 100
@@ -200,7 +203,7 @@ class SpooledResults:
         # Read each time: the process of the server that wrote it may have been another.
         counts = self._counts()
         if counts.put(batch, counted):
-            write_json(self._folder / _COUNTS, asdict(counts.stored()))
+            self._counts_file.write(counts.stored())
 
     def report(self, progress: PipelineProgress) -> None:
         """Keep the report on a batch, and forget those of long ago.
@@ -208,7 +211,7 @@ class SpooledResults:
         Raises:
             CheckpointError: If it cannot be written.
         """
-        write_json(self._folder / f"{_REPORT}{progress.batch}", asdict(progress))
+        self._report_file(progress.batch).write(progress)
         self._remove(f"{_REPORT}{progress.batch - _REPORTS_KEPT}")
 
     def latest_report(self) -> PipelineProgress | None:
@@ -227,11 +230,18 @@ class SpooledResults:
         """
         return self._reports([batch for batch in self._reported() if batch > after])
 
+    @property
+    def _counts_file(self) -> StoredFile[_StoredCounts]:
+        return StoredFile(self._folder / "counts", _StoredCounts)
+
+    def _report_file(self, batch: int) -> StoredFile[PipelineProgress]:
+        return StoredFile(self._folder / f"{_REPORT}{batch}", PipelineProgress)
+
     def _reported(self) -> list[int]:
         return self._numbers(_REPORT)
 
     def _reports(self, batches: Iterable[int]) -> list[PipelineProgress]:
-        found = (read_json(self._folder / f"{_REPORT}{batch}", PipelineProgress) for batch in batches)
+        found = (self._report_file(batch).read() for batch in batches)
         return [report for report in found if report is not None]
 
     def collected(self, number: int) -> list[Any]:
@@ -256,7 +266,7 @@ class SpooledResults:
         return self._counts().totals()
 
     def _counts(self) -> _Counts:
-        stored = read_json(self._folder / _COUNTS, _StoredCounts)
+        stored = self._counts_file.read()
         if stored is None:
             self._check_folder()
             return _Counts()

@@ -12,7 +12,7 @@ from windrow.sources import CollectionSource
 from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.outputs.whole_files import write_whole
-from windrow_runtime.spark.checkpoint.small_files import checkpoint_errors
+from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.paths import as_read_path
 from windrow_runtime.spark.sources.scan import Scan, ScanContext
 from windrow_runtime.storage.values import StateCodec

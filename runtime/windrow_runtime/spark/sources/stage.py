@@ -10,10 +10,8 @@ from windrow.errors import Location
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.inputs.batch import SourceBatch
-from windrow_runtime.spark.batch_number import BatchNote
-from windrow_runtime.spark.clock.event_clock import encode_watermark
-from windrow_runtime.spark.clock.files import current_batch
-from windrow_runtime.spark.clock.times import NO_TIME
+from windrow_runtime.spark.batch_number import BatchNote, EndMark, current_batch
+from windrow_runtime.spark.clock.times import NO_TIME, encode_watermark
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.payload import Phase, pack_elements, sequence_number
@@ -21,7 +19,6 @@ from windrow_runtime.spark.exchange.rows import CLOCK, COUNTERS, REPORTS, WARNIN
 from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.level import Fragment, SourceFragment
-from windrow_runtime.spark.run.end_of_stream import EndMark
 from windrow_runtime.spark.run.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, Count
 from windrow_runtime.spark.worker.gc_tuning import infrequent_gc
 

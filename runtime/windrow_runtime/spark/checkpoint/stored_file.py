@@ -1,0 +1,123 @@
+"""Reads and writes the small files of a checkpoint: a line with version and checksum, then JSON of one type.
+
+A changed time or number of partitions in such a file would lose rows. So a reader takes a file only if it has the
+checksum that its writer computed, of the file's name and its content.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from operator import index
+from pathlib import Path
+from typing import Annotated, Final, Generic, TypeVar
+
+import msgspec
+
+from windrow.errors import CheckpointError, IncompatibleStateError
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.outputs.whole_files import write_whole
+
+__all__ = ["StoredFile", "StoredTime", "checkpoint_errors", "damaged_file", "file_numbers"]
+
+T = TypeVar("T")
+
+StoredTime = Annotated[int, msgspec.Meta(ge=MIN_TIMESTAMP, le=MAX_TIMESTAMP)]
+"""A time in milliseconds, as the plan has it: within 64 bits."""
+
+_VERSION: Final = 1
+_HEAD: Final = re.compile(rb"windrow v([0-9]{1,9}) [0-9a-f]+")
+_CHECKSUM_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile(Generic[T]):
+    """A file of a checkpoint.
+
+    Attributes:
+        path: The file.
+        kind: The class of its content: one for which msgspec knows the types of its fields.
+    """
+
+    path: Path
+    kind: type[T]
+
+    def write(self, content: T) -> None:
+        """Write the file, so that nobody sees half of it.
+
+        Raises:
+            CheckpointError: If it cannot be written.
+        """
+        plain = msgspec.to_builtins(content, enc_hook=index)  # numpy's integers become ints
+        body = json.dumps(plain, indent=1, allow_nan=False).encode()
+        with checkpoint_errors(self.path.parent):
+            write_whole(self.path, self._head(body) + b"\n" + body)
+
+    def read(self) -> T | None:
+        """The content of the file; None: there is no file.
+
+        Raises:
+            IncompatibleStateError: If another version of the format wrote it.
+            CheckpointError: If the file cannot be read, or is not as it was written.
+        """
+        with checkpoint_errors(self.path.parent):
+            try:
+                head, _, body = self.path.read_bytes().partition(b"\n")
+            except FileNotFoundError:
+                return None
+        written = _HEAD.fullmatch(head)
+        if written is not None and int(written[1]) != _VERSION:
+            raise IncompatibleStateError(
+                "the checkpoint was written by another version",
+                given=int(written[1]),
+                expected=f"version {_VERSION}",
+                where=str(self.path),
+                hint="run it with the version of windrow that wrote it, or a newer one",
+            )
+        if head != self._head(body):
+            raise damaged_file(self.path, "the file was changed: its checksum is another one")
+        try:
+            return msgspec.convert(json.loads(body), self.kind)
+        except (ValueError, RecursionError) as error:
+            raise damaged_file(self.path, f"{error}") from error
+
+    def _head(self, body: bytes) -> bytes:
+        checksum = blake2b(self.path.name.encode() + b"\n" + body, digest_size=_CHECKSUM_BYTES)
+        return f"windrow v{_VERSION} {checksum.hexdigest()}".encode()
+
+
+@contextmanager
+def checkpoint_errors(folder: Path) -> Iterator[None]:
+    """Turns each ``OSError`` into a :class:`CheckpointError` that names the checkpoint's folder."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            "the checkpoint cannot be read or written",
+            given=f"{error}",
+            expected="a folder with space left, which this user may read and write",
+            where=str(folder),
+            hint="mend that and run again: what was done before is still there",
+        ) from error
+
+
+def damaged_file(file: Path, reason: str) -> CheckpointError:
+    """The error for a file that is not as it was written."""
+    return CheckpointError(
+        "the checkpoint is damaged",
+        given=reason,
+        expected="the folder as the runs before left it",
+        where=str(file),
+        hint="restore the checkpoint folder as a whole from a copy, or begin a new one",
+    )
+
+
+def file_numbers(folder: Path, prefix: str = "", suffix: str = "") -> set[int]:
+    """The numbers by which files of a folder are named, between a prefix and a suffix. Other names are left out."""
+    name = re.compile(rf"{re.escape(prefix)}([0-9]{{1,18}}){re.escape(suffix)}")
+    found = (name.fullmatch(file.name) for file in folder.glob("*"))
+    return {int(match[1]) for match in found if match is not None}
