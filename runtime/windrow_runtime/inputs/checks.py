@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 from windrow.addresses.paths import is_hidden, local_path
 from windrow.addresses.patterns import matches, split_pattern
 from windrow.addresses.redaction import redact_address
-from windrow.errors import Location, SourceError, UnsupportedOperationError, WindrowError, warn
+from windrow.errors import Location, SourceError, UnsupportedOperationError, warn
 from windrow.plan import Step
 from windrow.sources import FileSource
+from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology, source_of
 
 __all__ = ["check_bounded", "check_source_files", "path_missing", "warn_of_header"]
@@ -112,10 +113,8 @@ def check_source_files(topology: Topology, *, waits: bool = False) -> None:
                 where=step.where,
                 hint="make the folder first if files are yet to come",
             )
-        try:
+        with errors_at(step.where):
             found = list(matches(literal, pattern))
-        except WindrowError as error:
-            raise error.at(step.where) from None
         _check_names(step, found)
         if not waits and not found:
             warn(

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from windrow.addresses.paths import local_path
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import CollectSink, FileSink, ParquetFileSink
 from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_parquet
-from windrow_runtime.operators.errors import sink_errors, with_field
+from windrow_runtime.operators.errors import errors_at, sink_errors, with_field
 from windrow_runtime.outputs import has_output
 from windrow_runtime.outputs.batch_folder import BatchFolder
 
@@ -38,10 +38,8 @@ def check_sink(step: Step) -> None:
             hint="run the pipeline with SparkRunner",
         )
     if isinstance(sink, ParquetFileSink):
-        try:
+        with errors_at(step.where):
             check_parquet()
-        except WindrowError as error:
-            raise error.at(step.where) from error.__cause__
     if isinstance(sink, FileSink):
         record_type(step.node.element_type)
         if local_path(sink.path) is None:

@@ -12,7 +12,7 @@ from typing import Any
 from windrow.addresses.paths import PathGuard, check_visible, is_hidden, local_path
 from windrow.addresses.patterns import listed, matches, split_pattern
 from windrow.connectors import CustomSource
-from windrow.errors import SourceError, UnsupportedOperationError, WindrowError
+from windrow.errors import SourceError, UnsupportedOperationError
 from windrow.plan import Step
 from windrow.sources import CollectionSource, FileSource, SocketSource, Source
 from windrow_runtime.inputs.batch import SourceBatch
@@ -21,6 +21,7 @@ from windrow_runtime.inputs.custom import CustomReads
 from windrow_runtime.inputs.files import FileReader, file_reader
 from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.copies import own_all
+from windrow_runtime.operators.errors import errors_at
 
 __all__ = ["read_batches"]
 
@@ -78,21 +79,17 @@ def _take(batch: SourceBatch, part: SourceBatch, source: Source[Any], step: Step
 
 
 def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
-    try:
+    with errors_at(step.where):
         reader: FileReader = file_reader(source)
-    except WindrowError as error:
-        raise error.at(step.where) from error.__cause__
     files = _list_files(step, source.path)
     size = source.files_per_batch or max(len(files), 1)
     warned: set[str] = set()
     for start in range(0, len(files), size):
         batch = SourceBatch()
         for file in map(os.path.abspath, files[start : start + size]):
-            try:
+            with errors_at(f"{step.where}, {file}"):
                 for part in map(reader.decode, reader.read(file)):
                     _take(batch, part, source, step)
-            except WindrowError as error:
-                raise error.at(f"{step.where}, {file}") from error.__cause__
         for unmatched, file in batch.unmatched.items():
             if unmatched not in warned:
                 warn_of_header(unmatched, f"{step.where}, {file}", step.node.location)
@@ -103,7 +100,7 @@ def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
 def _list_files(step: Step, path: str) -> list[Path]:
     """The files of a path in the order in which Spark takes them: by time of modification, then by name."""
     guard = PathGuard(path)
-    try:
+    with errors_at(step.where):
         local = local_path(path)
         check_visible(local or path)
         literal, pattern = split_pattern(local) if local is not None else ("", "")
@@ -113,8 +110,6 @@ def _list_files(step: Step, path: str) -> list[Path]:
             # Two names of a pattern with alternatives may be one file.
             found = {file for root in _roots(literal, pattern, guard) for file in _files_of(root, guard)}
             times = {file: file.stat().st_mtime_ns // 1_000_000 for file in found}
-    except WindrowError as error:
-        raise error.at(step.where) from error.__cause__
     return sorted(found, key=lambda file: (times[file], str(file)))
 
 

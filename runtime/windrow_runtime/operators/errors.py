@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import walk_tb
-from typing import Final
+from typing import Final, NoReturn
 
 from windrow.addresses.redaction import redact, redact_address, secrets_in_address
 from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError, WindrowError
@@ -19,9 +19,11 @@ __all__ = [
     "USER_ERRORS",
     "call_description",
     "check_hashable",
+    "errors_at",
     "first_line",
     "function_failed",
     "lifecycle_errors",
+    "raise_call_error",
     "shortened",
     "sink_errors",
     "sink_failed",
@@ -62,6 +64,38 @@ def function_failed(step: Step, error: BaseException, given: str) -> UserFunctio
         if _is_no_iterable(error)
         else "the original error is the cause, with its traceback",
     )
+
+
+def raise_call_error(step: Step, error: BaseException, given: str) -> NoReturn:
+    """Raises the error for a call of a user's function, with the step; call it where the function's error is caught.
+
+    Raises:
+        WindrowError: The error itself, if it is one.
+        UserFunctionError: Else; the error is its cause.
+    """
+    if isinstance(error, WindrowError):
+        raise error.at(step.where) from error.__cause__
+    raise function_failed(step, error, given) from error
+
+
+class errors_at:  # noqa: N801  it is used as a statement, as contextlib.suppress is
+    """Names a place in the windrow errors of a block that do not know theirs.
+
+    Args:
+        where: The step with its line, or the file.
+    """
+
+    __slots__ = ("_where",)
+
+    def __init__(self, where: object) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, WindrowError):
+            error.at(self._where)
 
 
 def _is_no_iterable(error: BaseException) -> bool:
@@ -157,10 +191,8 @@ def lifecycle_errors(step: Step, name: str, function: object) -> Iterator[None]:
     """
     try:
         yield
-    except WindrowError as error:
-        raise error.at(step.where) from error.__cause__
     except USER_ERRORS as error:
-        raise function_failed(step, error, f"{name}() of {type(function).__name__}") from error
+        raise_call_error(step, error, f"{name}() of {type(function).__name__}")
 
 
 def _without_secrets_of(path: str, reason: str) -> str:

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import compress
 from typing import Any, Protocol
 
-from windrow.errors import MissingTimestampError, UserFunctionError, WindrowError
+from windrow.errors import MissingTimestampError, WindrowError
 from windrow.functions import RichFunction, RuntimeContext
 from windrow.plan import (
     FilterNode,
@@ -34,7 +34,13 @@ from windrow.plan.emitting import records_of
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.copies import own, own_all
-from windrow_runtime.operators.errors import USER_ERRORS, function_failed, lifecycle_errors, shortened
+from windrow_runtime.operators.errors import (
+    USER_ERRORS,
+    function_failed,
+    lifecycle_errors,
+    raise_call_error,
+    shortened,
+)
 from windrow_runtime.operators.reading import only_reads
 from windrow_runtime.operators.state.nan_keys import with_one_nan
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
@@ -181,17 +187,12 @@ class _Stage(ABC):
         results: list[Any] = []
         try:
             results.extend(calls(values))
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
         except USER_ERRORS as error:
-            raise self._failed(error, values[len(results)]) from error
+            raise_call_error(self.step, error, f"element {shortened(values[len(results)])}")
         if len(results) < len(values):
             # To map, a StopIteration is the end of the values: it would lose the others without a word.
-            raise self._failed(StopIteration(), values[len(results)])
+            raise_call_error(self.step, StopIteration(), f"element {shortened(values[len(results)])}")
         return results
-
-    def _failed(self, error: BaseException, value: Any) -> UserFunctionError:
-        return function_failed(self.step, error, f"element {shortened(value)}")
 
 
 class _Head(_Stage):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
-from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.errors import UnsupportedOperationError
 from windrow.functions import RuntimeContext, TimeDomain
 from windrow.plan import KeyedProcessNode, Step
 from windrow.plan.emitting import records_of
@@ -14,8 +14,8 @@ from windrow.tags import OutputTag
 from windrow_runtime.operators.errors import (
     USER_ERRORS,
     call_description,
-    function_failed,
     lifecycle_errors,
+    raise_call_error,
 )
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.handles import StateAccess, open_state
@@ -70,10 +70,8 @@ class ProcessOperator(KeyedOperator):
                 if results is not None:
                     for result in records_of(results):
                         collect(result, timestamp)
-            except WindrowError as error:
-                raise error.at(self.step.where) from error.__cause__
             except USER_ERRORS as error:
-                raise function_failed(self.step, error, call_description(key, element=value)) from error
+                raise_call_error(self.step, error, call_description(key, element=value))
             finally:
                 context.leave()
 
@@ -95,11 +93,9 @@ class ProcessOperator(KeyedOperator):
             if results is not None:
                 for result in records_of(results):
                     self.output.collect(result, timestamp)
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
         except USER_ERRORS as error:
             given = f"{call_description(key)}, timer {time} in {domain.value}"
-            raise function_failed(self.step, error, given) from error
+            raise_call_error(self.step, error, given)
         finally:
             context.leave()
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.plan import Step, TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
 from windrow_runtime.operators.attributes import attributes_of, set_attributes
 from windrow_runtime.operators.copies import own
-from windrow_runtime.operators.errors import USER_ERRORS, function_failed, lifecycle_errors, shortened
+from windrow_runtime.operators.errors import (
+    USER_ERRORS,
+    errors_at,
+    lifecycle_errors,
+    raise_call_error,
+    shortened,
+)
 from windrow_runtime.operators.topology import Topology
 
 __all__ = [
@@ -90,10 +95,8 @@ class WatermarkTracker:
         try:
             for value, timestamp in zip(values, timestamps, strict=True):
                 generator.on_event(own(value), timestamp, self)
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
         except USER_ERRORS as error:
-            raise function_failed(self.step, error, f"element {shortened(value)}") from error
+            raise_call_error(self.step, error, f"element {shortened(value)}")
 
     def emit_watermark(self, watermark: int) -> None:
         """Take a watermark from the generator; it never falls.
@@ -147,10 +150,8 @@ def clock_millis(clock: Callable[[], int]) -> int:
     Raises:
         InvalidArgumentError: If what it gives is no time.
     """
-    try:
+    with errors_at("the clock that the runner was given"):
         return timestamp_millis(clock())
-    except InvalidArgumentError as error:
-        raise error.at("the clock that the runner was given") from None
 
 
 def watermarks_of(topology: Topology, trackers: Mapping[str, WatermarkTracker]) -> dict[str, int]:

@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from windrow.aggregates.combined import Combined
 from windrow.aggregates.declared import DeclaredAggregate
-from windrow.errors import WindrowError
 from windrow.functions import AggregateFunction, RichFunction
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.windows import TimeWindow
@@ -30,7 +29,7 @@ from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.rows.groups import Keys, cells_of
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, Sessions, windows_of
 from windrow_runtime.operators.copies import accumulator_maker
-from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.windows.partials import Partials
 
@@ -107,12 +106,10 @@ class PaneFold:
                 for value in islice(values, count):
                     accumulator = add(value, accumulator)
                 made.append(accumulator)
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
         except USER_ERRORS as error:
             place = len(made)
             given = call_description(owners[place], window=self._last_window(starts[place]), element=value)
-            raise function_failed(self.step, error, given) from error
+            raise_call_error(self.step, error, given)
         return made
 
     def _last_window(self, pane: int) -> TimeWindow:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 from windrow.errors import (
     MissingTimestampError,
     UnsupportedOperationError,
-    WindrowError,
 )
 from windrow.functions import RichFunction, RuntimeContext
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
@@ -30,8 +29,8 @@ from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import (
     USER_ERRORS,
     call_description,
-    function_failed,
     lifecycle_errors,
+    raise_call_error,
     shortened,
 )
 from windrow_runtime.operators.operator import KeyedOperator, Output
@@ -154,10 +153,8 @@ class WindowOperator(KeyedOperator):
         try:
             for key, value, timestamp in zip(keys, values, timestamps, strict=True):
                 process(key, value, timestamp)
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
         except USER_ERRORS as error:
-            raise function_failed(self.step, error, call_description(key, element=value)) from error
+            raise_call_error(self.step, error, call_description(key, element=value))
         if self._staggered is not None and self._staggered.shift is not None:
             self.state.shared["shift"] = self._staggered.shift
 
@@ -172,14 +169,10 @@ class WindowOperator(KeyedOperator):
         """Take one element."""
         try:
             self._process_element(key, value, timestamp)
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
         except USER_ERRORS as error:
-            raise function_failed(self.step, error, call_description(key, element=value)) from error
+            raise_call_error(self.step, error, call_description(key, element=value))
 
-    def _process_element(  # noqa: PLR0912  a call more would cost at each element
-        self, key: Hashable, value: Any, timestamp: int | None
-    ) -> None:
+    def _process_element(self, key: Hashable, value: Any, timestamp: int | None) -> None:
         if timestamp is None:
             if self.is_event_time:
                 raise MissingTimestampError(
@@ -208,11 +201,9 @@ class WindowOperator(KeyedOperator):
             skipped = False
             try:
                 self._add(key, key_state, window, value, timestamp, stamp)
-            except WindrowError:
-                raise
             except USER_ERRORS as error:
                 given = call_description(key, window=window, element=value)
-                raise function_failed(self.step, error, given) from error
+                raise_call_error(self.step, error, given)
         if held is None:
             if not key_state.is_empty:
                 keys[key] = key_state
@@ -267,11 +258,9 @@ class WindowOperator(KeyedOperator):
         for merge in merges:
             try:
                 self._merge(key, key_state, merge)
-            except WindrowError:
-                raise
             except USER_ERRORS as error:
                 given = call_description(key, window=merge.into, element=value)
-                raise function_failed(self.step, error, given) from error
+                raise_call_error(self.step, error, given)
         return result
 
     def _merge(self, key: Hashable, key_state: KeyState, merge: Merged[Any]) -> None:
@@ -337,10 +326,8 @@ class WindowOperator(KeyedOperator):
     def _on_timer(self, time: int, key: Hashable, window: Any, *, event_time: bool) -> None:
         try:
             self._fire_timer(time, key, window, event_time)
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
         except USER_ERRORS as error:
-            raise function_failed(self.step, error, call_description(key, window=window)) from error
+            raise_call_error(self.step, error, call_description(key, window=window))
 
     def _fire_timer(self, time: int, key: Hashable, window: Any, event_time: bool) -> None:
         key_state = self.state.keys.get(key)

@@ -24,7 +24,7 @@ from windrow.windows import (
     WindowStagger,
 )
 from windrow_runtime.operators.copies import accumulator_maker, own
-from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed, raise_call_error
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
 from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.windows.general import WindowOperator
@@ -183,11 +183,9 @@ class TableOperator(WindowOperator):
                         continue
                 before = table.get(key, NOTHING)
                 table[key] = more if before is NOTHING else merge(before, more)
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
         except USER_ERRORS as error:
             given = call_description(key, window=TimeWindow(start, start + self._size))
-            raise function_failed(self.step, error, given) from error
+            raise_call_error(self.step, error, given)
         if table:
             self.state.tables[start] = table
 
@@ -219,10 +217,8 @@ class TableOperator(WindowOperator):
                 return
             for key, contents in table.items():
                 self._fire_row(key, window, contents)
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
         except USER_ERRORS as error:
-            raise function_failed(self.step, error, call_description(key, window=window)) from error
+            raise_call_error(self.step, error, call_description(key, window=window))
 
     def _fire_row(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
         if self.cleanup_time(window) > window.max_timestamp():
@@ -297,11 +293,9 @@ class TumblingLoopOperator(TableOperator):
                     table[key] = add(value, contents)
                 elif reduce is not None:
                     table[key] = reduce(contents, value)
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
         except USER_ERRORS as error:
             given = call_description(key, window=TimeWindow(start, start + size), element=value)
-            raise function_failed(self.step, error, given) from error
+            raise_call_error(self.step, error, given)
 
 
 class SlidingLoopOperator(TableOperator):
@@ -351,8 +345,6 @@ class SlidingLoopOperator(TableOperator):
                         table[key] = add(mine, contents)
                     elif reduce is not None:
                         table[key] = reduce(contents, mine)
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
         except USER_ERRORS as error:
             given = call_description(key, window=TimeWindow(start, start + size), element=value)
-            raise function_failed(self.step, error, given) from error
+            raise_call_error(self.step, error, given)

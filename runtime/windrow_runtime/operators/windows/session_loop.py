@@ -10,12 +10,11 @@ from collections.abc import Hashable, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from windrow.errors import WindrowError
 from windrow.plan import AggregateSpec, Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import DynamicEventTimeSessionWindows, EventTimeSessionWindows, TimeWindow
 from windrow_runtime.operators.copies import accumulator_maker, own
-from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed, raise_call_error
 from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
 from windrow_runtime.operators.windows.contents import contents_for
 from windrow_runtime.operators.windows.general import WindowOperator
@@ -99,7 +98,7 @@ class SessionLoopOperator(WindowOperator):
         finally:
             self._write_back()
 
-    def _take(  # noqa: PLR0912, PLR0915  a call more would cost at each element
+    def _take(
         self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
     ) -> None:
         assigner = self.assigner
@@ -151,10 +150,8 @@ class SessionLoopOperator(WindowOperator):
                     given = call_description(key, window=window, element=value)
                     raise function_failed(self.step, error, given) from error
                 key_state.arrivals += 1
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
         except USER_ERRORS as error:
-            raise function_failed(self.step, error, call_description(key, element=value)) from error
+            raise_call_error(self.step, error, call_description(key, element=value))
 
     def _open_session(self, key: Hashable, start: int, end: int, position: int) -> _OpenSession | None:
         """Opens the live session that a window meets, or a new one; None where the general operator is needed."""

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from windrow.errors import CheckpointError, WindrowError
+from windrow.errors import WindrowError
 from windrow.plan import TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.operators.copies import own_all
+from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import WatermarkTracker, clock_millis, watermarks_of
 from windrow_runtime.spark.clock.files import BatchClock, ClockFiles, TrackerNote
@@ -169,18 +170,14 @@ class ClockKeeper:
         for step, node in self._steps:
             tracker = trackers[step.id] = WatermarkTracker(step, node)
             if step.id in stored.trackers:
-                try:
+                with errors_at(str(self.files.file(batch))):
                     tracker.restore(self._decoded(stored.trackers[step.id]))
-                except CheckpointError as error:
-                    raise error.at(str(self.files.file(batch))) from error.__cause__
         return trackers
 
     def _encoded(self, tracker: WatermarkTracker) -> TrackerNote:
         current, idle, last_active, attributes = tracker.snapshot()
-        try:
+        with errors_at(tracker.step.where):
             memory = self._codec.dumps([attributes])
-        except WindrowError as error:
-            raise error.at(tracker.step.where) from error.__cause__
         return current, idle, last_active, base64.b64encode(memory).decode()
 
     def _decoded(self, note: TrackerNote) -> tuple[int, bool, int | None, dict[str, Any]]:

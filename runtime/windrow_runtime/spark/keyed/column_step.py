@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from windrow.errors import WindrowError
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.late import RowAggregate, fire_late, fire_late_sessions
 from windrow_runtime.columnar.results import record_batch, values_of
@@ -16,6 +15,7 @@ from windrow_runtime.columnar.state.row_pages import RowPages
 from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator
+from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.metrics import Metrics
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
@@ -88,13 +88,11 @@ class ColumnRunner:
         _, current = self.times(times)
         watermark = max(current.watermark, record.watermark)
         operator = self._operator
-        try:
+        with errors_at(self._form.step.where):
             if isinstance(operator, SessionOperator):
                 yield from self._run_sessions(operator, record, store, watermark, elements, packers)
             else:
                 yield from self._run_panes(operator, record, store, watermark, elements, packers)
-        except WindrowError as error:
-            raise error.at(self._form.step.where) from error.__cause__
         record.watermark, record.now = watermark, current.now
 
     def _run_panes(

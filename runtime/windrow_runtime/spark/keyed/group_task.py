@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.errors import UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP
+from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.windows.loops import TableOperator
 from windrow_runtime.operators.windows.partials import Partials
@@ -172,10 +173,8 @@ class _StepRunner:
     @contextmanager
     def _errors_with_step(self) -> Iterator[None]:
         """Says of state that cannot be stored whose it is."""
-        try:
+        with errors_at(self.step.where):
             yield
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
 
     def _advance(self, watermark: int, packer: Packer) -> Iterator[PackedRow]:
         """Fires what the watermark makes due."""

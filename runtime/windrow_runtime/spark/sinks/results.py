@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
-from windrow.errors import CheckpointError
+from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint.stored_file import (
     StoredFile,
@@ -297,10 +297,8 @@ class SpooledResults:
                 yield name, sink, content[position - length : position]
 
     def _values(self, name: str, packed: bytes) -> list[Any]:
-        try:
+        with errors_at(str(self._folder / name)):
             return self._codec.loads(packed)
-        except CheckpointError as error:
-            raise error.at(str(self._folder / name)) from error.__cause__
 
     def _numbers(self, prefix: str) -> list[int]:
         """The numbers of the files that are named by a prefix and the number of a batch, in order."""

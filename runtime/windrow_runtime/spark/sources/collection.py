@@ -7,10 +7,10 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from windrow.errors import WindrowError
 from windrow.sources import CollectionSource
 from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.operators.copies import own_all
+from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.paths import as_read_path
@@ -45,10 +45,8 @@ def scan_collection(source: CollectionSource[Any], context: ScanContext) -> Scan
 
 
 def _stored(source: CollectionSource[Any], context: ScanContext, start: int, end: int) -> bytes:
-    try:
+    with errors_at(context.step.where):
         return context.codec.dumps(source.elements[start:end])
-    except WindrowError as error:
-        raise error.at(context.step.where) from error.__cause__
 
 
 def _parquet(payload: bytes) -> bytes:

@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from windrow.errors import WindrowError
 from windrow_runtime.columnar.forms.route import Route
 from windrow_runtime.columnar.forms.scan_target import ScanTarget
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state.chunks import concatenated, dump_rows
+from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.exchange.payload import Phase, pack_columns, pack_partials, sequence_number
 from windrow_runtime.spark.exchange.rows import TO_STEPS, PackedRow
 from windrow_runtime.spark.key_groups import KeyGroups
@@ -80,11 +80,9 @@ class ColumnScan:
 
         for target, waiting in self._waiting:
             form, route = target.form, target.route
-            try:
+            with errors_at(form.step.where):
                 arrived = route.run(batch)
                 form.check(arrived.stamps)
-            except WindrowError as error:
-                raise error.at(form.step.where) from error.__cause__
             for step, highest in arrived.highest.items():
                 self._observe(step, highest)
             count = len(arrived.stamps)
@@ -108,10 +106,8 @@ class ColumnScan:
         form = target.form
         rows = concatenated(waiting)
         waiting.clear()
-        try:
+        with errors_at(form.step.where):
             rows = form.packed(rows)
-        except WindrowError as error:
-            raise error.at(form.step.where) from error.__cause__
         keys = encode_keys(rows.column(0))
         groups = self._groups.count
         of_key = (form.hash_keys(keys.distinct) % np.uint64(groups)).astype(np.uint16)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windrow.errors import WindrowError
 from windrow.sources import DataFrameSource
 from windrow_runtime.codecs.record_type import Kind, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema
 from windrow_runtime.codecs.value_type import DECIMAL_PRECISION, DECIMAL_SCALE
 from windrow_runtime.columnar.declined import DeclinedError
+from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.session_settings import moved_to
 from windrow_runtime.spark.sources.scan import RowReader, Scan, ScanContext
@@ -29,10 +29,8 @@ def scan_dataframe(source: DataFrameSource[Any], context: ScanContext) -> Scan:
     kind = record_type(source.record_type).in_timezone(source.timezone)
     # Any: the language knows no Spark.
     given: Any = source.dataframe
-    try:
+    with errors_at(context.step.where):
         check_spark_schema(given.schema, kind)
-    except WindrowError as error:
-        raise error.at(context.step.where) from None
     wanted = {column.column for column in kind.columns}
     frame: DataFrame = given.select(*(name for name in given.columns if name in wanted))
     if not frame.isStreaming and context.checkpoint is not None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from windrow.addresses.paths import PathGuard, check_visible, is_hidden, is_read, local_path
 from windrow.addresses.patterns import split_pattern
 from windrow.addresses.redaction import redact_address
-from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource
 from windrow_runtime.codecs.arrow.parquet import ParquetRows
 from windrow_runtime.codecs.record_files import LineRecords, TextRecords
@@ -27,6 +27,7 @@ from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.rows.cleaning import clean_columns
 from windrow_runtime.inputs.batch import SourceBatch, source_batch
 from windrow_runtime.inputs.files import FileReader, ParquetReader, file_reader
+from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.faults.spark_errors import engine_failure
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, LINE_SCHEMA, path_of_url, source_path
@@ -111,10 +112,8 @@ def _check_columns(context: ScanContext, kind: RecordType, path: str) -> None:
         schema = context.spark.read.option(*_ALL_BELOW).parquet(path).schema
     except AnalysisException:
         return  # no file yet
-    try:
+    with errors_at(f"{context.step.where}, {redact_address(path)}"):
         check_spark_schema(schema, kind)
-    except WindrowError as error:
-        raise error.at(f"{context.step.where}, {redact_address(path)}") from None
 
 
 # Mounted file systems
@@ -192,15 +191,11 @@ class NamedFiles:
                 # Whether the interpreter would read it, too.
                 if not is_read(self.path, self.pattern, file):
                     continue
-                try:
+                with errors_at(self.where):
                     # Spark lists the files, and follows links to anywhere.
                     guard.check(file)
-                except WindrowError as error:
-                    raise error.at(self.where) from None
-                try:
+                with errors_at(f"{self.where}, {file}"):
                     yield from self.reader.read(file, part, parts)
-                except WindrowError as error:
-                    raise error.at(f"{self.where}, {file}") from error.__cause__
 
 
 _COLUMNS: Final = ("__file", "__part", "__parts")
@@ -262,11 +257,9 @@ class _RemoteFiles:
 
     def _decode_file(self, name: str, data: bytes) -> SourceBatch:
         file = f"{self.path}, {name}"
-        try:
+        with errors_at(f"{self.where}, {file}"):
             found = self.records.read(name, io.BytesIO(data))
             return source_batch(found, lambda line: f"{file}:{line}", file)
-        except WindrowError as error:
-            raise error.at(f"{self.where}, {file}") from error.__cause__
 
 
 def _name(url: str) -> str:
