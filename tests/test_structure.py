@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = {"windrow": ROOT / "dsl" / "windrow", "windrow_runtime": ROOT / "runtime" / "windrow_runtime"}
@@ -104,3 +107,41 @@ def test_contributing_names_what_exists() -> None:
     named = set(re.findall(r"`((?:dsl|runtime|tests|docs)/[\w/.]+)`", page))
     assert named
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+SHARED_NAMES = {
+    ("codecs/csv", "codecs/json"): {"decoder", "encoder"},  # each format has both
+    ("local", "spark"): {"runner"},  # each engine has one
+    ("spark/sinks", "spark/sources"): {"dataframe"},  # a stream from a DataFrame, and into one
+}
+"""Modules of sibling folders that have one name since they are one thing in two places."""
+
+
+def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
+    shared: dict[tuple[str, str], set[str]] = {}
+    for package in PACKAGES.values():
+        names = {folder: {file.stem for file in folder.glob("*.py")} for folder in folders(package)}
+        for one, other in combinations(sorted(names), 2):
+            both = names[one] & names[other] - {"__init__"}
+            if one.parent == other.parent and both:
+                shared[str(one.relative_to(package)), str(other.relative_to(package))] = both
+    assert shared == SHARED_NAMES
+
+
+MOST_LINES = 31_200
+"""The lines of the runtime, docstrings and blank lines included; what is added is paid for elsewhere."""
+
+
+def test_the_runtime_does_not_grow_unseen(capsys: pytest.CaptureFixture[str]) -> None:
+    files = sorted(PACKAGES["windrow_runtime"].rglob("*.py"))
+    texts = [file.read_text().splitlines() for file in files]
+    lines = sum(map(len, texts))
+    with capsys.disabled():
+        print(
+            f"\nruntime: {lines:,} lines in {len(files)} files, {sum(map(len, map(_filled, texts))):,} not blank"
+        )
+    assert lines <= MOST_LINES
+
+
+def _filled(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.strip()]

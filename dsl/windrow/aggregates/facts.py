@@ -13,7 +13,7 @@ from windrow.aggregates.combined import Combined
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions.aggregate import AggregateFunction
-from windrow.functions.window import ProcessWindowContext, ProcessWindowFunction
+from windrow.functions.window_function import ProcessWindowContext, ProcessWindowFunction
 from windrow.plan.fitting import is_value_of
 from windrow.plan.nodes import type_name
 from windrow.plan.types import parameter_types

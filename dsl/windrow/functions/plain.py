@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from windrow.functions.names import function_name
 from windrow.functions.rich import RuntimeContext
-from windrow.functions.window import ProcessAllWindowFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.functions.window_function import (
+    ProcessAllWindowFunction,
+    ProcessWindowContext,
+    ProcessWindowFunction,
+)
 
 if TYPE_CHECKING:
     # windrow.windows needs triggers, and these need state and aggregate functions.

@@ -30,7 +30,7 @@ from windrow_runtime.columnar.array_types import Array, Ints, Mask, Rows
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.kernels.kernel import same_input
-from windrow_runtime.columnar.results import fired_description, made_of
+from windrow_runtime.columnar.result_columns import fired_description, made_of
 from windrow_runtime.columnar.rows.values import element_values, python_values
 from windrow_runtime.columnar.state.chunks import Chunk, Chunks, concatenated
 from windrow_runtime.columnar.state.pane_rows import panes_in

@@ -19,7 +19,7 @@ from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.sinks import check_sink, write_files
 from windrow_runtime.local.sources import read_batches
 from windrow_runtime.operators.choose import form_text
-from windrow_runtime.operators.results import PipelineResult
+from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.operators.watermarks import clock_millis

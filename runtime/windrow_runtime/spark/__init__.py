@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from windrow_runtime.operators.results import PipelineResult
+    from windrow_runtime.operators.pipeline_result import PipelineResult
     from windrow_runtime.spark.run.progress import PipelineProgress, StepProgress
     from windrow_runtime.spark.runner import RunningPipeline, SparkRunner
 
@@ -15,7 +15,7 @@ __all__ = ["PipelineProgress", "PipelineResult", "RunningPipeline", "SparkRunner
 _MODULES = {
     "PipelineProgress": "windrow_runtime.spark.run.progress",
     "StepProgress": "windrow_runtime.spark.run.progress",
-    "PipelineResult": "windrow_runtime.operators.results",
+    "PipelineResult": "windrow_runtime.operators.pipeline_result",
     "RunningPipeline": "windrow_runtime.spark.run.running",
     "SparkRunner": "windrow_runtime.spark.runner",
 }

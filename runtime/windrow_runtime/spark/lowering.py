@@ -39,7 +39,7 @@ from windrow_runtime.spark.batch_number import END_LINE, BatchNote
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import StoredPlan, unstored
-from windrow_runtime.spark.clock.files import ClockFiles
+from windrow_runtime.spark.clock.clock_files import ClockFiles
 from windrow_runtime.spark.clock.keeper import needs_keeper
 from windrow_runtime.spark.clock.times import END_OF_STREAM
 from windrow_runtime.spark.exchange.classes import register_classes

@@ -26,7 +26,7 @@ from windrow.sinks import (
 )
 from windrow.sources import FileSource
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
-from windrow_runtime.operators.results import PipelineResult
+from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.tracebacks import short_tracebacks

@@ -23,7 +23,7 @@ from windrow_runtime.spark.checkpoint.spark_files import (
     last_number,
 )
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
-from windrow_runtime.spark.clock.files import ClockFiles
+from windrow_runtime.spark.clock.clock_files import ClockFiles
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
 
 __all__ = ["Checkpoint", "Description", "StoredSource"]

@@ -16,7 +16,7 @@ from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import WatermarkTracker, clock_millis, watermarks_of
-from windrow_runtime.spark.clock.files import BatchClock, ClockFiles, TrackerNote
+from windrow_runtime.spark.clock.clock_files import BatchClock, ClockFiles, TrackerNote
 from windrow_runtime.storage.values import StateCodec
 
 __all__ = ["ClockKeeper", "Report", "ReportingTracker", "needs_keeper"]

@@ -13,7 +13,7 @@ from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology, key_step
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
 from windrow_runtime.spark.batch_number import current_batch
-from windrow_runtime.spark.clock.files import ClockFiles
+from windrow_runtime.spark.clock.clock_files import ClockFiles
 from windrow_runtime.spark.clock.keeper import Report, ReportingTracker
 from windrow_runtime.spark.exchange.packer import ToSink, ToStep
 from windrow_runtime.spark.run.facts import RECORDS_IN, Count

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.late import RowAggregate, fire_late, fire_late_sessions
-from windrow_runtime.columnar.results import record_batch, values_of
+from windrow_runtime.columnar.result_columns import record_batch, values_of
 from windrow_runtime.columnar.state.chunks import Chunks, concatenated, dump_rows, load_rows, no_rows
 from windrow_runtime.columnar.state.pane_rows import panes_in
 from windrow_runtime.columnar.state.row_pages import RowPages

@@ -10,7 +10,7 @@ from windrow.errors import UnsupportedOperationError
 from windrow.plan import Pipeline
 from windrow.time import now_millis
 from windrow_runtime.inputs.checks import check_bounded
-from windrow_runtime.operators.results import PipelineResult
+from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import clock_millis

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.plan import Pipeline, SinkNode, Step
 from windrow.sinks import CollectSink, WriterSink
-from windrow_runtime.operators.results import PipelineResult
+from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.outputs import Output, closing_outputs
 from windrow_runtime.spark.checkpoint.folder import Checkpoint

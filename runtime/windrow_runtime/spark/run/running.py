@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from windrow_runtime.operators.results import PipelineResult
+from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.run.progress import PipelineProgress
