@@ -23,7 +23,7 @@ from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.operators.windows.loops import SlidingLoopOperator
+from windrow_runtime.operators.windows.loops import TableOperator
 
 # Any in this module: accumulators and results of every type.
 
@@ -381,7 +381,7 @@ def nested(levels: int) -> list[Any]:
 # Any: accumulators of every type.
 def test_an_accumulator_that_cannot_be_copied_is_told_with_step_and_key(accumulator: Any, told: str) -> None:
     _, loop = operators(Numbers())
-    assert isinstance(loop, SlidingLoopOperator)
+    assert isinstance(loop, TableOperator)
     loop.bind(OperatorState(), Nowhere())
     with pytest.raises(UserFunctionError, match=told) as caught:
         loop.merge_batch(["j", "k", "l"], [[1], accumulator, [2]], [20, 20, 20], [1, 1, 1])
@@ -391,7 +391,7 @@ def test_an_accumulator_that_cannot_be_copied_is_told_with_step_and_key(accumula
 
 def test_an_error_of_the_language_from_a_copy_is_told_with_the_step() -> None:
     _, loop = operators(Numbers())
-    assert isinstance(loop, SlidingLoopOperator)
+    assert isinstance(loop, TableOperator)
     loop.bind(OperatorState(), Nowhere())
     with pytest.raises(InvalidArgumentError, match="not to be written") as caught:
         loop.merge_batch(["k"], [[Refusing()]], [20], [1])
@@ -431,7 +431,7 @@ def operators(function: AggregateFunction[Element, Any, Any]) -> Iterator[KeyedO
 @pytest.mark.parametrize("function", [Numbers(), Backwards()], ids=["first", "second"])
 def test_what_the_general_operator_began_goes_on(function: Numbers) -> None:
     general, loop = operators(function)
-    assert isinstance(loop, SlidingLoopOperator)
+    assert isinstance(loop, TableOperator)
     state, output = OperatorState(), Nowhere()
     general.bind(state, output)
     general.process_batch(["k"], [at(25, number=1)], [25])

@@ -17,9 +17,9 @@ from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.errors import AggregateOverflowError
 from windrow.functions.aggregate import AggregateFunction
-from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.kernels import kernel_for
 from windrow_runtime.columnar.rows.groups import Groups
+from windrow_runtime.operators.declined import DeclinedError
 
 # Any in this module: pyarrow ships no types, and values are of every type.
 

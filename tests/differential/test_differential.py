@@ -30,9 +30,9 @@ from windrow.windows import (
     TumblingProcessingTimeWindows,
     WindowStagger,
 )
-from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.topology import Topology
 

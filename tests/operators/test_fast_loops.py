@@ -27,7 +27,7 @@ from windrow_runtime.local import LocalRunner
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.windows.general import WindowOperator
-from windrow_runtime.operators.windows.loops import SlidingLoopOperator, TumblingLoopOperator
+from windrow_runtime.operators.windows.loops import TableOperator
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
 from windrow_runtime.testing import PushSource
 
@@ -144,11 +144,7 @@ def run(
     topology = Topology(pipeline.steps)
     execution = Execution(topology, fast=fast)
     (step,) = topology.keyed
-    expected = (
-        WindowOperator
-        if not fast
-        else (TumblingLoopOperator, SlidingLoopOperator, SessionLoopOperator, WindowOperator)
-    )
+    expected = WindowOperator if not fast else (TableOperator, SessionLoopOperator, WindowOperator)
     assert isinstance(execution.operators[step.id], expected)
     port = Port(topology.sources[0].id)
     node = step.node
@@ -204,15 +200,14 @@ def test_windows_beyond_the_end_of_time_fire_in_the_order_of_the_general_operato
 def test_common_shapes_have_a_fast_form() -> None:
     source = PushSource[Element]()
     keyed = from_source(source).key_by(lambda element: element[0])
-    forms = {
-        TumblingLoopOperator: keyed.window(TumblingEventTimeWindows.of(millis(5))).aggregate(Values()),
-        SlidingLoopOperator: keyed.window(SlidingEventTimeWindows.of(millis(5), millis(2))).aggregate(
-            Values()
-        ),
-        SessionLoopOperator: keyed.window(EventTimeSessionWindows.with_gap(millis(5))).aggregate(Values()),
-        WindowOperator: keyed.count_window(3).aggregate(Values()),
-    }
-    for form, stream in forms.items():
+    tumbling = keyed.window(TumblingEventTimeWindows.of(millis(5))).aggregate(Values())
+    forms = [
+        (TableOperator, tumbling),
+        (TableOperator, keyed.window(SlidingEventTimeWindows.of(millis(5), millis(2))).aggregate(Values())),
+        (SessionLoopOperator, keyed.window(EventTimeSessionWindows.with_gap(millis(5))).aggregate(Values())),
+        (WindowOperator, keyed.count_window(3).aggregate(Values())),
+    ]
+    for form, stream in forms:
         topology = Topology(Pipeline("forms", stream.sink_to(CollectSink())).steps)
         (operator,) = Execution(topology).operators.values()
         assert type(operator) is form

@@ -68,6 +68,7 @@ LOOPS: dict[str, tuple[Build, ...]] = {
     "loop of tumbling windows": (
         lambda keyed: keyed.window(TUMBLING).reduce(larger),
         lambda keyed: keyed.window(TUMBLING).allowed_lateness(SECOND).aggregate(MergingCount()),
+        lambda keyed: keyed.window(SlidingEventTimeWindows.of(SECOND, SECOND)).reduce(larger),
     ),
     "loop of sliding windows": (lambda keyed: keyed.window(SLIDING).aggregate(agg.count()),),
     "loop of sessions": (
@@ -92,7 +93,7 @@ GENERAL: dict[str, tuple[Build, ...]] = {
             keyed.window(GlobalWindows.create()).trigger(PurgingTrigger.of(CountTrigger.of(3))).reduce(larger)
         ),
     ),
-    "EndOfStreamTrigger is asked at each element": (
+    "there is no loop for GlobalWindows": (
         lambda keyed: (
             keyed.window(GlobalWindows.create()).trigger(EndOfStreamTrigger.create()).reduce(larger)
         ),
@@ -104,11 +105,11 @@ GENERAL: dict[str, tuple[Build, ...]] = {
     "windows are staggered": (
         lambda keyed: keyed.window(STAGGERED).reduce(larger),
         lambda keyed: keyed.window(STAGGERED).aggregate(agg.count()),
+        lambda keyed: keyed.window(STAGGERED).process(All()),
     ),
     "the function takes all elements of a window": (
         lambda keyed: keyed.window(TUMBLING).process(All()),
         lambda keyed: keyed.window(SLIDING).process(All()),
-        lambda keyed: keyed.window(STAGGERED).process(All()),
     ),
     "there is no loop for ScriptedWindows": (
         lambda keyed: keyed.window(SCRIPTED).reduce(larger),

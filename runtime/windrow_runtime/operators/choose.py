@@ -2,35 +2,59 @@
 
 from __future__ import annotations
 
-from windrow.plan import KeyedProcessNode, Step, WindowNode
+from contextlib import suppress
+
+from windrow.plan import AggregateSpec, KeyedProcessNode, ReduceSpec, Step, WindowNode
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.process_operator import ProcessOperator
 from windrow_runtime.operators.windows.general import WindowOperator
-from windrow_runtime.operators.windows.loops import fast_form, why_general
+from windrow_runtime.operators.windows.loops import TableOperator
+from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
+from windrow_runtime.operators.windows.shape import AlignedWindows, GapWindows, shape_of
 
 __all__ = ["form_text", "operator_for"]
 
 
 def operator_for(step: Step, *, fast: bool = True) -> KeyedOperator:
-    """A new operator for a keyed step.
+    """Makes a new operator for a keyed step.
 
     Args:
         step: The step.
-        fast: Whether a loop for its shape may run it; otherwise the general operator does, which is the reference.
+        fast: Whether a loop for its windows may run it; otherwise the general operator does, which is the reference.
     """
-    if isinstance(step.node, WindowNode):
-        form = (fast_form(step.node) if fast else None) or WindowOperator
-        return form(step, step.node)
-    if isinstance(step.node, KeyedProcessNode):
-        return ProcessOperator(step, step.node)
-    raise AssertionError(f"{step.node.kind} is not a keyed step")
+    node = step.node
+    if isinstance(node, KeyedProcessNode):
+        return ProcessOperator(step, node)
+    assert isinstance(node, WindowNode), f"{node.kind} is not a keyed step"
+    if fast:
+        with suppress(DeclinedError):
+            return _loop_for(step, node)
+    return WindowOperator(step, node)
 
 
 def form_text(step: Step, *, fast: bool = True) -> str:
-    """How a keyed step runs on Python objects, for ``explain()``: by which loop, or why by the general operator."""
+    """Describes for ``explain()`` which loop runs a keyed step on Python objects, or why the general operator does."""
     if not isinstance(step.node, WindowNode):
         return "Python, element by element"
-    form = fast_form(step.node) if fast else None
-    if form is not None:
-        return f"Python, {form.shape}"
-    return f"Python, general operator: {why_general(step.node) if fast else 'faster forms are turned off'}"
+    if not fast:
+        return "Python, general operator: faster forms are turned off"
+    try:
+        return f"Python, {_loop_for(step, step.node).form}"
+    except DeclinedError as declined:
+        return f"Python, general operator: {declined}"
+
+
+def _loop_for(step: Step, node: WindowNode) -> WindowOperator:
+    """The loop over the elements of a step; declined where only the general operator runs it."""
+    shape = shape_of(node)
+    if isinstance(shape, GapWindows):
+        return SessionLoopOperator(step, node, shape)
+    if isinstance(shape, AlignedWindows):
+        if not isinstance(node.function, (ReduceSpec, AggregateSpec)):
+            raise DeclinedError("the function takes all elements of a window")
+        return TableOperator(step, node, shape)
+    if type(node.assigner) is TumblingEventTimeWindows:
+        raise DeclinedError("windows are staggered")
+    raise DeclinedError(f"there is no loop for {type(node.assigner).__name__}")

@@ -27,13 +27,13 @@ from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, columnar_form
 from windrow_runtime.columnar.forms.folds import fold_for
 from windrow_runtime.columnar.forms.row_form import RowForm, row_form
 from windrow_runtime.columnar.forms.scan_target import ScanTarget
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.choose import form_text, operator_for
+from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
 from windrow_runtime.spark.batch_number import END_LINE, BatchNote
 from windrow_runtime.spark.checkpoint.folder import Checkpoint

@@ -14,7 +14,6 @@ from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, Step, WindowNode
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.array_types import Array, ArrowType, Hashes, Ints, Rows, Schema
-from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.forms.route import CheckSource, expression_of, routes_to
 from windrow_runtime.columnar.forms.scan_target import ScanTarget
 from windrow_runtime.columnar.kernels import Kernel, kernel_for
@@ -24,6 +23,7 @@ from windrow_runtime.columnar.rows.hashing import hash_keys
 from windrow_runtime.columnar.windows.geometry import Panes, Sessions, windows_of
 from windrow_runtime.columnar.windows.panes import PaneOperator, check_stamps
 from windrow_runtime.columnar.windows.sessions import SessionOperator
+from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import Topology
 
 __all__ = ["ColumnarForm", "Form", "columnar_form"]

@@ -25,10 +25,10 @@ from windrow.functions import AggregateFunction, RichFunction
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.windows import TimeWindow
 from windrow_runtime.columnar.array_types import Ints, Rows
-from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.rows.groups import Keys, cells_of
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, Sessions, windows_of
 from windrow_runtime.operators.copies import accumulator_maker
+from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.windows.partials import Partials

@@ -27,8 +27,8 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.records import has_generated
 from windrow_runtime.codecs.value_type import Field, Kind, RecordType
 from windrow_runtime.columnar.array_types import Array, ArrowType, Ints, Rows
-from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.rows.columns import ColumnExpression, check_element, column_expression
+from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import Topology
 
 __all__ = [

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from windrow.plan import Step
 from windrow_runtime.columnar.array_types import Array, Hashes, Ints, Rows, Schema
-from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.forms.folds import PaneFold, fold_for
 from windrow_runtime.columnar.forms.route import CheckSource, routes_to
 from windrow_runtime.columnar.forms.scan_target import ScanTarget
 from windrow_runtime.columnar.rows.groups import Keys, encode_keys
 from windrow_runtime.columnar.rows.hashing import stable_hashes
+from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.windows.partials import Partials
 

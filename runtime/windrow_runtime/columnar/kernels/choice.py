@@ -16,7 +16,6 @@ from windrow.aggregates.order import Extreme, ExtremeBy, TopK
 from windrow.aggregates.sketches import ApproxCountDistinct, ApproxQuantiles
 from windrow.functions.aggregate import AggregateFunction
 from windrow_runtime.columnar.array_types import ArrowType
-from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.kernels.distinct import (
     ApproxCountDistinctKernel,
     ApproxQuantilesKernel,
@@ -38,6 +37,7 @@ from windrow_runtime.columnar.kernels.totals import (
     IntTotalKernel,
     SpanTotalKernel,
 )
+from windrow_runtime.operators.declined import DeclinedError
 
 __all__ = ["InputTypes", "kernel_for"]
 

@@ -19,7 +19,7 @@ from windrow_runtime.codecs.arrow.types import arrow_type
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
 from windrow_runtime.columnar.array_types import Array, ArrowType
-from windrow_runtime.columnar.declined import DeclinedError
+from windrow_runtime.operators.declined import DeclinedError
 
 __all__ = ["ColumnExpression", "WholeElement", "check_element", "column_expression"]
 

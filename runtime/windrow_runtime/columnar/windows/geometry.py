@@ -22,16 +22,9 @@ import numpy as np
 
 from windrow.plan import WindowNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow.triggers import EndOfStreamTrigger, EventTimeTrigger
-from windrow.windows import (
-    EventTimeSessionWindows,
-    GlobalWindows,
-    SlidingEventTimeWindows,
-    TumblingEventTimeWindows,
-    WindowStagger,
-)
 from windrow_runtime.columnar.array_types import Ints, Mask
-from windrow_runtime.columnar.declined import DeclinedError
+from windrow_runtime.operators.declined import DeclinedError
+from windrow_runtime.operators.windows.shape import AlignedWindows, GapWindows, WindowOfAllTime, shape_of
 
 __all__ = ["FARTHEST", "Panes", "Sessions", "cleanups", "gone", "windows_of"]
 
@@ -217,28 +210,18 @@ class Sessions:
 
 def windows_of(node: WindowNode) -> Panes | Sessions:
     """The windows of a step as numbers; declined if an assigner, a trigger or an evictor has to see each element."""
-    assigner, trigger = node.assigner, node.effective_trigger
-    lateness = node.allowed_lateness or 0
-    if node.evictor is not None:
-        raise DeclinedError("an evictor sees each element")
-    is_global = type(assigner) is GlobalWindows
-    if type(trigger) is not (EndOfStreamTrigger if is_global else EventTimeTrigger):
-        raise DeclinedError(f"{trigger.describe()} is asked at each element")
-    if is_global:
+    shape, lateness = shape_of(node), node.allowed_lateness or 0
+    if isinstance(shape, WindowOfAllTime):
         return Panes(0, 1, 0, 0)
-    if type(assigner) is EventTimeSessionWindows:
-        if assigner.gap > FARTHEST:
+    if isinstance(shape, GapWindows) and shape.gap is not None:
+        if shape.gap > FARTHEST:
             raise DeclinedError("the gap is too long for columns")
-        return Sessions(assigner.gap, lateness)
-    if type(assigner) is TumblingEventTimeWindows and assigner.stagger is WindowStagger.ALIGNED:
-        size = slide = assigner.size
-    elif type(assigner) is SlidingEventTimeWindows:
-        size, slide = assigner.size, assigner.slide
-    else:
-        raise DeclinedError(f"{assigner.describe()} has no form on columns")
-    if slide > size:
+        return Sessions(shape.gap, lateness)
+    if not isinstance(shape, AlignedWindows):
+        raise DeclinedError(f"{node.assigner.describe()} has no form on columns")
+    if shape.slide > shape.size:
         # Whether an element between two windows is late depends on its own timestamp.
         raise DeclinedError("there are gaps between windows")
-    if size > FARTHEST:
+    if shape.size > FARTHEST:
         raise DeclinedError("windows are too large for columns")
-    return Panes(size, slide, assigner.offset, lateness)
+    return Panes(shape.size, shape.slide, shape.offset, lateness)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from copy import copy
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 from windrow.errors import (
     MissingTimestampError,
@@ -51,11 +51,7 @@ class WindowOperator(KeyedOperator):
 
     Counts ``late_records_dropped``.
 
-    Attributes:
-        shape: What a faster form is made for, in a few words for ``explain()``.
     """
-
-    shape: ClassVar[str] = "general operator"
 
     def __init__(self, step: Step, node: WindowNode) -> None:
         super().__init__()
@@ -116,6 +112,11 @@ class WindowOperator(KeyedOperator):
         for function in self._rich:
             with lifecycle_errors(self.step, "close", function):
                 function.close()
+
+    @property
+    def form(self) -> str:
+        """How the step runs, in a few words for ``explain()``."""
+        return "general operator"
 
     @property
     def keeps_tables(self) -> bool:

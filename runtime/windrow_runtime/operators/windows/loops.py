@@ -1,8 +1,8 @@
-"""Loops for common shapes of windows, beside the general operator.
+"""The loop that runs tumbling and sliding windows in event time with the default trigger.
 
-An element that needs more than the loop (a new session that merges, a window that has fired, a late element) is handed
-to the general operator, and a snapshot of one form continues in the other. What the loop leaves out is work that would
-change nothing: asking a trigger that says continue, setting timers that are set.
+An element that needs more than the loop (of a window that has fired, or a late one) is handed to the general operator,
+and a snapshot of one form continues in the other. What the loop leaves out is work that would change nothing: asking a
+trigger that says continue, setting timers that are set.
 """
 
 from __future__ import annotations
@@ -14,59 +14,21 @@ from typing import Any, Final
 from windrow.errors import WindrowError
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
-from windrow.triggers import EventTimeTrigger
-from windrow.windows import (
-    DynamicEventTimeSessionWindows,
-    EventTimeSessionWindows,
-    SlidingEventTimeWindows,
-    TimeWindow,
-    TumblingEventTimeWindows,
-    WindowStagger,
-)
+from windrow.windows import TimeWindow
 from windrow_runtime.operators.copies import accumulator_maker, own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed, raise_call_error
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
 from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.windows.general import WindowOperator
-from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
+from windrow_runtime.operators.windows.shape import AlignedWindows
 from windrow_runtime.operators.windows.shared_accumulators import first_without_copy, for_each_window
 
-__all__ = ["SlidingLoopOperator", "TableOperator", "TumblingLoopOperator", "fast_form"]
+__all__ = ["TableOperator"]
 
 # Any in this module: elements and accumulators of every type.
 
 _NO_ROWS: Final[dict[Hashable, Any]] = {}
 """The table of a window that nobody is in; never written to."""
-
-
-def fast_form(node: WindowNode) -> type[WindowOperator] | None:
-    """The loop that runs a step, or None where only the general operator does."""
-    if node.evictor is not None or type(node.effective_trigger) is not EventTimeTrigger:
-        return None
-    assigner = node.assigner
-    if type(assigner) in (EventTimeSessionWindows, DynamicEventTimeSessionWindows):
-        return SessionLoopOperator
-    if not isinstance(node.function, (ReduceSpec, AggregateSpec)):
-        return None
-    if type(assigner) is TumblingEventTimeWindows and assigner.stagger is WindowStagger.ALIGNED:
-        return TumblingLoopOperator
-    if type(assigner) is SlidingEventTimeWindows:
-        return SlidingLoopOperator
-    return None
-
-
-def why_general(node: WindowNode) -> str:
-    """Why no loop runs a step, in a few words."""
-    if node.evictor is not None:
-        return "an evictor sees each element"
-    trigger = node.effective_trigger
-    if type(trigger) is not EventTimeTrigger:
-        return f"{trigger.describe()} is asked at each element"
-    if type(node.assigner) in (TumblingEventTimeWindows, SlidingEventTimeWindows):
-        if isinstance(node.function, (ReduceSpec, AggregateSpec)):
-            return "windows are staggered"
-        return "the function takes all elements of a window"
-    return f"there is no loop for {type(node.assigner).__name__}"
 
 
 class TableOperator(WindowOperator):
@@ -76,11 +38,10 @@ class TableOperator(WindowOperator):
     becomes entries of the general operator when it fires and lateness keeps it alive.
     """
 
-    def __init__(self, step: Step, node: WindowNode, size: int, slide: int, offset: int) -> None:
+    def __init__(self, step: Step, node: WindowNode, shape: AlignedWindows) -> None:
         super().__init__(step, node)
-        self._size = size
-        self._slide = slide
-        self._offset = offset
+        self._shape = shape
+        self._size = shape.size
         spec = node.function
         self._aggregate = spec.aggregate if isinstance(spec, AggregateSpec) else None
         if self._aggregate is not None:
@@ -96,6 +57,10 @@ class TableOperator(WindowOperator):
         if self._aggregate is None:
             return value
         return self._aggregate.add(value, self._create())
+
+    @property
+    def form(self) -> str:
+        return f"loop of {'tumbling' if self._shape.slide == self._size else 'sliding'} windows"
 
     @property
     def keeps_tables(self) -> bool:
@@ -117,6 +82,71 @@ class TableOperator(WindowOperator):
         held = tables.get(window.start, _NO_ROWS).get(key, NOTHING)
         contents = self.contents.add(held, own(value) if self.exposure.windows else value, timestamp, 0)
         tables.setdefault(window.start, {})[key] = contents
+
+    def process_batch(  # noqa: PLR0912  a call more would cost at each element
+        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
+    ) -> None:
+        size, slide, offset = self._size, self._shape.slide, self._shape.offset
+        is_tumbling = slide == size
+        # Windows that start between these have not fired, and end before all time does.
+        open_from = self.current_watermark - size + 2
+        open_to = MAX_TIMESTAMP - size + 1
+        owns_each = self.exposure.windows
+        tables = self.state.tables
+        held = self.state.keys
+        add = self._aggregate.add if self._aggregate is not None else None
+        reduce = self._reduce
+        begin = self._first
+        key: Hashable = None
+        value: Any = None
+        start = 0
+        try:
+            for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+                if timestamp is None:
+                    self.process_element(key, value, timestamp)
+                    continue
+                start = timestamp - (timestamp - offset) % slide
+                mine = value
+                if not is_tumbling:
+                    if start <= timestamp - size:  # it falls between two windows
+                        self.process_element(key, value, timestamp)
+                        continue
+                    if owns_each:
+                        mine = own(value)
+                while True:
+                    table = tables.get(start, _NO_ROWS)
+                    contents = table.get(key, NOTHING)
+                    if contents is NOTHING:
+                        if open_from <= start <= open_to and key not in held:
+                            tables.setdefault(start, {})[key] = begin(mine)
+                        else:
+                            self._add_without_row(key, start, value, timestamp)
+                    elif add is not None:
+                        table[key] = add(mine, contents)
+                    elif reduce is not None:
+                        table[key] = reduce(contents, mine)
+                    if is_tumbling:
+                        break
+                    start -= slide
+                    if start <= timestamp - size:
+                        break
+                    if owns_each:
+                        mine = own(value)
+        except USER_ERRORS as error:
+            given = call_description(key, window=TimeWindow(start, start + size), element=value)
+            raise_call_error(self.step, error, given)
+
+    def _add_without_row(self, key: Hashable, start: int, value: Any, timestamp: int) -> None:
+        """Add an element to a window without a row for its key: one that fired, or one of the general operator."""
+        window = TimeWindow(start, start + self._size)
+        if not self.is_late(window):
+            key_state = self.state.keys.get(key) or KeyState()
+            self._add(key, key_state, window, value, timestamp, timestamp)
+            if not key_state.is_empty:
+                self.state.keys[key] = key_state
+        elif start == self._shape.last_start(timestamp):
+            # Its last window is gone, and so are those before.
+            self._late(value, timestamp)
 
     def merge_batch(
         self,
@@ -162,9 +192,9 @@ class TableOperator(WindowOperator):
 
     def _open_windows(self, pane: int) -> list[int]:
         """The starts of the windows that hold a pane and have not fired, the latest first."""
-        last = pane - (pane - self._offset) % self._slide
         open_from = self.current_watermark - self._size + 2
-        return list(range(last, max(pane - self._size, open_from - 1), -self._slide))
+        earliest = max(pane - self._size, open_from - 1)
+        return list(range(self._shape.last_start(pane), earliest, -self._shape.slide))
 
     def _merge_into(self, start: int, keys: Sequence[Hashable], contents: Sequence[Any]) -> None:
         """Merge accumulators into one window of each of their keys."""
@@ -245,106 +275,3 @@ class TableOperator(WindowOperator):
         yield from super().open_windows()
         for start, table in self.state.tables.items():
             yield from ((key, TimeWindow(start, start + self._size)) for key in table)
-
-
-class TumblingLoopOperator(TableOperator):
-    """Tumbling windows in event time with a reduce or an aggregate and the default trigger."""
-
-    shape = "loop of tumbling windows"
-
-    def __init__(self, step: Step, node: WindowNode) -> None:
-        assert isinstance(node.assigner, TumblingEventTimeWindows)
-        super().__init__(step, node, node.assigner.size, node.assigner.size, node.assigner.offset)
-
-    def process_batch(
-        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
-    ) -> None:
-        size = self._size
-        offset = self._offset
-        # Windows that start here or later have not fired; what comes for others is the general operator's.
-        open_from = self.current_watermark - size + 2
-        open_to = MAX_TIMESTAMP - size + 1
-        tables = self.state.tables
-        held = self.state.keys
-        add = self._aggregate.add if self._aggregate is not None else None
-        reduce = self._reduce
-        begin = self._first
-        key: Hashable = None
-        value: Any = None
-        start = 0
-        try:
-            for key, value, timestamp in zip(keys, values, timestamps, strict=True):
-                if timestamp is None:
-                    self.process_element(key, value, timestamp)
-                    continue
-                start = timestamp - (timestamp - offset) % size
-                if not open_from <= start <= open_to:
-                    self.process_element(key, value, timestamp)
-                    continue
-                table = tables.get(start, _NO_ROWS)
-                contents = table.get(key, NOTHING)
-                if contents is NOTHING:
-                    # The first element of a window, and of a key that has state elsewhere, goes the general way.
-                    if table is _NO_ROWS or key in held:
-                        self.process_element(key, value, timestamp)
-                    else:
-                        table[key] = begin(value)
-                elif add is not None:
-                    table[key] = add(value, contents)
-                elif reduce is not None:
-                    table[key] = reduce(contents, value)
-        except USER_ERRORS as error:
-            given = call_description(key, window=TimeWindow(start, start + size), element=value)
-            raise_call_error(self.step, error, given)
-
-
-class SlidingLoopOperator(TableOperator):
-    """Sliding windows in event time with a reduce or an aggregate and the default trigger."""
-
-    shape = "loop of sliding windows"
-
-    def __init__(self, step: Step, node: WindowNode) -> None:
-        assert isinstance(node.assigner, SlidingEventTimeWindows)
-        super().__init__(step, node, node.assigner.size, node.assigner.slide, node.assigner.offset)
-
-    def process_batch(
-        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
-    ) -> None:
-        size, slide, offset = self._size, self._slide, self._offset
-        open_from = self.current_watermark - size + 2
-        open_to = MAX_TIMESTAMP - size + 1
-        reach = (size - 1) // slide * slide
-        owns_each = self.exposure.windows
-        tables = self.state.tables
-        held = self.state.keys
-        add = self._aggregate.add if self._aggregate is not None else None
-        reduce = self._reduce
-        begin = self._first
-        key: Hashable = None
-        value: Any = None
-        start = 0
-        try:
-            for key, value, timestamp in zip(keys, values, timestamps, strict=True):
-                if timestamp is None:
-                    self.process_element(key, value, timestamp)
-                    continue
-                last = timestamp - (timestamp - offset) % slide
-                if last - reach < open_from or last > open_to or key in held:
-                    # The earliest window that may hold it has fired, or the key has state elsewhere.
-                    self.process_element(key, value, timestamp)
-                    continue
-                for start in range(last, timestamp - size, -slide):
-                    mine = own(value) if owns_each else value
-                    table = tables.get(start, _NO_ROWS)
-                    contents = table.get(key, NOTHING)
-                    if contents is NOTHING:
-                        if table is _NO_ROWS:
-                            table = tables[start] = {}
-                        table[key] = begin(mine)
-                    elif add is not None:
-                        table[key] = add(mine, contents)
-                    elif reduce is not None:
-                        table[key] = reduce(contents, mine)
-        except USER_ERRORS as error:
-            given = call_description(key, window=TimeWindow(start, start + size), element=value)
-            raise_call_error(self.step, error, given)

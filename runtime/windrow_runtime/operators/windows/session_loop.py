@@ -12,12 +12,13 @@ from typing import Any, Final
 
 from windrow.plan import AggregateSpec, Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
-from windrow.windows import DynamicEventTimeSessionWindows, EventTimeSessionWindows, TimeWindow
+from windrow.windows import SessionWindows, TimeWindow
 from windrow_runtime.operators.copies import accumulator_maker, own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed, raise_call_error
 from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
 from windrow_runtime.operators.windows.contents import contents_for
 from windrow_runtime.operators.windows.general import WindowOperator
+from windrow_runtime.operators.windows.shape import GapWindows
 
 __all__ = ["SessionLoopOperator"]
 
@@ -76,16 +77,19 @@ class SessionLoopOperator(WindowOperator):
     Timers are set once for a batch, in the order in which the general operator would have set them last.
     """
 
-    shape = "loop of sessions"
-
-    def __init__(self, step: Step, node: WindowNode) -> None:
+    def __init__(self, step: Step, node: WindowNode, shape: GapWindows) -> None:
         super().__init__(step, node)
+        self._fixed_gap = shape.gap
         self._add_contents = contents_for(node.function, evicting=False, merging=True).add
         self._aggregate = node.function.aggregate if isinstance(node.function, AggregateSpec) else None
         if self._aggregate is not None:
             self._create = accumulator_maker(self._aggregate)
         self._open: dict[Hashable, _OpenSession] = {}
         self._moved: list[_OpenSession] = []
+
+    @property
+    def form(self) -> str:
+        return "loop of sessions"
 
     def process_batch(
         self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
@@ -102,8 +106,8 @@ class SessionLoopOperator(WindowOperator):
         self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
     ) -> None:
         assigner = self.assigner
-        assert isinstance(assigner, (EventTimeSessionWindows, DynamicEventTimeSessionWindows))
-        fixed_gap = assigner.gap if isinstance(assigner, EventTimeSessionWindows) else None
+        assert isinstance(assigner, SessionWindows)
+        fixed_gap = self._fixed_gap
         shows_copy = self.exposure.assigner
         sessions = self._open
         add_contents = self._add_contents

@@ -12,8 +12,8 @@ from typing import Final
 import windrow
 from windrow.errors import IncompatibleStateError
 from windrow.plan import SourceNode, Step
-from windrow_runtime.columnar.declined import DeclinedError
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form
+from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint.compatible import merged, step_changes
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource

@@ -8,7 +8,7 @@ from windrow.sources import DataFrameSource
 from windrow_runtime.codecs.record_type import Kind, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema
 from windrow_runtime.codecs.value_type import DECIMAL_PRECISION, DECIMAL_SCALE
-from windrow_runtime.columnar.declined import DeclinedError
+from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.session_settings import moved_to

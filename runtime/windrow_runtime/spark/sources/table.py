@@ -19,7 +19,7 @@ from windrow.sources import (
     Source,
 )
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.declined import DeclinedError
+from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import source_of
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.kafka import scan_topic

@@ -6,7 +6,7 @@ __all__ = ["DeclinedError"]
 
 
 class DeclinedError(Exception):
-    """A step, a function or an expression has no form on columns; the text says why, in a few words for ``explain()``.
+    """A step, a function or an expression has no faster form; the text says why, in a few words for ``explain()``.
 
     It is raised where the reason is found, and caught where forms are chosen.
     """

@@ -1,0 +1,84 @@
+"""Classifies the windows of a step: the loops over elements and the columns are made for some shapes of windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from windrow.plan import WindowNode
+from windrow.triggers import EndOfStreamTrigger, EventTimeTrigger
+from windrow.windows import (
+    DynamicEventTimeSessionWindows,
+    EventTimeSessionWindows,
+    GlobalWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WindowStagger,
+)
+from windrow_runtime.operators.declined import DeclinedError
+
+__all__ = ["AlignedWindows", "GapWindows", "WindowOfAllTime", "WindowShape", "shape_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedWindows:
+    """Windows of one size in event time that begin at the same times for every key.
+
+    Attributes:
+        size: Their size, in milliseconds.
+        slide: The distance of their starts; that of tumbling windows is their size.
+        offset: The shift of their starts.
+    """
+
+    size: int
+    slide: int
+    offset: int
+
+    def last_start(self, timestamp: int) -> int:
+        """The start of the last window that begins at or before a timestamp."""
+        return timestamp - (timestamp - self.offset) % self.slide
+
+
+@dataclass(frozen=True, slots=True)
+class GapWindows:
+    """Sessions in event time.
+
+    Attributes:
+        gap: How long without elements ends a session, in milliseconds; None: each element has a gap of its own.
+    """
+
+    gap: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowOfAllTime:
+    """The global window, which fires at the end of the stream."""
+
+
+WindowShape: TypeAlias = AlignedWindows | GapWindows | WindowOfAllTime
+
+
+def shape_of(node: WindowNode) -> WindowShape | None:
+    """Returns the shape of the windows of a step, if they fire once the watermark has passed them; None for others.
+
+    Raises:
+        DeclinedError: If an evictor or a trigger has to see each element.
+    """
+    assigner, trigger = node.assigner, node.effective_trigger
+    # Exact types: a class that is derived from one of these may do anything.
+    is_global = type(assigner) is GlobalWindows
+    if node.evictor is not None:
+        raise DeclinedError("an evictor sees each element")
+    if type(trigger) is not (EndOfStreamTrigger if is_global else EventTimeTrigger):
+        raise DeclinedError(f"{trigger.describe()} is asked at each element")
+    if is_global:
+        return WindowOfAllTime()
+    if type(assigner) is EventTimeSessionWindows:
+        return GapWindows(assigner.gap)
+    if type(assigner) is DynamicEventTimeSessionWindows:
+        return GapWindows(None)
+    if type(assigner) is TumblingEventTimeWindows and assigner.stagger is WindowStagger.ALIGNED:
+        return AlignedWindows(assigner.size, assigner.size, assigner.offset)
+    if type(assigner) is SlidingEventTimeWindows:
+        return AlignedWindows(assigner.size, assigner.slide, assigner.offset)
+    return None
