@@ -32,7 +32,7 @@ from windrow.sources import CollectionSource, Source
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.operators.named_classes import named_classes
 from windrow_runtime.operators.origins import is_standard
-from windrow_runtime.operators.state.declared import declared_state, held_types
+from windrow_runtime.operators.state.handles import declared_state, held_types
 from windrow_runtime.spark.exchange.by_value import make_picklable
 
 __all__ = ["functions_of", "known_classes", "sink_alone", "without_sources_and_sinks"]

@@ -1,4 +1,4 @@
-"""Handles on state: a name in a dictionary, behaving as its descriptor says.
+"""The kinds of state: a handle on state is a name in a dictionary, and behaves as its descriptor says.
 
 What is stored belongs to the state alone, as if it lay on a disk: handles store copies and hand out copies. A reduce
 function and an aggregate function work on the stored value itself, and may change it in place.
@@ -6,12 +6,15 @@ function and an aggregate function work on the stored value itself, and may chan
 
 from __future__ import annotations
 
+import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, overload
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, overload
 
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions import AggregateFunction
+from windrow.functions.plain import WithoutKey
+from windrow.plan.types import base_argument
 from windrow.state import (
     AggregatingState,
     AggregatingStateDescriptor,
@@ -30,7 +33,15 @@ from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.state.stored_list import GrowingList
 from windrow_runtime.operators.state.time_to_live import Cells
 
-__all__ = ["StateAccess", "StateStore", "merge_values", "open_state", "refuse_expiry"]
+__all__ = [
+    "StateAccess",
+    "StateStore",
+    "declared_state",
+    "held_types",
+    "merge_values",
+    "open_state",
+    "refuse_expiry",
+]
 
 # Any in this module: the descriptor that a user holds gives the type; behind it lies untyped data.
 
@@ -91,51 +102,71 @@ def refuse_expiry(descriptor: StateDescriptor) -> None:
 
 def open_state(cells: Cells, descriptor: StateDescriptor, name: str) -> Any:
     """The handle on ``cells[name]`` that ``descriptor`` asks for."""
-    if isinstance(descriptor, ReducingStateDescriptor):
-        return _Reducing(cells, name, descriptor.reduce_function)
-    if isinstance(descriptor, ValueStateDescriptor):
-        return _Value(cells, name)
-    if isinstance(descriptor, ListStateDescriptor):
-        return _List(cells, name)
-    if isinstance(descriptor, MapStateDescriptor):
-        return _Map(cells, name)
-    if isinstance(descriptor, AggregatingStateDescriptor):
-        return _Aggregating(cells, name, descriptor.aggregate_function)
-    raise InvalidArgumentError(
-        "state is asked for by a descriptor",
-        given=descriptor,
-        expected="a Value-, List-, Map-, Reducing- or AggregatingStateDescriptor",
-    )
+    kind = _KINDS.get(type(descriptor)) or _kind_of(descriptor)
+    if kind is None:
+        raise InvalidArgumentError(
+            "state is asked for by a descriptor",
+            given=descriptor,
+            expected="a Value-, List-, Map-, Reducing- or AggregatingStateDescriptor",
+        )
+    return kind(cells, name, descriptor)
 
 
 def merge_values(descriptor: MergingStateDescriptor, first: Any, second: Any) -> Any:
     """The stored form of two pieces of state as one; ``first`` began earlier."""
-    if isinstance(descriptor, ReducingStateDescriptor):
-        return descriptor.reduce_function(first, second)
-    if isinstance(descriptor, AggregatingStateDescriptor):
-        return descriptor.aggregate_function.merge(first, second)
-    if isinstance(descriptor, ListStateDescriptor):
-        return GrowingList([*first, *second])
-    raise InvalidArgumentError(
-        "this kind of state cannot be merged",
-        given=descriptor,
-        expected="a List-, Reducing- or AggregatingStateDescriptor",
-    )
+    return (_kind_of(descriptor) or _State).merged(descriptor, first, second)
 
 
-class _Cell:
-    __slots__ = ("_cells", "_name")
+def declared_state(owner: object) -> Iterator[StateDescriptor]:
+    """The descriptors of a function or trigger, base classes first. One that a subclass replaces comes before it."""
+    if isinstance(owner, WithoutKey):
+        owner = owner.function
+    spaces: list[Mapping[str, object]] = [vars(kind) for kind in reversed(type(owner).__mro__)]
+    spaces.append(getattr(owner, "__dict__", {}))
+    for space in spaces:
+        yield from (value for value in space.values() if isinstance(value, StateDescriptor))
 
-    def __init__(self, cells: Cells, name: str) -> None:
+
+def held_types(descriptor: StateDescriptor) -> tuple[object | None, ...]:
+    """The types of what state holds: of the key and of the value of a map, of the values otherwise. None: not known."""
+    # ReducingStateDescriptor[int](...) leaves its type argument on the instance.
+    given = [
+        None if isinstance(argument, typing.TypeVar) else argument
+        for argument in typing.get_args(getattr(descriptor, "__orig_class__", None))
+    ]
+    return (_kind_of(descriptor) or _State).types(descriptor, given)
+
+
+class _State:
+    """A kind of state: its instances are handles on the state of a name."""
+
+    __slots__ = ("_cells", "_descriptor", "_name")
+
+    def __init__(self, cells: Cells, name: str, descriptor: Any) -> None:
         self._cells = cells
         self._name = name
+        self._descriptor = descriptor
+
+    @staticmethod
+    def merged(descriptor: Any, first: Any, second: Any) -> Any:
+        """Makes one of two pieces of state as they are stored."""
+        raise InvalidArgumentError(
+            "this kind of state cannot be merged",
+            given=descriptor,
+            expected="a List-, Reducing- or AggregatingStateDescriptor",
+        )
+
+    @staticmethod
+    def types(descriptor: Any, given: list[object | None]) -> tuple[object | None, ...]:
+        """The types of what the state holds; ``given`` are the type arguments of the descriptor."""
+        return (getattr(descriptor, "type_", None) or (given[0] if given else None),)
 
     def clear(self) -> None:
         """Forget what is stored."""
         self._cells.pop(self._name, None)
 
 
-class _Value(_Cell):
+class _Value(_State):
     __slots__ = ()
 
     def value(self) -> Any:
@@ -145,8 +176,12 @@ class _Value(_Cell):
         self._cells[self._name] = own(value)
 
 
-class _List(_Cell):
+class _List(_State):
     __slots__ = ()
+
+    @staticmethod
+    def merged(descriptor: Any, first: Any, second: Any) -> Any:
+        return GrowingList([*first, *second])
 
     def get(self) -> list[Any]:
         return own_all(list(self._cells.get(self._name, ())))
@@ -168,8 +203,12 @@ class _List(_Cell):
             self.clear()
 
 
-class _Map(_Cell):
+class _Map(_State):
     __slots__ = ()
+
+    @staticmethod
+    def types(descriptor: Any, given: list[object | None]) -> tuple[object | None, ...]:
+        return tuple(given) if len(given) == 2 else (descriptor.key_type, descriptor.value_type)
 
     def get(self, key: Any) -> Any:
         return own(self._cells.get(self._name, _EMPTY).get(key))
@@ -190,7 +229,7 @@ class _Map(_Cell):
 
     # Iteration goes over a copy, so that a loop may change the map.
     def keys(self) -> Iterator[Any]:
-        return map(own, list(self._cells.get(self._name, _EMPTY).keys()))
+        return map(own, list(self._cells.get(self._name, _EMPTY)))
 
     def values(self) -> Iterator[Any]:
         return map(own, list(self._cells.get(self._name, _EMPTY).values()))
@@ -202,42 +241,55 @@ class _Map(_Cell):
         return self._name not in self._cells
 
 
-_EMPTY: dict[Any, Any] = {}
+_EMPTY: Final[dict[Any, Any]] = {}
 
 
-class _Reducing(_Cell):
-    __slots__ = ("_reduce",)
+class _Reducing(_State):
+    __slots__ = ()
 
-    def __init__(self, cells: Cells, name: str, reduce: Callable[[Any, Any], Any]) -> None:
-        super().__init__(cells, name)
-        self._reduce = reduce
+    @staticmethod
+    def merged(descriptor: Any, first: Any, second: Any) -> Any:
+        return descriptor.reduce_function(first, second)
 
     def get(self) -> Any:
         return own(self._cells.get(self._name))
 
     def add(self, value: Any) -> None:
-        cells = self._cells
-        name = self._name
-        mine = own(value)
-        cells[name] = self._reduce(cells[name], mine) if name in cells else mine
+        cells, name, mine = self._cells, self._name, own(value)
+        cells[name] = self._descriptor.reduce_function(cells[name], mine) if name in cells else mine
 
 
-class _Aggregating(_Cell):
-    __slots__ = ("_aggregate",)
+class _Aggregating(_State):
+    __slots__ = ()
 
-    def __init__(self, cells: Cells, name: str, aggregate: AggregateFunction[Any, Any, Any]) -> None:
-        super().__init__(cells, name)
-        self._aggregate = aggregate
+    @staticmethod
+    def merged(descriptor: Any, first: Any, second: Any) -> Any:
+        return descriptor.aggregate_function.merge(first, second)
+
+    @staticmethod
+    def types(descriptor: Any, given: list[object | None]) -> tuple[object | None, ...]:
+        return (base_argument(descriptor.aggregate_function, AggregateFunction, 1),)
 
     def get(self) -> Any:
         if self._name not in self._cells:
             return None
-        return own(self._aggregate.get_result(self._cells[self._name]))
+        return own(self._descriptor.aggregate_function.get_result(self._cells[self._name]))
 
     def add(self, value: Any) -> None:
-        cells = self._cells
-        if self._name in cells:
-            accumulator = cells[self._name]
-        else:
-            accumulator = own(self._aggregate.create_accumulator())
-        cells[self._name] = self._aggregate.add(own(value), accumulator)
+        cells, name, function = self._cells, self._name, self._descriptor.aggregate_function
+        accumulator = cells[name] if name in cells else own(function.create_accumulator())
+        cells[name] = function.add(own(value), accumulator)
+
+
+_KINDS: Final[dict[type[Any], type[_State]]] = {
+    ValueStateDescriptor: _Value,
+    ListStateDescriptor: _List,
+    MapStateDescriptor: _Map,
+    ReducingStateDescriptor: _Reducing,
+    AggregatingStateDescriptor: _Aggregating,
+}
+
+
+def _kind_of(descriptor: StateDescriptor) -> type[_State] | None:
+    """The kind of the class of a descriptor, or of one that it is derived from."""
+    return next((_KINDS[base] for base in type(descriptor).__mro__ if base in _KINDS), None)

@@ -24,7 +24,7 @@ from windrow.plan.types import base_argument
 from windrow.rolling import RollingReduce, RollingValue
 from windrow_runtime.codecs.record_type import record_type, type_name
 from windrow_runtime.codecs.value_type import Kind, RecordShape, ValueType
-from windrow_runtime.operators.state.declared import declared_state, held_types
+from windrow_runtime.operators.state.handles import declared_state, held_types
 from windrow_runtime.operators.topology import Topology, key_step
 from windrow_runtime.storage.stored_classes import Way, way_of
 from windrow_runtime.storage.stored_records import default_makers
