@@ -1,23 +1,21 @@
-"""What a keyed step keeps: contents and state of each key, and timers.
+"""The state of a keyed step is plain data: contents and state of each key, and timers.
 
-Everything here is plain data, so that a snapshot is one pickle and a state can be swapped under an operator.
+So a snapshot is one pickle, and an engine can give an operator another state.
 """
 
 from __future__ import annotations
 
 import heapq
 import pickle
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from windrow.errors import IncompatibleStateError
 from windrow_runtime.operators.state.nan_keys import with_one_nan
 
 __all__ = ["NOTHING", "KeyState", "OperatorState", "TimerQueue", "WindowEntry"]
 
 # Any in this module: state holds values of every type that users choose.
-
-_FORMAT: Final = 1
 
 
 class _Nothing:
@@ -35,30 +33,21 @@ class _Nothing:
 NOTHING: Final = _Nothing()
 
 
+@dataclass(slots=True, eq=False)
 class WindowEntry:
-    """What one window of one key holds.
+    """One window of one key.
 
     Attributes:
         contents: The accumulator, reduced value or buffer; ``NOTHING`` for none.
         born: The arrival number of the first element in the contents, which orders contents when windows merge.
-        trigger_state: The trigger's state by name; None while there is none.
+        trigger_state: The trigger's state by name; None while there is none, as most windows never have any.
         window_state: The window function's per-window state by name; None while there is none.
     """
 
-    __slots__ = ("born", "contents", "trigger_state", "window_state")
-
-    def __init__(
-        self,
-        contents: Any = NOTHING,
-        born: int = 0,
-        trigger_state: dict[str, Any] | None = None,
-        window_state: dict[str, Any] | None = None,
-    ) -> None:
-        self.contents = contents
-        self.born = born
-        # None until there is something: most windows never have either, and there may be millions.
-        self.trigger_state = trigger_state
-        self.window_state = window_state
+    contents: Any = NOTHING
+    born: int = 0
+    trigger_state: dict[str, Any] | None = None
+    window_state: dict[str, Any] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -77,12 +66,9 @@ class WindowEntry:
             self.window_state = {}
         return self.window_state
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return WindowEntry, (self.contents, self.born, self.trigger_state or None, self.window_state or None)
-
 
 class KeyState:
-    """What one key holds.
+    """One key.
 
     Attributes:
         windows: The entries of its windows.
@@ -93,6 +79,7 @@ class KeyState:
 
     __slots__ = ("arrivals", "live", "state", "windows")
 
+    # Not a dataclass, whose default factories take half as long again; one is made for each new key.
     def __init__(
         self,
         windows: dict[Any, WindowEntry] | None = None,
@@ -109,9 +96,6 @@ class KeyState:
     def is_empty(self) -> bool:
         """Whether nothing would be lost without it."""
         return not self.windows and not self.live and not self.state
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return KeyState, (self.windows, self.live or None, self.arrivals, self.state or None)
 
 
 class TimerQueue:
@@ -185,12 +169,10 @@ class TimerQueue:
         self._heap = [(timer[2], number, timer[0], timer[1]) for timer, number in self._active.items()]
         heapq.heapify(self._heap)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return TimerQueue, (list(self._active),)
 
-
+@dataclass(slots=True, eq=False)
 class OperatorState:
-    """All that a keyed step keeps for a set of keys: every key in the interpreter, one key group on Spark.
+    """The state of a keyed step for a set of keys: every key in the interpreter, one key group on Spark.
 
     Attributes:
         keys: State by key; a key with nothing to keep has no entry.
@@ -202,15 +184,12 @@ class OperatorState:
         table_size: The size of these windows in milliseconds.
     """
 
-    __slots__ = ("event_timers", "keys", "processing_timers", "shared", "table_size", "tables")
-
-    def __init__(self) -> None:
-        self.keys: dict[Hashable, KeyState] = {}
-        self.event_timers = TimerQueue()
-        self.processing_timers = TimerQueue()
-        self.shared: dict[str, Any] = {}
-        self.tables: dict[int, dict[Hashable, Any]] = {}
-        self.table_size = 0
+    keys: dict[Hashable, KeyState] = field(default_factory=dict)
+    event_timers: TimerQueue = field(default_factory=TimerQueue)
+    processing_timers: TimerQueue = field(default_factory=TimerQueue)
+    shared: dict[str, Any] = field(default_factory=dict)
+    tables: dict[int, dict[Hashable, Any]] = field(default_factory=dict)
+    table_size: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -229,46 +208,14 @@ class OperatorState:
         """The time of the earliest timer in processing time, in milliseconds."""
         return self.processing_timers.earliest()
 
-    def dump(self, dumps: Callable[[object], bytes] = pickle.dumps) -> bytes:
-        """The state as bytes.
-
-        Args:
-            dumps: Pickles; an engine whose processes cannot name all classes alike gives its own.
-        """
-        return dumps(
-            (
-                _FORMAT,
-                self.keys,
-                self.event_timers,
-                self.processing_timers,
-                self.shared,
-                self.tables,
-                self.table_size,
-            )
-        )
+    def dump(self) -> bytes:
+        """The state as bytes."""
+        return pickle.dumps(self)
 
     @classmethod
     def load(cls, data: bytes) -> OperatorState:
-        """The state that :meth:`dump` gave. The bytes must come from a place that only windrow writes.
-
-        Raises:
-            IncompatibleStateError: If the bytes are of another format.
-        """
-        parts = pickle.loads(data)
-        if not isinstance(parts, tuple) or not parts or parts[0] != _FORMAT:
-            raise IncompatibleStateError(
-                "the stored state has another format", given=str(parts)[:80], expected=f"format {_FORMAT}"
-            )
-        state = cls()
-        (
-            _,
-            state.keys,
-            state.event_timers,
-            state.processing_timers,
-            state.shared,
-            state.tables,
-            state.table_size,
-        ) = parts
+        """The state that :meth:`dump` gave in this process."""
+        state: OperatorState = pickle.loads(data)
         state._unite_nans()
         return state
 
