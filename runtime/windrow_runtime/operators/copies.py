@@ -1,4 +1,4 @@
-"""Copies of values, so that each owner of a value can change it unseen by the others.
+"""Copies values, so that each owner of a value can change it unseen by the others.
 
 A step that emits a value fixes it by a copy: the function may go on changing its own. A constant needs no copy, and
 :func:`own` gives it back as it is. Containers and plain classes are copied by their structure, which takes a tenth of
@@ -115,26 +115,7 @@ class _Lists(_Copier):
         return made
 
 
-class _Dicts(_Copier):
-    def copy(self, value: Any) -> Any:
-        return (
-            value.copy()
-            if _all_constant(value) and _all_constant(value.values())
-            else self.copy_part(value, {})
-        )
-
-    def copy_part(self, value: Any, memo: _Memo) -> Any:
-        made: dict[Any, Any] = {} if type(value) is dict else defaultdict(value.default_factory)
-        memo[id(value)] = made
-        for key, part in value.items():
-            made[_part(key, memo)] = _part(part, memo)
-        return made
-
-
-class _Sets(_Copier):
-    def copy(self, value: Any) -> Any:
-        return value.copy() if _all_constant(value) else self.copy_part(value, {})
-
+class _Sets(_Lists):
     def copy_part(self, value: Any, memo: _Memo) -> Any:
         made: set[Any] = set()
         memo[id(value)] = made
@@ -142,14 +123,24 @@ class _Sets(_Copier):
         return made
 
 
-class _Deques(_Copier):
-    def copy(self, value: Any) -> Any:
-        return value.copy() if _all_constant(value) else self.copy_part(value, {})
-
+class _Deques(_Lists):
     def copy_part(self, value: Any, memo: _Memo) -> Any:
         made: deque[Any] = deque(maxlen=value.maxlen)
         memo[id(value)] = made
         made.extend([_part(part, memo) for part in value])
+        return made
+
+
+class _Dicts(_Copier):
+    def copy(self, value: Any) -> Any:
+        is_flat = _all_constant(value) and _all_constant(value.values())
+        return value.copy() if is_flat else self.copy_part(value, {})
+
+    def copy_part(self, value: Any, memo: _Memo) -> Any:
+        made: dict[Any, Any] = {} if type(value) is dict else defaultdict(value.default_factory)
+        memo[id(value)] = made
+        for key, part in value.items():
+            made[_part(key, memo)] = _part(part, memo)
         return made
 
 
@@ -224,7 +215,7 @@ class _Records(_Copier):
             try:
                 part = slot.__get__(value)
             except AttributeError:
-                continue
+                continue  # the slot is empty
             slot.__set__(made, _part(part, memo))
         return made
 

@@ -1,16 +1,15 @@
-"""Fragments: the stateless steps between two boundaries, fused, and run on chunks of elements.
+"""A fragment fuses the stateless steps between two boundaries, and runs them on many elements at once.
 
-A chunk is a pair of lists of the same length: values and timestamps. Steps work on whole chunks, so that the loop over
-elements runs inside ``map`` and ``filter`` of the interpreter, not in code of ours.
+Elements are a pair of lists of the same length, values and timestamps. Steps work on whole lists, so that the loop over
+elements runs inside ``map`` and ``filter`` of Python, not in code of ours.
 
-The values of a chunk belong to the step that it is pushed to, which may change them. So the result of a function is
-copied when the function returns it. Where several steps read a chunk, each but the last one gets copies. A filter, a
-key selector or a timestamp function gets copies too, since the elements themselves go on. Constants are never copied.
+The values belong to the step that they are pushed to, which may change them. So the result of a function is copied when
+the function returns it. Where several steps read the same elements, each but the last one gets copies. A filter, a key
+selector or a timestamp function gets copies too, since the elements themselves go on. Constants are never copied.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from itertools import compress
@@ -48,7 +47,7 @@ from windrow_runtime.operators.watermarks import TimestampObserver
 
 __all__ = ["Fragment", "FragmentOutput", "ObserverOf", "has_readers"]
 
-# Any in this module: chunks hold elements of every type.
+# Any in this module: elements of every type.
 Values = list[Any]
 Timestamps = list[int | None]
 
@@ -57,7 +56,7 @@ ObserverOf = Callable[[Step, TimestampsNode], TimestampObserver]
 
 
 class FragmentOutput(Protocol):
-    """What takes the chunks that leave a fragment."""
+    """An engine takes the elements that leave a fragment."""
 
     def to_step(self, step: str, keys: list[Hashable], values: Values, timestamps: Timestamps) -> None:
         """Elements for a keyed step, with their keys; without keys, every key is None."""
@@ -88,17 +87,20 @@ class Fragment:
             observer_of: Gives what timestamp-assigning steps show their elements to.
             fed_by_columns: The keyed steps that get their elements as columns; what leads to them alone is left out.
         """
-        builder = _Builder(topology, output, observer_of, fed_by_columns)
+        self._topology = topology
+        self._output = output
+        self._observer_of = observer_of
+        self._fed_by_columns = fed_by_columns
+        self._built: dict[str, _FusedStep] = {}
+        self._functions: list[tuple[Step, RichFunction]] = []
         begin = topology.step(port.step)
-        self._head = _Head(begin, constant=port.tag is None and is_constant_type(begin.node.element_type))
-        self._head.then = [
-            builder.build(entry) for entry in topology.entries(port) if builder.is_wanted(entry)
-        ]
-        self._functions = builder.functions
+        constant = port.tag is None and is_constant_type(begin.node.element_type)
+        self._head = _FusedStep(begin, constant=constant)
+        self._head.then = [self._fused(entry) for entry in self._wanted(topology.entries(port))]
 
     @property
     def has_readers(self) -> bool:
-        """Whether there is anything to run."""
+        """Returns whether there is anything to run."""
         return bool(self._head.then)
 
     def open(self, runtime: Callable[[Step], RuntimeContext]) -> None:
@@ -114,17 +116,45 @@ class Fragment:
                 function.close()
 
     def run(self, values: Values, timestamps: Timestamps) -> None:
-        """Push a chunk through.
-
-        Args:
-            values: The elements, which the steps may change. The list itself is not changed.
-            timestamps: Their timestamps.
-        """
+        """Push elements through. The steps may change them, but not the list that holds them."""
         self._head.push(values, timestamps)
+
+    def _wanted(self, steps: Iterable[Step]) -> list[Step]:
+        """Those that lead to something that gets its elements from this fragment."""
+        return [step for step in steps if _is_wanted(self._topology, step, self._fed_by_columns)]
+
+    def _fused(self, step: Step) -> _FusedStep:
+        # A step that two branches reach is one: its functions open once.
+        if step.id not in self._built:
+            self._built[step.id] = fused = self._new_step(step)
+            if not isinstance(fused, (_Keyed, _NonKeyed, _Sink)):
+                fused.then = list(map(self._fused, self._wanted(self._topology.readers(step))))
+            if isinstance(fused.function, RichFunction):
+                self._functions.append((step, fused.function))
+        return self._built[step.id]
+
+    def _new_step(self, step: Step) -> _FusedStep:
+        node: Node = step.node
+        if is_keyed(node):
+            return _NonKeyed(step, self._output)
+        if isinstance(node, KeyByNode):
+            return _Keyed(step, node, self._wanted(self._topology.readers(step)), self._output)
+        if isinstance(node, TimestampsNode):
+            return _Timestamps(step, node, self._observer_of(step, node))
+        if isinstance(node, MapNode):
+            return _Map(step, node)
+        if isinstance(node, FilterNode):
+            return _Filter(step, node)
+        if isinstance(node, FlatMapNode):
+            return _FlatMap(step, node)
+        if isinstance(node, SinkNode):
+            return _Sink(step, self._output)
+        assert isinstance(node, (UnionNode, ReturnsNode)), f"{node.kind} is not part of a fragment"
+        return _FusedStep(step)
 
 
 def has_readers(topology: Topology, port: Port, fed_by_columns: frozenset[str]) -> bool:
-    """Whether a fragment has anything to run, when these keyed steps get their elements in another way."""
+    """Returns whether a fragment has anything to run if these keyed steps get their elements in another way."""
     return any(_is_wanted(topology, entry, fed_by_columns) for entry in topology.entries(port))
 
 
@@ -136,29 +166,31 @@ def _is_wanted(topology: Topology, step: Step, fed_by_columns: frozenset[str]) -
     return any(_is_wanted(topology, reader, fed_by_columns) for reader in topology.readers(step))
 
 
-class _Stage(ABC):
-    """One step of a fragment.
+class _FusedStep:
+    """One step of a fragment; this class itself hands elements on as they are.
 
     Args:
         step: The step.
-        constant: Whether all elements that it hands on are known to be constants.
+        function: The user's function that it calls, if there is one.
+        constant: Whether all elements that it hands on are known to be constants; None: its type says so.
     """
 
-    def __init__(self, step: Step, *, constant: bool) -> None:
+    def __init__(self, step: Step, function: object = None, *, constant: bool | None = None) -> None:
         self.step = step
-        self.then: list[_Stage] = []
-        self._constant = constant
+        self.function = function
+        self.then: list[_FusedStep] = []
+        self._constant = is_constant_type(step.node.element_type) if constant is None else constant
 
-    @abstractmethod
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        """Take a chunk, and push what comes of it."""
+        """Take elements, and push their results to the steps behind."""
+        self._forward(values, timestamps)
 
     def _forward(self, values: Values, timestamps: Timestamps) -> None:
         if not values or not self.then:
             return
         *others, last = self.then
-        for stage in others:
-            stage.push(self._copies(values), timestamps)
+        for step in others:
+            step.push(self._copies(values), timestamps)
         last.push(values, timestamps)
 
     def _copies(self, values: Values) -> Values:
@@ -195,25 +227,18 @@ class _Stage(ABC):
         return results
 
 
-class _Head(_Stage):
-    """Stands for the step that the fragment begins at."""
-
-    def push(self, values: Values, timestamps: Timestamps) -> None:
-        self._forward(values, timestamps)
-
-
-class _Map(_Stage):
+class _Map(_FusedStep):
     def __init__(self, step: Step, node: MapNode) -> None:
-        super().__init__(step, constant=is_constant_type(node.element_type))
+        super().__init__(step, node.function)
         self._calls = self._emitting(node.function)
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         self._forward(self._apply(self._calls, values), timestamps)
 
 
-class _Filter(_Stage):
+class _Filter(_FusedStep):
     def __init__(self, step: Step, node: FilterNode) -> None:
-        super().__init__(step, constant=is_constant_type(node.element_type))
+        super().__init__(step, node.function)
         self._calls = self._reading(node.function)
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
@@ -221,9 +246,9 @@ class _Filter(_Stage):
         self._forward(list(compress(values, keep)), list(compress(timestamps, keep)))
 
 
-class _FlatMap(_Stage):
+class _FlatMap(_FusedStep):
     def __init__(self, step: Step, node: FlatMapNode) -> None:
-        super().__init__(step, constant=is_constant_type(node.element_type))
+        super().__init__(step, node.function)
         self._function: Callable[[Any], Iterable[Any] | None] = node.function
         self._calls = partial(map, self._results)
 
@@ -246,19 +271,9 @@ class _FlatMap(_Stage):
         self._forward(flat, stamps)
 
 
-class _Pass(_Stage):
-    """Union and returns: nothing happens to elements."""
-
-    def __init__(self, step: Step) -> None:
-        super().__init__(step, constant=is_constant_type(step.node.element_type))
-
-    def push(self, values: Values, timestamps: Timestamps) -> None:
-        self._forward(values, timestamps)
-
-
-class _Timestamps(_Stage):
+class _Timestamps(_FusedStep):
     def __init__(self, step: Step, node: TimestampsNode, observer: TimestampObserver) -> None:
-        super().__init__(step, constant=is_constant_type(node.element_type))
+        super().__init__(step, node.timestamp)
         self._calls = None if node.timestamp is None else self._reading(node.timestamp)
         self._ingestion = node.strategy.ingestion_time
         self._observer = observer
@@ -295,11 +310,11 @@ class _Timestamps(_Stage):
         return stamps
 
 
-class _Keyed(_Stage):
-    """The way into keyed steps: takes the keys, once for all steps behind one ``key_by``."""
+class _Keyed(_FusedStep):
+    """Takes the keys of elements, once for all keyed steps behind one ``key_by``."""
 
     def __init__(self, step: Step, node: KeyByNode, targets: Sequence[Step], output: FragmentOutput) -> None:
-        super().__init__(step, constant=is_constant_type(node.element_type))
+        super().__init__(step, node.selector)
         self._calls = self._reading(node.selector)
         self._targets = [target.id for target in targets]
         self._output = output
@@ -312,7 +327,7 @@ class _Keyed(_Stage):
         self._output.to_step(last, keys, values, timestamps)
 
 
-class _NonKeyed(_Stage):
+class _NonKeyed(_FusedStep):
     def __init__(self, step: Step, output: FragmentOutput) -> None:
         super().__init__(step, constant=False)
         self._output = output
@@ -322,75 +337,10 @@ class _NonKeyed(_Stage):
         self._output.to_step(self.step.id, keys, values, timestamps)
 
 
-class _Sink(_Stage):
+class _Sink(_FusedStep):
     def __init__(self, step: Step, output: FragmentOutput) -> None:
         super().__init__(step, constant=False)
         self._output = output
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         self._output.to_sink(self.step.id, values, timestamps)
-
-
-class _Builder:
-    def __init__(
-        self,
-        topology: Topology,
-        output: FragmentOutput,
-        observer_of: ObserverOf,
-        fed_by_columns: frozenset[str],
-    ) -> None:
-        self._topology = topology
-        self._output = output
-        self._observer_of = observer_of
-        self._fed_by_columns = fed_by_columns
-        self._built: dict[str, _Stage] = {}
-        self.functions: list[tuple[Step, RichFunction]] = []
-
-    def build(self, step: Step) -> _Stage:
-        # A step that two branches reach is one stage: its functions open once.
-        if step.id not in self._built:
-            self._built[step.id] = stage = self._stage(step)
-            if not isinstance(stage, (_Keyed, _NonKeyed, _Sink)):
-                stage.then = [self.build(reader) for reader in self._readers(step)]
-            self._collect_function(step)
-        return self._built[step.id]
-
-    def is_wanted(self, step: Step) -> bool:
-        """Whether the step leads to something that gets its elements from this fragment."""
-        return _is_wanted(self._topology, step, self._fed_by_columns)
-
-    def _readers(self, step: Step) -> list[Step]:
-        return [reader for reader in self._topology.readers(step) if self.is_wanted(reader)]
-
-    def _stage(self, step: Step) -> _Stage:
-        node: Node = step.node
-        if is_keyed(node):
-            return _NonKeyed(step, self._output)
-        if isinstance(node, KeyByNode):
-            return _Keyed(step, node, self._readers(step), self._output)
-        if isinstance(node, TimestampsNode):
-            return _Timestamps(step, node, self._observer_of(step, node))
-        if isinstance(node, MapNode):
-            return _Map(step, node)
-        if isinstance(node, FilterNode):
-            return _Filter(step, node)
-        if isinstance(node, FlatMapNode):
-            return _FlatMap(step, node)
-        if isinstance(node, SinkNode):
-            return _Sink(step, self._output)
-        if isinstance(node, (UnionNode, ReturnsNode)):
-            return _Pass(step)
-        raise AssertionError(f"no stage for {node.kind}")
-
-    def _collect_function(self, step: Step) -> None:
-        node = step.node
-        candidates: list[object] = []
-        if isinstance(node, (MapNode, FilterNode, FlatMapNode)):
-            candidates.append(node.function)
-        elif isinstance(node, KeyByNode):
-            candidates.append(node.selector)
-        elif isinstance(node, TimestampsNode):
-            candidates.append(node.timestamp)
-        self.functions.extend(
-            (step, function) for function in candidates if isinstance(function, RichFunction)
-        )
