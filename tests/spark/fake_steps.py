@@ -60,14 +60,11 @@ class ListOfTens(KeyedOperator):
                 self.state.event_timers.register(key, last, last)
             held.setdefault(str(last), []).append((self.current_watermark, value))
 
-    def on_event_timer(self, time: int, key: Hashable, namespace: Any) -> None:
+    def on_timer(self, time: int, key: Hashable, namespace: Any, event_time: bool) -> None:
         held = self.state.keys[key].state
         self.output.collect((self.name, self.current_watermark, held.pop(str(namespace))), namespace)
         if not held:
             del self.state.keys[key]
-
-    def on_processing_timer(self, time: int, key: Hashable, namespace: Any) -> None:
-        raise AssertionError("nobody sets one")
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, Final, Protocol
 
-from windrow.functions import RuntimeContext
+from windrow.functions import RichFunction, RuntimeContext
+from windrow.plan import Step
 from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.operators.errors import lifecycle_errors
 from windrow_runtime.operators.metrics import Metrics
 from windrow_runtime.operators.state.model import NOTHING, OperatorState, TimerQueue
 
@@ -17,11 +19,11 @@ __all__ = ["FIRINGS_AT_ONCE", "KeyedOperator", "Output"]
 # Any in this module: an operator carries elements of every type.
 
 FIRINGS_AT_ONCE: Final = 1024
-"""Behind so many an advance pauses, and what was emitted is handed on."""
+"""An advance pauses after this many timers, so that the engine can take what was emitted."""
 
 
 class Output(Protocol):
-    """Where an operator puts what it emits."""
+    """Takes what an operator emits."""
 
     def collect(self, value: Any, timestamp: int | None) -> None:
         """Emit to the main output."""
@@ -44,19 +46,34 @@ class KeyedOperator(ABC):
         metrics: Counts what the step does. An engine may put its own in place before it opens the operator.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, step: Step | None = None, parts: Iterable[object] = ()) -> None:
+        """Make an operator.
+
+        Args:
+            step: The step; None in a harness that has no plan.
+            parts: What the step is made of; the functions among it are opened and closed.
+        """
+        self._functions = [
+            (step, part) for part in parts if step is not None and isinstance(part, RichFunction)
+        ]
+        self._runtime: RuntimeContext | None = None
         self.current_watermark = MIN_TIMESTAMP
         self.current_processing_time = MIN_TIMESTAMP
         self.state = OperatorState()
         self.metrics = Metrics()
 
-    @abstractmethod
     def open(self, runtime: RuntimeContext) -> None:
         """Open the user's functions."""
+        self._runtime = runtime
+        for step, function in self._functions:
+            with lifecycle_errors(step, "open", function):
+                function.open(runtime)
 
-    @abstractmethod
     def close(self) -> None:
         """Close the user's functions."""
+        for step, function in self._functions:
+            with lifecycle_errors(step, "close", function):
+                function.close()
 
     def bind(self, state: OperatorState, output: Output) -> None:
         """Work on ``state`` and emit to ``output`` from now on. Time is set anew by the next advances."""
@@ -72,12 +89,8 @@ class KeyedOperator(ABC):
         """Take elements, in order, under the current watermark and clock."""
 
     @abstractmethod
-    def on_event_timer(self, time: int, key: Hashable, namespace: Any) -> None:
-        """A timer in event time is due."""
-
-    @abstractmethod
-    def on_processing_timer(self, time: int, key: Hashable, namespace: Any) -> None:
-        """A timer in processing time is due."""
+    def on_timer(self, time: int, key: Hashable, namespace: Any, event_time: bool) -> None:
+        """Take a timer that is due, in event time or in processing time."""
 
     def advance_watermark(self, watermark: int) -> None:
         """Set the watermark, which never falls, and fire the timers that are due, in order of their time.
@@ -94,7 +107,7 @@ class KeyedOperator(ABC):
 
     def firing_event_timers(self, until: int) -> Iterator[None]:
         """Fire the timers in event time at or before ``until``, under the watermark as it is, with pauses."""
-        return _firing(self.state.event_timers, until, self.on_event_timer)
+        return self._firing(self.state.event_timers, until, event_time=True)
 
     def pending_event_timers(self) -> Iterator[tuple[Hashable, Any, int]]:
         """Key, namespace and time of every timer that waits for the watermark."""
@@ -119,14 +132,13 @@ class KeyedOperator(ABC):
     def advancing_processing_time(self, now: int) -> Iterator[None]:
         """As :meth:`advance_processing_time`, with pauses."""
         self.current_processing_time = now = max(now, self.current_processing_time)
-        return _firing(self.state.processing_timers, now, self.on_processing_timer)
+        return self._firing(self.state.processing_timers, now, event_time=False)
 
-
-def _firing(timers: TimerQueue, until: int, fire: Callable[[int, Hashable, Any], None]) -> Iterator[None]:
-    for fired in count(1):
-        due = timers.pop_due(until)
-        if due is None:
-            return
-        fire(*due)
-        if fired % FIRINGS_AT_ONCE == 0:
-            yield
+    def _firing(self, timers: TimerQueue, until: int, *, event_time: bool) -> Iterator[None]:
+        for fired in count(1):
+            due = timers.pop_due(until)
+            if due is None:
+                return
+            self.on_timer(*due, event_time)
+            if fired % FIRINGS_AT_ONCE == 0:
+                yield

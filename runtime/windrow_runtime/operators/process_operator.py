@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 from windrow.errors import UnsupportedOperationError
-from windrow.functions import RuntimeContext, TimeDomain
+from windrow.functions import TimeDomain
 from windrow.plan import KeyedProcessNode, Step
 from windrow.plan.emitting import records_of
 from windrow.state import StateDescriptor
@@ -14,14 +14,13 @@ from windrow.tags import OutputTag
 from windrow_runtime.operators.errors import (
     USER_ERRORS,
     call_description,
-    lifecycle_errors,
     raise_call_error,
 )
 from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.state.handles import StateAccess, open_state
+from windrow_runtime.operators.state.handles import open_state
 from windrow_runtime.operators.state.model import KeyState
 from windrow_runtime.operators.state.time_to_live import TtlCells
-from windrow_runtime.operators.windows.contexts import TimeContext
+from windrow_runtime.operators.windows.contexts import TimerContext
 
 __all__ = ["ProcessOperator", "TtlTimer"]
 
@@ -44,18 +43,10 @@ class ProcessOperator(KeyedOperator):
     """Feeds elements and timers of each key to a process function."""
 
     def __init__(self, step: Step, node: KeyedProcessNode) -> None:
-        super().__init__()
+        super().__init__(step, (node.function,))
         self.step = step
         self._function = node.function
         self._context = _Context(self)
-
-    def open(self, runtime: RuntimeContext) -> None:
-        with lifecycle_errors(self.step, "open", self._function):
-            self._function.open(runtime)
-
-    def close(self) -> None:
-        with lifecycle_errors(self.step, "close", self._function):
-            self._function.close()
 
     def process_batch(
         self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
@@ -75,17 +66,12 @@ class ProcessOperator(KeyedOperator):
             finally:
                 context.leave()
 
-    def on_event_timer(self, time: int, key: Hashable, namespace: Any) -> None:
-        self._on_timer(time, key, TimeDomain.EVENT_TIME)
-
-    def on_processing_timer(self, time: int, key: Hashable, namespace: Any) -> None:
+    def on_timer(self, time: int, key: Hashable, namespace: Any, event_time: bool) -> None:
         if isinstance(namespace, TtlTimer):
             self._expire(key, namespace)
-        else:
-            self._on_timer(time, key, TimeDomain.PROCESSING_TIME)
-
-    def _on_timer(self, time: int, key: Hashable, domain: TimeDomain) -> None:
-        timestamp = time if domain is TimeDomain.EVENT_TIME else None
+            return
+        timestamp = time if event_time else None
+        domain = TimeDomain.EVENT_TIME if event_time else TimeDomain.PROCESSING_TIME
         context = self._context
         try:
             context.enter(key, timestamp, domain)
@@ -110,15 +96,14 @@ class ProcessOperator(KeyedOperator):
             del self.state.keys[key]
 
 
-class _Context(TimeContext, StateAccess):
-    """What process functions get. One instance serves all calls; it has a key during a call only."""
+class _Context(TimerContext):
+    """The context of process functions. One instance serves all calls; it has a key during a call only."""
 
-    __slots__ = ("_cells", "_domain", "_inside", "_key", "_timestamp")
+    __slots__ = ("_cells", "_domain", "_inside", "_timestamp")
 
     def __init__(self, operator: ProcessOperator) -> None:
         super().__init__(operator)
         self._inside = False
-        self._key: Hashable = None
         self._timestamp: int | None = None
         self._domain: TimeDomain | None = None
         self._cells: dict[str, Any] = {}
@@ -166,18 +151,6 @@ class _Context(TimeContext, StateAccess):
 
     def output(self, tag: OutputTag[Any], value: Any) -> None:
         self._operator.output.side_output(tag.name, value, self._timestamp)
-
-    def register_event_time_timer(self, time: int) -> None:
-        self._operator.state.event_timers.register(self._key, None, time)
-
-    def register_processing_time_timer(self, time: int) -> None:
-        self._operator.state.processing_timers.register(self._key, None, time)
-
-    def delete_event_time_timer(self, time: int) -> None:
-        self._operator.state.event_timers.delete(self._key, None, time)
-
-    def delete_processing_time_timer(self, time: int) -> None:
-        self._operator.state.processing_timers.delete(self._key, None, time)
 
     def open(self, descriptor: StateDescriptor) -> Any:
         self._check_inside()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from windrow.errors import MissingTimestampError
-from windrow.functions import RuntimeContext
 from windrow.time import MIN_TIMESTAMP
 from windrow.triggers import MergingTrigger, Trigger, TriggerResult
 from windrow.windows import MergingWindowAssigner, Window, WindowAssigner
@@ -139,24 +138,14 @@ class _TriggerDriver(KeyedOperator):
         taken, self._answers = self._answers, []
         return taken
 
-    def open(self, runtime: RuntimeContext) -> None:
-        raise AssertionError("a trigger harness has no runtime")
-
-    def close(self) -> None:
-        raise AssertionError("a trigger harness has no runtime")
-
     def process_batch(
         self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
     ) -> None:
         raise AssertionError("a trigger harness takes elements one by one")
 
-    def on_event_timer(self, time: int, key: Hashable, namespace: Any) -> None:
-        result = self._trigger.on_event_time(time, namespace, self.context(namespace))
-        self._answers.append(TriggerAnswer(namespace, result))
-
-    def on_processing_timer(self, time: int, key: Hashable, namespace: Any) -> None:
-        result = self._trigger.on_processing_time(time, namespace, self.context(namespace))
-        self._answers.append(TriggerAnswer(namespace, result))
+    def on_timer(self, time: int, key: Hashable, namespace: Any, event_time: bool) -> None:
+        answer = self._trigger.on_event_time if event_time else self._trigger.on_processing_time
+        self._answers.append(TriggerAnswer(namespace, answer(time, namespace, self.context(namespace))))
 
 
 def assign_windows(

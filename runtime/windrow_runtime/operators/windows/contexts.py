@@ -1,4 +1,4 @@
-"""The contexts that triggers, window functions, assigners and evictors get."""
+"""Operators hand contexts to triggers, window functions, process functions, assigners and evictors."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from windrow_runtime.operators.state.handles import (
 )
 from windrow_runtime.operators.state.model import WindowEntry
 
-__all__ = ["TimeContext", "TriggerContextImpl", "WindowContextImpl"]
+__all__ = ["TimeContext", "TimerContext", "TriggerContextImpl", "WindowContextImpl"]
 
 # Any in this module: windows and values of every type pass through.
 
 
 class TimeContext:
-    """Time: all that assigners and evictors can ask for."""
+    """Gives the time, which is all that assigners and evictors can ask for."""
 
     __slots__ = ("_operator",)
 
@@ -41,23 +41,44 @@ class TimeContext:
         return self._operator.current_processing_time
 
 
-class TriggerContextImpl(TimeContext, StateAccess):
-    """What triggers get. One instance serves all calls; the operator points it at a key and window before each."""
+class TimerContext(TimeContext, StateAccess):
+    """Sets and deletes timers of a key and a namespace, which the operator changes from call to call."""
 
-    __slots__ = ("_scope", "entry", "key", "merged", "window")
+    __slots__ = ("_key", "_namespace")
+
+    def __init__(self, operator: KeyedOperator) -> None:
+        super().__init__(operator)
+        self._key: Hashable = None
+        self._namespace: Any = None
+
+    def register_event_time_timer(self, time: int) -> None:
+        self._operator.state.event_timers.register(self._key, self._namespace, time)
+
+    def register_processing_time_timer(self, time: int) -> None:
+        self._operator.state.processing_timers.register(self._key, self._namespace, time)
+
+    def delete_event_time_timer(self, time: int) -> None:
+        self._operator.state.event_timers.delete(self._key, self._namespace, time)
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        self._operator.state.processing_timers.delete(self._key, self._namespace, time)
+
+
+class TriggerContextImpl(TimerContext):
+    """The context of triggers. One instance serves all calls; the operator points it at a window before each."""
+
+    __slots__ = ("_scope", "entry", "merged")
 
     def __init__(self, operator: KeyedOperator) -> None:
         super().__init__(operator)
         self._scope = ""
-        self.key: Hashable = None
-        self.window: Any = None
         self.entry = WindowEntry()
         self.merged: list[WindowEntry] = []
 
     def at(self, key: Hashable, window: Any, entry: WindowEntry) -> TriggerContextImpl:
         """The context, pointed at a window."""
-        self.key = key
-        self.window = window
+        self._key = key
+        self._namespace = window
         self.entry = entry
         return self
 
@@ -75,27 +96,15 @@ class TriggerContextImpl(TimeContext, StateAccess):
             cells = self.entry.trigger_cells()
             cells[name] = merge_values(descriptor, cells[name], value) if name in cells else value
 
-    def register_event_time_timer(self, time: int) -> None:
-        self._operator.state.event_timers.register(self.key, self.window, time)
-
-    def register_processing_time_timer(self, time: int) -> None:
-        self._operator.state.processing_timers.register(self.key, self.window, time)
-
-    def delete_event_time_timer(self, time: int) -> None:
-        self._operator.state.event_timers.delete(self.key, self.window, time)
-
-    def delete_processing_time_timer(self, time: int) -> None:
-        self._operator.state.processing_timers.delete(self.key, self.window, time)
-
     def nested(self, name: str) -> TriggerContextImpl:
         inner = TriggerContextImpl(self._operator)
         inner._scope = f"{self._scope}{name}/"
         inner.merged = self.merged
-        return inner.at(self.key, self.window, self.entry)
+        return inner.at(self._key, self._namespace, self.entry)
 
 
 class WindowContextImpl(TimeContext, ProcessWindowContext[Any]):
-    """What window functions get."""
+    """The context of window functions."""
 
     __slots__ = ("_entry", "_key_cells", "_merging", "_window")
 

@@ -11,7 +11,6 @@ from windrow.errors import (
     MissingTimestampError,
     UnsupportedOperationError,
 )
-from windrow.functions import RichFunction, RuntimeContext
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.plan.emitting import records_of
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -29,7 +28,6 @@ from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import (
     USER_ERRORS,
     call_description,
-    lifecycle_errors,
     raise_call_error,
     shortened,
 )
@@ -50,15 +48,16 @@ class WindowOperator(KeyedOperator):
     """Assigns elements to windows, asks the trigger, evaluates and cleans up: Flink's window operator in meaning.
 
     Counts ``late_records_dropped``.
-
     """
 
     def __init__(self, step: Step, node: WindowNode) -> None:
-        super().__init__()
-        self.step = step
-        self.node = node
         # A copy: a staggered assigner fixes its shift at the first element, and the plan must not change.
         self.assigner = copy(node.assigner)
+        spec = node.function
+        fold = spec.reduce if isinstance(spec, ReduceSpec) else getattr(spec, "aggregate", None)
+        super().__init__(step, (spec.process, self.assigner, node.effective_trigger, node.evictor, fold))
+        self.step = step
+        self.node = node
         self.trigger = node.effective_trigger
         self.is_event_time = self.assigner.is_event_time
         self.lateness = (node.allowed_lateness or 0) if self.is_event_time else 0
@@ -68,7 +67,6 @@ class WindowOperator(KeyedOperator):
         self.merging = self.assigner if isinstance(self.assigner, MergingWindowAssigner) else None
         # The shift of staggered windows belongs to the state: a restored instance must go on with the same windows.
         self._staggered = staggered(self.assigner)
-        self._runtime: RuntimeContext | None = None
         # Sessions never touch each other, so a live one that covers the element's window is where it belongs.
         self._covers_in_place = (
             isinstance(self.assigner, SessionWindows)
@@ -82,16 +80,6 @@ class WindowOperator(KeyedOperator):
         self._time = TimeContext(self)
         self._trigger_context = TriggerContextImpl(self)
         self._window_context = WindowContextImpl(self, self.merging is not None)
-        self._rich = [part for part in self._user_parts() if isinstance(part, RichFunction)]
-
-    def _user_parts(self) -> list[object]:
-        spec = self.function
-        parts: list[object] = [spec.process, self.assigner, self.trigger, self.evictor]
-        if isinstance(spec, ReduceSpec):
-            parts.append(spec.reduce)
-        elif isinstance(spec, AggregateSpec):
-            parts.append(spec.aggregate)
-        return parts
 
     # The life of the step
 
@@ -101,17 +89,6 @@ class WindowOperator(KeyedOperator):
             self._take_from_tables()
         if self._staggered is not None:
             self._staggered.shift = state.shared.get("shift")
-
-    def open(self, runtime: RuntimeContext) -> None:
-        self._runtime = runtime
-        for function in self._rich:
-            with lifecycle_errors(self.step, "open", function):
-                function.open(runtime)
-
-    def close(self) -> None:
-        for function in self._rich:
-            with lifecycle_errors(self.step, "close", function):
-                function.close()
 
     @property
     def form(self) -> str:
@@ -318,17 +295,11 @@ class WindowOperator(KeyedOperator):
 
     # Timers
 
-    def on_event_timer(self, time: int, key: Hashable, namespace: Any) -> None:
-        self._on_timer(time, key, namespace, event_time=True)
-
-    def on_processing_timer(self, time: int, key: Hashable, namespace: Any) -> None:
-        self._on_timer(time, key, namespace, event_time=False)
-
-    def _on_timer(self, time: int, key: Hashable, window: Any, *, event_time: bool) -> None:
+    def on_timer(self, time: int, key: Hashable, namespace: Any, event_time: bool) -> None:
         try:
-            self._fire_timer(time, key, window, event_time)
+            self._fire_timer(time, key, namespace, event_time)
         except USER_ERRORS as error:
-            raise_call_error(self.step, error, call_description(key, window=window))
+            raise_call_error(self.step, error, call_description(key, window=namespace))
 
     def _fire_timer(self, time: int, key: Hashable, window: Any, event_time: bool) -> None:
         key_state = self.state.keys.get(key)
