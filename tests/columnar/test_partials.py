@@ -23,7 +23,7 @@ from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.operators.windows.loops import TableOperator
+from windrow_runtime.operators.windows.table_loop import TableOperator
 
 # Any in this module: accumulators and results of every type.
 

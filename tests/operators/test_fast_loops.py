@@ -27,8 +27,8 @@ from windrow_runtime.local import LocalRunner
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.windows.general import WindowOperator
-from windrow_runtime.operators.windows.loops import TableOperator
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
+from windrow_runtime.operators.windows.table_loop import TableOperator
 from windrow_runtime.testing import PushSource
 
 Element = tuple[str, int]

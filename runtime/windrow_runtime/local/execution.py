@@ -34,7 +34,7 @@ class Elements:
 
 
 class _Buffer:
-    """Takes what an operator emits, and keeps it as it is now."""
+    """Takes what an operator emits, by copies: the operator may go on changing its own."""
 
     __slots__ = ("main", "sides")
 
@@ -59,7 +59,7 @@ class _Buffer:
 
 
 class _ConstantBuffer(_Buffer):
-    """The same for a step that emits constants to its main output, which need no copy."""
+    """Takes what an operator emits if its main output holds constants alone, which need no copy."""
 
     __slots__ = ()
 
@@ -114,7 +114,7 @@ class Execution:
         *,
         fast: bool = True,
     ) -> None:
-        """Build operators and fragments; ``observe`` is called with all that keyed steps put out, read or not."""
+        """Build operators and fragments; ``observe`` is called with all elements that keyed steps emit."""
         self.topology = topology
         self._observe = observe
         self.trackers: dict[str, WatermarkTracker] = {}

@@ -1,4 +1,4 @@
-"""The attributes of objects, as they are kept: read and set past the methods of their classes."""
+"""Reads and sets the attributes of objects past the methods of their classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["attributes_of", "set_attributes", "slots_of"]
 
 
 def attributes_of(instance: object) -> dict[str, Any]:
-    """What an object holds, in slots and in a dictionary of its own."""
+    """Returns the attributes of an object, of its slots and of its own dictionary."""
     found: dict[str, Any] = {}
     for name, member in slots_of(type(instance)).items():
         try:

@@ -10,9 +10,9 @@ from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.process_operator import ProcessOperator
 from windrow_runtime.operators.windows.general import WindowOperator
-from windrow_runtime.operators.windows.loops import TableOperator
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
 from windrow_runtime.operators.windows.shape import AlignedWindows, GapWindows, shape_of
+from windrow_runtime.operators.windows.table_loop import TableOperator
 
 __all__ = ["form_text", "operator_for"]
 

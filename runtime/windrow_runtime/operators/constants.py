@@ -1,4 +1,4 @@
-"""Types whose values nobody can change, so that several owners may hold one value."""
+"""Finds types whose values cannot be changed, so that several owners may hold one value."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _ASKED: Final[dict[type, bool]] = {}
 
 
 def is_constant_type(annotation: object) -> bool:
-    """Whether an annotation promises values that nobody can change; None, for an unknown type, promises nothing."""
+    """Returns whether an annotation promises values that cannot be changed; None stands for an unknown type."""
     if annotation is None:
         return False
     return _is_constant(annotation)
@@ -86,7 +86,7 @@ def _is_constant(annotation: object) -> bool:
 
 
 def is_constant_class(kind: type[Any]) -> bool:
-    """Whether a class is an Enum, or a named tuple or a frozen dataclass with constant fields alone."""
+    """Returns whether a class is an Enum, or a named tuple or a frozen dataclass with constant fields alone."""
     known = _ASKED.get(kind)
     if known is None:
         # A class that names itself has instances within instances; while it is asked about, the answer is no.
@@ -114,11 +114,11 @@ def _has_constant_fields(kind: type[Any]) -> bool:
 
 
 def is_named_tuple(kind: type[Any]) -> bool:
-    """Whether an instance holds its fields and nothing else."""
+    """Returns whether a class is a named tuple whose instances hold their fields and nothing else."""
     return is_named_tuple_class(kind) and not kind.__dictoffset__ and kind.__iter__ is tuple.__iter__
 
 
 def is_frozen(kind: type[Any]) -> bool:
-    """Whether a class is a frozen dataclass itself: one derived from such a class may set attributes."""
+    """Returns whether a class is a frozen dataclass itself: one derived from such a class may set attributes."""
     parameters = kind.__dict__.get("__dataclass_params__")
     return is_dataclass(kind) and parameters is not None and bool(parameters.frozen)

@@ -72,7 +72,7 @@ class _Copier(ABC):
 
     @abstractmethod
     def copy_part(self, value: Any, memo: _Memo) -> Any:
-        """The same for a part of a larger value, whose other parts may be the same object.
+        """A copy of a part of a larger value, whose other parts may be the same object.
 
         Args:
             value: The part.
@@ -281,7 +281,7 @@ def _copier_for(kind: type[Any]) -> _Copier:
 
 
 def _has_own_way(kind: type[Any]) -> bool:
-    """Whether a class says how it is copied or pickled."""
+    """Returns whether a class says how it is copied or pickled."""
     if kind in copyreg.dispatch_table or any(hasattr(kind, name) for name in _WAYS):
         return True
     if _overrides(kind, "__reduce__") or _overrides(kind, "__reduce_ex__"):

@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 USER_ERRORS: Final = (Exception, SystemExit)
-"""What counts as a failure of a user's function: on Spark ``sys.exit()`` would end a worker, and not the program."""
+"""Failures of users' functions. ``sys.exit()`` is one: on Spark it would end a worker, and not the program."""
 
 _PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
 _SHOWN = 200
-_TOLD = 500
+_LONGEST_LINE = 500
 
 
 def shortened(value: object) -> str:
@@ -99,7 +99,7 @@ class errors_at:  # noqa: N801  it is used as a statement, as contextlib.suppres
 
 
 def _is_no_iterable(error: BaseException) -> bool:
-    """Whether the result of a function could not be iterated over: windrow does that, so the error begins there."""
+    """Returns whether windrow could not iterate over the result of a function: such an error begins in windrow."""
     if not (isinstance(error, TypeError) and str(error).endswith("object is not iterable")):
         return False
     frames = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
@@ -107,7 +107,7 @@ def _is_no_iterable(error: BaseException) -> bool:
 
 
 def call_description(key: object, *, window: object = NOTHING, element: object = NOTHING) -> str:
-    """What a keyed function was given, for :func:`function_failed`; ``NOTHING`` is left out."""
+    """Describes what a keyed function was given, for :func:`function_failed`; ``NOTHING`` is left out."""
     parts = [f"key {shortened(key)}"]
     if window is not NOTHING:
         parts.append(f"window {shortened(window)}")
@@ -173,7 +173,7 @@ def sink_unwritable(step: Step, path: str, reason: str) -> SinkError:
 
 @contextmanager
 def sink_errors(step: Step, path: str) -> Iterator[None]:
-    """Turns what the operating system says of files of a sink into the error for files that cannot be written."""
+    """Turns errors of the operating system into the error for files of a sink that cannot be written."""
     try:
         yield
     except OSError as error:
@@ -207,6 +207,6 @@ def first_line(error: BaseException) -> str:
     except Exception:
         text = ""
     first, _, rest = text.strip().partition("\n")
-    if rest or len(first) > _TOLD:
-        first = f"{first[:_TOLD]}..."
+    if rest or len(first) > _LONGEST_LINE:
+        first = f"{first[:_LONGEST_LINE]}..."
     return f"{type(error).__name__}: {first}" if first else type(error).__name__

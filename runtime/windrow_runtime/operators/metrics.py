@@ -48,7 +48,7 @@ class _Counter:
 
 @dataclass(slots=True)
 class OperatorRuntimeContext:
-    """Where a function runs; see :class:`windrow.functions.RuntimeContext`. The engine moves the key group on."""
+    """Gives functions their step and its counters, and the key group, which the engine changes."""
 
     step_name: str
     metrics: Metrics

@@ -88,7 +88,7 @@ class _Search:
             waiting.extend((part, package, depth) for part in parts)
 
     def _may_search(self, value: object, package: str | None) -> bool:
-        """Whether to look into a value that code of an installed package refers to, or the user's own code."""
+        """Returns whether to look into a value that code of an installed package refers to, or the user's own code."""
         if not isinstance(value, (FunctionType, type)):
             return True
         # Decorators of the library lead to functions of the user's.
@@ -145,7 +145,7 @@ class _Search:
         yield from attributes_of(value).values()
 
     def _makes_values(self, kind: type[Any]) -> bool:
-        """Whether elements, keys and state may be of a class: records, enumerations, plain classes of the user's."""
+        """Returns whether values may be of a class: records, enumerations, plain classes of the user's."""
         if issubclass(kind, enum.Enum) or is_record_class(kind):
             return True
         # Errors and functions of steps are no values; what other packages have written is as a rule a service.
@@ -189,7 +189,7 @@ def codes_of(code: CodeType) -> Iterator[CodeType]:
 
 
 def _looked_up(code: CodeType, names: Mapping[str, object], around: Sequence[object]) -> Iterator[object]:
-    """What code may look up: global variables, and attributes of modules.
+    """Finds what code may look up: global variables, and attributes of modules.
 
     Names of attributes stand beside those of variables, so that a little more may be found than is used.
 

@@ -101,7 +101,7 @@ class KeyedOperator(ABC):
             pass
 
     def advancing_watermark(self, watermark: int) -> Iterator[None]:
-        """As :meth:`advance_watermark`, with a pause now and then, in which an engine may take what was emitted."""
+        """Advance the watermark as :meth:`advance_watermark`, with pauses in which an engine takes what was emitted."""
         self.current_watermark = watermark = max(watermark, self.current_watermark)
         yield from self.firing_event_timers(watermark)
 
@@ -130,7 +130,7 @@ class KeyedOperator(ABC):
             pass
 
     def advancing_processing_time(self, now: int) -> Iterator[None]:
-        """As :meth:`advance_processing_time`, with pauses."""
+        """Advance the clock as :meth:`advance_processing_time`, with pauses."""
         self.current_processing_time = now = max(now, self.current_processing_time)
         return self._firing(self.state.processing_timers, now, event_time=False)
 

@@ -21,29 +21,29 @@ def top_package(module: str) -> str:
 
 
 def is_standard(module: str) -> bool:
-    """Whether a module is of the standard library."""
+    """Returns whether a module is of the standard library."""
     return top_package(module) in _STANDARD
 
 
 def is_of_windrow(module: str) -> bool:
-    """Whether a module is of windrow."""
+    """Returns whether a module is of windrow."""
     return top_package(module) in _OWN
 
 
 def is_library(module: str | None) -> bool:
-    """Whether a module is of the standard library, of windrow, or of what windrow is built on."""
+    """Returns whether a module is of the standard library, of windrow, or of what windrow is built on."""
     module = module or "builtins"
     return is_standard(module) or is_of_windrow(module) or top_package(module) in _ENGINES
 
 
 @functools.lru_cache(maxsize=1024)
 def is_installed(package: str) -> bool:
-    """Whether a package was installed, and is not a program of the user's."""
+    """Returns whether a package was installed, and is not a program of the user's."""
     file = getattr(sys.modules.get(package), "__file__", None) or ""
     return "site-packages" in file or "dist-packages" in file
 
 
 def is_foreign(kind: type) -> bool:
-    """Whether a class is neither the user's nor windrow's own."""
+    """Returns whether a class is neither the user's nor windrow's own."""
     module = kind.__module__
     return not is_of_windrow(module) and (is_library(module) or is_installed(top_package(module)))

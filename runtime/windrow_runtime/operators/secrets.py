@@ -20,7 +20,7 @@ class RedactedError(Exception):
 
 
 def secrets_of(steps: Iterable[Step]) -> tuple[str, ...]:
-    """What no text about some steps may show; the longest first, since one may hold another."""
+    """Returns the secrets of some steps; the longest first, since one may hold another."""
     found: set[str] = set()
     for step in steps:
         if isinstance(step.node, SourceNode):
@@ -31,7 +31,7 @@ def secrets_of(steps: Iterable[Step]) -> tuple[str, ...]:
 
 
 def shown_in(error: BaseException, secrets: Sequence[str]) -> bool:
-    """Whether the traceback of an error, with its causes, shows a secret."""
+    """Returns whether the traceback of an error, with its causes, shows a secret."""
     if not secrets:
         return False
     text = "".join(traceback.format_exception(error))

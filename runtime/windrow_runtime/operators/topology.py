@@ -105,7 +105,7 @@ class Topology:
         return taps
 
     def ports(self, step: Step) -> list[Port]:
-        """The outputs of a source or a keyed step that somebody reads."""
+        """The outputs of a source or a keyed step that have readers."""
         tags = {tap.node.tag.name for tap in self.side_outputs(step) if isinstance(tap.node, SideOutputNode)}
         main = [Port(step.id)] if self.readers(step) else []
         return main + [Port(step.id, tag) for tag in sorted(tags)]
@@ -113,7 +113,7 @@ class Topology:
     def stampers(self, step: Step) -> tuple[str, ...]:
         """The ids of the timestamp-assigning steps whose watermarks reach a step: on each way, the last one.
 
-        A keyed step hands on the watermark that reaches it. A source without timestamps has no say.
+        A keyed step hands on the watermark that reaches it. A source without timestamps has none.
         """
         found: dict[str, None] = {}
         for source in step.inputs:
@@ -123,7 +123,7 @@ class Topology:
         return tuple(found)
 
     def keyed_before(self, step: Step) -> bool:
-        """Whether a step's elements come from a keyed step."""
+        """Returns whether a step's elements come from a keyed step."""
         return any(
             is_keyed(self.step(source).node) or self.keyed_before(self.step(source)) for source in step.inputs
         )
@@ -137,7 +137,7 @@ class Topology:
 
 
 def is_keyed(node: Node) -> bool:
-    """Whether a step keeps state by key, and so is a boundary."""
+    """Returns whether a step keeps state by key, and so is a boundary."""
     return isinstance(node, (WindowNode, KeyedProcessNode))
 
 
@@ -148,7 +148,7 @@ def key_step(topology: Topology, step: Step) -> Step | None:
 
 
 def in_processing_time(node: WindowNode) -> bool:
-    """Whether windows fire by the clock."""
+    """Returns whether windows fire by the clock."""
     if node.effective_trigger.uses_processing_time:
         return True
     # Windows on the clock are cleaned up by it; the global window never is.

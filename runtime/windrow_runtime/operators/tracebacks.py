@@ -24,7 +24,7 @@ _PATHS = tuple(
 
 
 def is_ours(file: str) -> bool:
-    """Whether a file of a traceback belongs to windrow."""
+    """Returns whether a file of a traceback belongs to windrow."""
     return os.path.abspath(file).startswith(_PATHS)
 
 

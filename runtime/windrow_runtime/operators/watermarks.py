@@ -1,4 +1,4 @@
-"""Watermarks at run time: what each timestamp-assigning step has reached."""
+"""Tracks the watermark of each timestamp-assigning step while a pipeline runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class TimestampObserver(Protocol):
-    """What a timestamp-assigning step shows its elements to.
+    """Observes the elements of a timestamp-assigning step.
 
     Attributes:
         now: The clock in milliseconds: the timestamp of elements in ingestion time.
@@ -40,12 +40,12 @@ class TimestampObserver(Protocol):
 
     # Any: elements of every type pass.
     def observe(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
-        """Takes notice of elements."""
+        """Observes elements."""
         ...
 
 
 class TrackerMemory(NamedTuple):
-    """What a tracker knows between two elements.
+    """The state of a tracker between two elements.
 
     Attributes:
         current: The highest watermark so far, in milliseconds.
@@ -125,7 +125,7 @@ class WatermarkTracker:
         self._active = False
 
     def memory(self) -> TrackerMemory:
-        """All that the tracker knows, also in the middle of a batch."""
+        """The state of the tracker, also in the middle of a batch."""
         current, idle, last_active, attributes = self.snapshot()
         return TrackerMemory(current, idle, last_active, own(attributes), self._active, self.now)
 
@@ -135,7 +135,7 @@ class WatermarkTracker:
         self._active, self.now = memory.active, memory.now
 
     def snapshot(self) -> tuple[int, bool, int | None, dict[str, Any]]:
-        """What the tracker knows at the end of a batch, its generator's attributes last."""
+        """The state of the tracker at the end of a batch, its generator's attributes last."""
         return self.current, self.idle, self._last_active, attributes_of(self._generator)
 
     def restore(self, snapshot: tuple[int, bool, int | None, dict[str, Any]]) -> None:
@@ -167,7 +167,7 @@ def watermarks_of(topology: Topology, trackers: Mapping[str, WatermarkTracker]) 
 def combined_watermark(trackers: Iterable[WatermarkTracker]) -> int:
     """The watermark of a keyed step: the lowest of those that reach it, those that are idle left out.
 
-    When all are idle the highest of them counts, as Flink's valve does: nobody holds anything back.
+    When all are idle the highest of them counts, as in Flink: no step holds the others back.
     """
     known = list(trackers)
     active = [tracker.current for tracker in known if not tracker.idle]

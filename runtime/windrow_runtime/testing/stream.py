@@ -149,10 +149,10 @@ class StreamHarness(Generic[In, Out]):
         execution.open()
         return execution
 
-    def _observe(self, port: Port, chunk: Elements) -> None:
+    def _observe(self, port: Port, elements: Elements) -> None:
         seen = self._observed[port]
-        seen.values.extend(chunk.values)
-        seen.timestamps.extend(chunk.timestamps)
+        seen.values.extend(elements.values)
+        seen.timestamps.extend(elements.timestamps)
 
     def _port_of(self, source: Source[Any] | None) -> Port:
         sources = self._topology.sources
@@ -305,12 +305,12 @@ def _due(timer: PendingTimer) -> int:
     return timer.time
 
 
-# Any: chunks hold elements of every type; the caller's stream or tag gives it back.
-def _drain(chunks: dict[Any, Elements], key: object) -> list[TimestampedValue[Any]]:
-    chunk = chunks.pop(key, None)
-    if chunk is None:
+# Any: elements of every type; the caller's stream or tag gives it back.
+def _drain(taken: dict[Any, Elements], key: object) -> list[TimestampedValue[Any]]:
+    found = taken.pop(key, None)
+    if found is None:
         return []
     return [
         TimestampedValue(value, timestamp)
-        for value, timestamp in zip(chunk.values, chunk.timestamps, strict=True)
+        for value, timestamp in zip(found.values, found.timestamps, strict=True)
     ]

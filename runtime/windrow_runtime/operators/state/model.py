@@ -19,7 +19,7 @@ __all__ = ["NOTHING", "KeyState", "OperatorState", "TimerQueue", "WindowEntry"]
 
 
 class _Nothing:
-    """The contents of a window that has none. A type of its own, since None may be an element."""
+    """Stands for the contents of a window that has none, since None may be an element."""
 
     __slots__ = ()
 
@@ -51,7 +51,7 @@ class WindowEntry:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing would be lost without it."""
+        """Returns whether nothing would be lost without it."""
         return self.contents is NOTHING and not self.trigger_state and not self.window_state
 
     def trigger_cells(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class KeyState:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing would be lost without it."""
+        """Returns whether nothing would be lost without it."""
         return not self.windows and not self.live and not self.state
 
 
@@ -193,7 +193,7 @@ class OperatorState:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing would be lost without it."""
+        """Returns whether nothing would be lost without it."""
         return not (self.keys or self.tables or self.event_timers or self.processing_timers or self.shared)
 
     def earliest_event_timer(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Keys in which all NaNs are one key.
+"""Makes all NaNs in keys one key.
 
 A NaN is not equal to itself, and Python's dictionaries tell NaNs apart by identity. Flink and Spark SQL group all of
 them together. So a NaN in a key is always the same object here: where keys are taken, and where they are read again.
@@ -45,7 +45,7 @@ def with_one_nan(keys: Sequence[Any]) -> Sequence[Any]:
     """The keys, each NaN and each key that holds one replaced by what equals the others.
 
     Args:
-        keys: Keys of one step. One that has no hash is left alone, for the error that tells of it.
+        keys: Keys of one step. One that has no hash is left alone: where it is used it is refused.
 
     Returns:
         The same sequence where there is nothing to replace, which costs little.
@@ -65,7 +65,7 @@ def with_one_nan(keys: Sequence[Any]) -> Sequence[Any]:
 
 
 def _hold_none(keys: Sequence[Any], kinds: set[type]) -> bool:
-    """Whether the types of keys, and of what keys of one class hold, tell that there is no NaN: no key is looked at."""
+    """Returns whether the types of keys, and of the fields of keys of one class, rule a NaN out; reads no key."""
     if kinds <= _NEVER:
         return True
     if len(kinds) != 1:
@@ -88,7 +88,7 @@ def _names_of(kind: type) -> tuple[str, ...]:
 
 
 def _one(key: Any) -> Any:
-    """The key itself where it holds no NaN."""
+    """Returns the key that stands for one; the key itself where it holds no NaN."""
     kind = type(key)
     if kind in _NEVER or isinstance(key, enum.Enum):
         return key
@@ -106,7 +106,7 @@ def _one(key: Any) -> Any:
     if dataclasses.is_dataclass(key):
         twin = copy.copy(key)
         for name, value in changed.items():
-            # The key is frozen; its twin is nobody else's yet. Its class may compute some of its fields.
+            # The key is frozen; its twin has no other owner yet. Its class may compute some of its fields.
             object.__setattr__(twin, name, value)
         return twin
     from msgspec.structs import replace

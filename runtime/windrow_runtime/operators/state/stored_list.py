@@ -20,7 +20,7 @@ class GrowingList(list[Any]):
 
 
 class SegmentReader(Protocol):
-    """Reads what an engine has stored."""
+    """Reads the segments that an engine has stored."""
 
     def read_segment(self, number: int) -> list[Any]:
         """The elements of a segment, in order."""
@@ -51,7 +51,7 @@ class StoredList:
         self.tail.extend(values)
 
     def __iter__(self) -> Iterator[Any]:
-        """All elements, in order; reads the segments."""
+        """Reads the segments, and yields all elements in order."""
         for number in self.segments:
             yield from self._reader.read_segment(number)
         yield from self.tail

@@ -1,4 +1,4 @@
-"""State that expires: a view of a dictionary in which one name has a time of its last write."""
+"""Lets state expire: a view of a dictionary keeps the time at which one name was last written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Cells", "TtlCells"]
 
 
 class Cells(Protocol):
-    """As much of a dictionary as the handles on state use."""
+    """The methods of a dictionary that handles on state use."""
 
     def get(self, name: str, default: Any = None, /) -> Any: ...
     def setdefault(self, name: str, default: Any, /) -> Any: ...
@@ -34,7 +34,7 @@ class _Timer(Protocol):
 class TtlCells:
     """The cells of a key, seen through a handle whose state expires.
 
-    The time of the last write stands beside the value. A timer takes the value away when nobody asks any more.
+    The time of the last write stands beside the value. A timer takes the value away if it is not read any more.
     """
 
     __slots__ = ("_cells", "_key", "_operator", "_refresh", "_stamp", "_timer")

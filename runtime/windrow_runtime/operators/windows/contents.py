@@ -1,4 +1,4 @@
-"""The contents of windows: how elements are added, merged, and given to functions."""
+"""Adds elements to the contents of windows, merges contents, and gives them to functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Contents(ABC):
-    """How the contents of a window are kept. ``NOTHING`` stands for none.
+    """Keeps the contents of windows. ``NOTHING`` stands for none.
 
     Attributes:
         keeps_values: Whether elements are kept as they are, and nothing but copies of them is handed out. Else a
@@ -49,11 +49,11 @@ class Contents(ABC):
 
     @abstractmethod
     def elements(self, contents: Any) -> Sequence[Any]:
-        """What the window function sees. Parts of the contents themselves: copy them before a function gets them."""
+        """The elements for the window function. They belong to the contents: copy them before a function gets them."""
 
 
 class ReducedContents(Contents):
-    """One element, reduced from all."""
+    """Keeps one element, reduced from all."""
 
     def __init__(self, reduce: Callable[[Any, Any], Any]) -> None:
         self.reduce = reduce
@@ -69,14 +69,14 @@ class ReducedContents(Contents):
 
 
 class AggregatedContents(Contents):
-    """One accumulator."""
+    """Keeps one accumulator."""
 
     def __init__(self, function: AggregateFunction[Any, Any, Any]) -> None:
         self.function = function
-        self._create = accumulator_maker(function)
+        self.create = accumulator_maker(function)
 
     def add(self, contents: Any, value: Any, timestamp: int | None, arrival: int) -> Any:
-        return self.function.add(value, self._create() if contents is NOTHING else contents)
+        return self.function.add(value, self.create() if contents is NOTHING else contents)
 
     def merge(self, first: Any, second: Any) -> Any:
         return self.function.merge(first, second)
@@ -86,7 +86,7 @@ class AggregatedContents(Contents):
 
 
 class ListContents(Contents):
-    """All elements, in order of arrival."""
+    """Keeps all elements, in order of arrival."""
 
     keeps_values = True
 
@@ -105,7 +105,7 @@ class ListContents(Contents):
 
 
 class ArrivalContents(Contents):
-    """All elements with arrival number and timestamp: for evictors, and for windows that merge.
+    """Keeps all elements with arrival number and timestamp, for evictors and for windows that merge.
 
     Merged contents are in order of arrival, not window after window.
     """
@@ -141,7 +141,7 @@ def _arrival(entry: tuple[int, int | None, Any]) -> int:
 
 
 def contents_for(function: FunctionSpec, *, evicting: bool, merging: bool) -> Contents:
-    """How a step with this function keeps its contents."""
+    """Chooses how a step with this function keeps its contents."""
     if evicting:
         return ArrivalContents()
     if isinstance(function, ReduceSpec):

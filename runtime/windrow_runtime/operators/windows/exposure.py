@@ -74,7 +74,7 @@ _AROUND: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """What gets copies in a window step, since it may change what it is handed.
+    """Says which parts of a window step get copies of elements, since they may change them.
 
     Attributes:
         windows: Each window that an element is added to.
@@ -92,7 +92,7 @@ class Exposure:
 
     @classmethod
     def of(cls, node: WindowNode, contents: Contents) -> Exposure:
-        """The exposure of a step, as far as its plan tells: constants need no copies."""
+        """The exposure of a step, as far as its plan shows it: constants need no copies."""
         constant = is_constant_type(node.input.element_type)
         process = node.function.process is not None and not (
             _gives_constants(node.function.aggregate)
@@ -115,12 +115,12 @@ def _gives_constants(function: AggregateFunction[Any, Any, Any]) -> bool:
 
 
 def _gives_one_window(assigner: WindowAssigner[Any, Any]) -> bool:
-    """Whether each element is in one window alone."""
+    """Returns whether each element is in one window alone."""
     return type(assigner) in (*_BY_TIME, *_DYNAMIC) and type(assigner) not in _SLIDING
 
 
 def _trigger_looks(trigger: Trigger[Any, Any]) -> bool:
-    """Whether a trigger hands elements to code of the user's, or keeps them."""
+    """Returns whether a trigger hands elements to code of the user's, or keeps them."""
     if type(trigger) in _AROUND and isinstance(trigger, (PurgingTrigger, ProcessingTimeoutTrigger)):
         return _trigger_looks(trigger.inner)
     return type(trigger) not in _BLIND

@@ -92,12 +92,12 @@ class WindowOperator(KeyedOperator):
 
     @property
     def form(self) -> str:
-        """How the step runs, in a few words for ``explain()``."""
+        """The name of the operator for ``explain()``."""
         return "general operator"
 
     @property
     def keeps_tables(self) -> bool:
-        """Whether this form works on :attr:`OperatorState.tables` itself."""
+        """Whether the operator itself works on :attr:`OperatorState.tables`."""
         return False
 
     def _take_from_tables(self) -> None:
@@ -377,7 +377,7 @@ class WindowOperator(KeyedOperator):
         entry.contents = kept or NOTHING
 
     def _compute(self, elements: Sequence[Any]) -> Sequence[Any] | None:
-        """What a reduce or an aggregate makes of buffered elements; None where a reduce has nothing to reduce."""
+        """Folds buffered elements by a reduce or an aggregate; returns None where a reduce has no element."""
         spec = self.function
         if isinstance(spec, ReduceSpec):
             if not elements:
@@ -411,7 +411,7 @@ class WindowOperator(KeyedOperator):
     # Cleanup
 
     def cleanup_time(self, window: Any) -> int:
-        """When the window goes: its last timestamp, plus the lateness in event time.
+        """The time at which a window is cleaned up: its last timestamp, plus the lateness in event time.
 
         May lie beyond the highest timestamp, which means never.
         """
@@ -419,7 +419,7 @@ class WindowOperator(KeyedOperator):
         return end + self.lateness
 
     def is_late(self, window: Any) -> bool:
-        """Whether the window is gone for good: event time only."""
+        """Returns whether a window in event time has been cleaned up."""
         return self.is_event_time and self.cleanup_time(window) <= self.current_watermark
 
     def _register_cleanup(self, key: Hashable, window: Any) -> None:

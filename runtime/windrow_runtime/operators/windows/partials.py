@@ -1,4 +1,4 @@
-"""Accumulators that were folded where their elements were read."""
+"""Partials are accumulators that were folded where their elements were read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Partials(NamedTuple):
     Attributes:
         keys: Their keys.
         values: The accumulators.
-        starts: The starts of the panes, in milliseconds. What is of one pane comes together.
+        starts: The starts of the panes, in milliseconds. Those of one pane come together.
         counts: How many elements each stands for.
     """
 
@@ -29,10 +29,10 @@ class Partials(NamedTuple):
 
     @property
     def timestamps(self) -> Sequence[int | None]:
-        """What stands for timestamps: the starts."""
+        """The starts, which stand for timestamps."""
         return self.starts
 
     def pick(self, places: Sequence[int]) -> Partials:
-        """Those at some places."""
+        """Returns the accumulators at some places."""
         keys, values, starts, counts = ([column[place] for place in places] for column in self)
         return Partials(keys, values, starts, counts)

@@ -10,13 +10,13 @@ from collections.abc import Hashable, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from windrow.plan import AggregateSpec, Step, WindowNode
+from windrow.plan import Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import SessionWindows, TimeWindow
-from windrow_runtime.operators.copies import accumulator_maker, own
+from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed, raise_call_error
 from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
-from windrow_runtime.operators.windows.contents import contents_for
+from windrow_runtime.operators.windows.contents import AggregatedContents
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.shape import GapWindows
 
@@ -80,10 +80,6 @@ class SessionLoopOperator(WindowOperator):
     def __init__(self, step: Step, node: WindowNode, shape: GapWindows) -> None:
         super().__init__(step, node)
         self._fixed_gap = shape.gap
-        self._add_contents = contents_for(node.function, evicting=False, merging=True).add
-        self._aggregate = node.function.aggregate if isinstance(node.function, AggregateSpec) else None
-        if self._aggregate is not None:
-            self._create = accumulator_maker(self._aggregate)
         self._open: dict[Hashable, _OpenSession] = {}
         self._moved: list[_OpenSession] = []
 
@@ -110,9 +106,10 @@ class SessionLoopOperator(WindowOperator):
         fixed_gap = self._fixed_gap
         shows_copy = self.exposure.assigner
         sessions = self._open
-        add_contents = self._add_contents
-        add = self._aggregate.add if self._aggregate is not None else None
-        create = self._create if self._aggregate is not None else None
+        kept = self.contents
+        add_contents = kept.add
+        add = kept.function.add if isinstance(kept, AggregatedContents) else None
+        create = kept.create if isinstance(kept, AggregatedContents) else None
         key: Hashable = None
         value: Any = None
         position = 0

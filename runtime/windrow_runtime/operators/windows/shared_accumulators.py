@@ -1,4 +1,4 @@
-"""Accumulators that several windows take: as they are where nobody can change them, and else a copy for each."""
+"""Hands accumulators to several windows: as they are where they cannot be changed, else a copy to each."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def first_without_copy(contents: Sequence[Any]) -> int | None:
 
 
 def are_immutable(values: Sequence[Any]) -> bool:
-    """Whether values are constants, or tuples of such: exact types, as a class derived from one may hold anything."""
+    """Returns whether values are constants, or tuples of such, by exact types: derived classes may hold anything."""
     for _ in range(_DEEPEST):
         kinds = set(map(type, values)) - PLAIN_CONSTANTS
         if not kinds:
@@ -70,5 +70,5 @@ def are_immutable(values: Sequence[Any]) -> bool:
 
 
 def _is_plain_container(kind: type[Any]) -> bool:
-    """Whether all that an instance holds are the elements that it gives, for good."""
+    """Returns whether the instances of a class hold nothing but the elements that they give, and never change."""
     return kind is frozenset or kind is tuple or is_named_tuple(kind)

@@ -7,18 +7,19 @@ trigger that says continue, setting timers that are set.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
 from windrow.errors import WindrowError
-from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
+from windrow.plan import Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import TimeWindow
-from windrow_runtime.operators.copies import accumulator_maker, own
+from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed, raise_call_error
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
 from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState, WindowEntry
+from windrow_runtime.operators.windows.contents import AggregatedContents, ReducedContents
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.shape import AlignedWindows
 from windrow_runtime.operators.windows.shared_accumulators import first_without_copy, for_each_window
@@ -28,13 +29,13 @@ __all__ = ["TableOperator"]
 # Any in this module: elements and accumulators of every type.
 
 _NO_ROWS: Final[dict[Hashable, Any]] = {}
-"""The table of a window that nobody is in; never written to."""
+"""The table of a window without elements; never written to."""
 
 
 class TableOperator(WindowOperator):
-    """Windows of one size with a reduce or an aggregate and the default trigger: contents by window, then by key.
+    """Runs windows of one size with a reduce or an aggregate and the default trigger.
 
-    A window that has not fired is a row of a table: one dictionary of contents, and no entry or timer for each key. It
+    A window that has not fired is a table: one dictionary of contents by key, without an entry and a timer for each. It
     becomes entries of the general operator when it fires and lateness keeps it alive.
     """
 
@@ -42,21 +43,9 @@ class TableOperator(WindowOperator):
         super().__init__(step, node)
         self._shape = shape
         self._size = shape.size
-        spec = node.function
-        self._aggregate = spec.aggregate if isinstance(spec, AggregateSpec) else None
-        if self._aggregate is not None:
-            self._create = accumulator_maker(self._aggregate)
-
-    @property
-    def _reduce(self) -> Callable[[Any, Any], Any] | None:
-        """The reduce function, if that is what the step has."""
-        return self.function.reduce if isinstance(self.function, ReduceSpec) else None
-
-    def _first(self, value: Any) -> Any:
-        """The contents of a window with one element."""
-        if self._aggregate is None:
-            return value
-        return self._aggregate.add(value, self._create())
+        kept = self.contents
+        self._aggregate = kept.function if isinstance(kept, AggregatedContents) else None
+        self._reduce = kept.reduce if isinstance(kept, ReducedContents) else None
 
     @property
     def form(self) -> str:
@@ -96,7 +85,7 @@ class TableOperator(WindowOperator):
         held = self.state.keys
         add = self._aggregate.add if self._aggregate is not None else None
         reduce = self._reduce
-        begin = self._first
+        begin = self.contents.add
         key: Hashable = None
         value: Any = None
         start = 0
@@ -118,7 +107,7 @@ class TableOperator(WindowOperator):
                     contents = table.get(key, NOTHING)
                     if contents is NOTHING:
                         if open_from <= start <= open_to and key not in held:
-                            tables.setdefault(start, {})[key] = begin(mine)
+                            tables.setdefault(start, {})[key] = begin(NOTHING, mine, timestamp, 0)
                         else:
                             self._add_without_row(key, start, value, timestamp)
                     elif add is not None:
@@ -184,7 +173,7 @@ class TableOperator(WindowOperator):
         except WindrowError as error:
             raise error.at(self.step.where) from error.__cause__
         except USER_ERRORS as error:
-            # Merging tells its own failures, so this is an accumulator that cannot be copied.
+            # Merging describes its own failures, so this is an accumulator that cannot be copied.
             place = first_without_copy(contents)
             key = f"one of {len(keys)}" if place is None else keys[place]
             given = call_description(key, window=TimeWindow(windows[0], windows[0] + self._size))
