@@ -253,7 +253,7 @@ class Execution:
                 identifier: (operator.current_watermark, operator.current_processing_time)
                 for identifier, operator in self.operators.items()
             },
-            {identifier: tracker.memory() for identifier, tracker in self.trackers.items()},
+            {identifier: own(tracker.memory()) for identifier, tracker in self.trackers.items()},
         )
 
     def restore(self, snapshot: Snapshot) -> None:

@@ -10,10 +10,13 @@ selector or a timestamp function gets copies too, since the elements themselves 
 
 from __future__ import annotations
 
+import dis
+import operator
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from itertools import compress
-from typing import Any, Protocol
+from types import FunctionType
+from typing import Any, Final, Protocol
 
 from windrow.errors import MissingTimestampError, WindrowError
 from windrow.functions import RichFunction, RuntimeContext
@@ -40,7 +43,6 @@ from windrow_runtime.operators.errors import (
     raise_call_error,
     shortened,
 )
-from windrow_runtime.operators.reading import only_reads
 from windrow_runtime.operators.state.nan_keys import with_one_nan
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
 from windrow_runtime.operators.watermarks import TimestampObserver
@@ -210,7 +212,7 @@ class _FusedStep:
 
     def _reading(self, function: Callable[[Any], Any]) -> Callable[[Values], Iterable[Any]]:
         """``function`` of each value in turn, while the values go on beside it as they are."""
-        if self._constant or only_reads(function):
+        if self._constant or _only_reads(function):
             return partial(map, function)
         return lambda values: map(function, self._copies(values))
 
@@ -344,3 +346,25 @@ class _Sink(_FusedStep):
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         self._output.to_sink(self.step.id, values, timestamps)
+
+
+_READING: Final = frozenset(
+    {"CACHE", "COPY", "COPY_FREE_VARS", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "POP_TOP", "RESUME", "SWAP"}
+)
+"""Instructions that neither store nor call, besides those of some beginnings."""
+
+_READING_BEGINNINGS: Final = (
+    *("BINARY_", "COMPARE_", "CONTAINS_", "IS_OP", "TO_BOOL", "UNARY_"),
+    *("BUILD_STRING", "BUILD_TUPLE", "CONVERT_VALUE", "FORMAT_"),
+    *("JUMP_", "POP_JUMP_", "LOAD_", "RETURN_CONST", "RETURN_VALUE"),
+)
+
+
+def _only_reads(function: object) -> bool:
+    """Returns whether a function certainly leaves its argument as it is: it takes fields, computes and compares."""
+    if isinstance(function, (operator.attrgetter, operator.itemgetter)):
+        return True
+    if type(function) is not FunctionType:
+        return False
+    names = (instruction.opname for instruction in dis.get_instructions(function.__code__))
+    return all(name in _READING or name.startswith(_READING_BEGINNINGS) for name in names)

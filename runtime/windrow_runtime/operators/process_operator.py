@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import TimeDomain
@@ -19,24 +19,12 @@ from windrow_runtime.operators.errors import (
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.handles import open_state
 from windrow_runtime.operators.state.model import KeyState
-from windrow_runtime.operators.state.time_to_live import TtlCells
+from windrow_runtime.operators.state.time_to_live import TtlCells, TtlTimer
 from windrow_runtime.operators.windows.contexts import TimerContext
 
-__all__ = ["ProcessOperator", "TtlTimer"]
+__all__ = ["ProcessOperator"]
 
 # Any in this module: elements, keys and results of every type.
-
-
-class TtlTimer(NamedTuple):
-    """The namespace of the timers that take expired state away.
-
-    Attributes:
-        name: The name of the state.
-        millis: Its time to live.
-    """
-
-    name: str
-    millis: int
 
 
 class ProcessOperator(KeyedOperator):

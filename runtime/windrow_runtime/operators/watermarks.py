@@ -53,15 +53,15 @@ class TrackerMemory(NamedTuple):
         last_active: The clock at the end of the last batch with elements; None before the first one.
         attributes: The attributes of the generator.
         active: Whether elements came since the last batch ended.
-        now: The clock, in milliseconds.
+        now: The clock, in milliseconds, as far as the engine has set it.
     """
 
     current: int
     idle: bool
     last_active: int | None
     attributes: dict[str, Any]
-    active: bool
-    now: int
+    active: bool = False
+    now: int = MIN_TIMESTAMP
 
 
 class WatermarkTracker:
@@ -125,22 +125,14 @@ class WatermarkTracker:
         self._active = False
 
     def memory(self) -> TrackerMemory:
-        """The state of the tracker, also in the middle of a batch."""
-        current, idle, last_active, attributes = self.snapshot()
-        return TrackerMemory(current, idle, last_active, own(attributes), self._active, self.now)
+        """The state of the tracker. The attributes are those of the generator itself."""
+        return TrackerMemory(
+            self.current, self.idle, self._last_active, attributes_of(self._generator), self._active, self.now
+        )
 
     def remember(self, memory: TrackerMemory) -> None:
         """Go on from what :meth:`memory` gave."""
-        self.restore((memory.current, memory.idle, memory.last_active, memory.attributes))
-        self._active, self.now = memory.active, memory.now
-
-    def snapshot(self) -> tuple[int, bool, int | None, dict[str, Any]]:
-        """The state of the tracker at the end of a batch, its generator's attributes last."""
-        return self.current, self.idle, self._last_active, attributes_of(self._generator)
-
-    def restore(self, snapshot: tuple[int, bool, int | None, dict[str, Any]]) -> None:
-        """Go on from what :meth:`snapshot` gave."""
-        self.current, self.idle, self._last_active, attributes = snapshot
+        self.current, self.idle, self._last_active, attributes, self._active, self.now = memory
         set_attributes(self._generator, attributes)
 
 

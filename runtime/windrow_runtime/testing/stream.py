@@ -20,7 +20,7 @@ from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.copies import own
-from windrow_runtime.operators.process_operator import TtlTimer
+from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology
 
 __all__ = ["OpenWindow", "PendingTimer", "PushSource", "StreamHarness"]

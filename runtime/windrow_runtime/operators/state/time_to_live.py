@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from windrow_runtime.operators.operator import KeyedOperator
 
-__all__ = ["Cells", "TtlCells"]
+__all__ = ["Cells", "TtlCells", "TtlTimer"]
 
 # Any in this module: state of every type.
 
 
-class Cells(Protocol):
-    """The methods of a dictionary that handles on state use."""
+class TtlTimer(NamedTuple):
+    """The namespace of the timers that take expired state away.
 
-    def get(self, name: str, default: Any = None, /) -> Any: ...
-    def setdefault(self, name: str, default: Any, /) -> Any: ...
-    def pop(self, name: str, default: Any, /) -> Any: ...
-    def __getitem__(self, name: str, /) -> Any: ...
-    def __setitem__(self, name: str, value: Any, /) -> None: ...
-    def __contains__(self, name: object, /) -> bool: ...
+    Attributes:
+        name: The name of the state.
+        millis: Its time to live.
+    """
 
-
-class _Timer(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def millis(self) -> int: ...
+    name: str
+    millis: int
 
 
 class TtlCells:
@@ -44,7 +38,7 @@ class TtlCells:
         cells: dict[str, Any],
         operator: KeyedOperator,
         key: Hashable,
-        timer: _Timer,
+        timer: TtlTimer,
         *,
         refresh_on_read: bool = False,
     ) -> None:
@@ -102,3 +96,7 @@ class TtlCells:
 
     def __contains__(self, name: object, /) -> bool:
         return name in self._cells
+
+
+Cells: TypeAlias = dict[str, Any] | TtlCells
+"""The state of a key by name, as handles on state use it."""

@@ -15,7 +15,7 @@ from windrow_runtime.codecs.damage import damaged_state
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.operators.watermarks import WatermarkTracker, clock_millis, watermarks_of
+from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, clock_millis, watermarks_of
 from windrow_runtime.spark.clock.clock_files import BatchClock, ClockFiles, TrackerNote
 from windrow_runtime.storage.values import StateCodec
 
@@ -171,20 +171,20 @@ class ClockKeeper:
             tracker = trackers[step.id] = WatermarkTracker(step, node)
             if step.id in stored.trackers:
                 with errors_at(str(self.files.file(batch))):
-                    tracker.restore(self._decoded(stored.trackers[step.id]))
+                    tracker.remember(self._decoded(stored.trackers[step.id]))
         return trackers
 
     def _encoded(self, tracker: WatermarkTracker) -> TrackerNote:
-        current, idle, last_active, attributes = tracker.snapshot()
+        memory = tracker.memory()
         with errors_at(tracker.step.where):
-            memory = self._codec.dumps([attributes])
-        return current, idle, last_active, base64.b64encode(memory).decode()
+            attributes = self._codec.dumps([memory.attributes])
+        return memory.current, memory.idle, memory.last_active, base64.b64encode(attributes).decode()
 
-    def _decoded(self, note: TrackerNote) -> tuple[int, bool, int | None, dict[str, Any]]:
+    def _decoded(self, note: TrackerNote) -> TrackerMemory:
         current, idle, last_active, memory = note
         try:
             (attributes,) = self._codec.loads(base64.b64decode(memory))
-            return current, idle, last_active, dict(attributes)
+            return TrackerMemory(current, idle, last_active, dict(attributes))
         except WindrowError:
             raise
         except Exception as error:  # whatever comes of what was not written so
