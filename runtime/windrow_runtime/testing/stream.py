@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from types import TracebackType
 from typing import Any, Generic, Self, overload
 
@@ -20,6 +21,7 @@ from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.copies import own
+from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology
 
@@ -265,26 +267,22 @@ class StreamHarness(Generic[In, Out]):
 
     def event_timers(self) -> list[PendingTimer]:
         """The timers that wait for the watermark, cleanup timers included, in order of time."""
-        return sorted(
-            (
-                PendingTimer(identifier, key, window, time)
-                for identifier, operator in self._execution.operators.items()
-                for key, window, time in operator.pending_event_timers()
-            ),
-            key=_due,
-        )
+        return self._pending(lambda operator: operator.pending_event_timers())
 
     def processing_timers(self) -> list[PendingTimer]:
         """The timers that wait for the clock, cleanup timers included, in order of time."""
-        return sorted(
-            (
-                PendingTimer(identifier, key, window, time)
-                for identifier, operator in self._execution.operators.items()
-                for key, window, time in operator.state.processing_timers
-                if not isinstance(window, TtlTimer)
-            ),
-            key=_due,
-        )
+        return self._pending(lambda operator: operator.state.processing_timers)
+
+    def _pending(
+        self, timers_of: Callable[[KeyedOperator], Iterable[tuple[Hashable, Any, int]]]
+    ) -> list[PendingTimer]:
+        found = [
+            PendingTimer(identifier, key, window, time)
+            for identifier, operator in self._execution.operators.items()
+            for key, window, time in timers_of(operator)
+            if not isinstance(window, TtlTimer)
+        ]
+        return sorted(found, key=attrgetter("time"))
 
     # The life of the harness
 
@@ -299,10 +297,6 @@ class StreamHarness(Generic[In, Out]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _due(timer: PendingTimer) -> int:
-    return timer.time
 
 
 # Any: elements of every type; the caller's stream or tag gives it back.

@@ -34,7 +34,6 @@ from windrow.windows import (
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
-    WindowAssigner,
 )
 from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.windows.contents import Contents
@@ -43,15 +42,16 @@ __all__ = ["Exposure"]
 
 # Any in this module: elements and windows of every type.
 
-_BY_TIME: Final = (
+# Exact types: a class that is derived from one of these may do anything.
+_ALONE: Final = (
     EventTimeSessionWindows,
     GlobalWindows,
     ProcessingTimeSessionWindows,
-    SlidingEventTimeWindows,
-    SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+"""Assigners that look at time alone, and give one window for each element."""
+
 _SLIDING: Final = (SlidingEventTimeWindows, SlidingProcessingTimeWindows)
 _DYNAMIC: Final = (DynamicEventTimeSessionWindows, DynamicProcessingTimeSessionWindows)
 _BLIND: Final = (
@@ -94,29 +94,20 @@ class Exposure:
     def of(cls, node: WindowNode, contents: Contents) -> Exposure:
         """The exposure of a step, as far as its plan shows it: constants need no copies."""
         constant = is_constant_type(node.input.element_type)
-        process = node.function.process is not None and not (
-            _gives_constants(node.function.aggregate)
-            if isinstance(node.function, AggregateSpec)
-            else constant
-        )
+        spec = node.function
+        gives_constants = constant
+        if isinstance(spec, AggregateSpec):
+            gives_constants = is_constant_type(base_argument(spec.aggregate, AggregateFunction, 2))
+        process = spec.process is not None and not gives_constants
         if constant:
             return cls(windows=False, assigner=False, trigger=False, evictor=False, process=process)
         return cls(
-            windows=not (contents.keeps_values or _gives_one_window(node.assigner)),
-            assigner=type(node.assigner) not in _BY_TIME,
+            windows=not contents.keeps_values and type(node.assigner) not in (*_ALONE, *_DYNAMIC),
+            assigner=type(node.assigner) not in (*_ALONE, *_SLIDING),
             trigger=_trigger_looks(node.effective_trigger),
             evictor=node.evictor is not None and type(node.evictor) not in (CountEvictor, TimeEvictor),
             process=process,
         )
-
-
-def _gives_constants(function: AggregateFunction[Any, Any, Any]) -> bool:
-    return is_constant_type(base_argument(function, AggregateFunction, 2))
-
-
-def _gives_one_window(assigner: WindowAssigner[Any, Any]) -> bool:
-    """Returns whether each element is in one window alone."""
-    return type(assigner) in (*_BY_TIME, *_DYNAMIC) and type(assigner) not in _SLIDING
 
 
 def _trigger_looks(trigger: Trigger[Any, Any]) -> bool:
