@@ -27,8 +27,8 @@ from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.packer import ToSink
-from windrow_runtime.spark.exchange.payload import unpack_elements, unpack_partials
-from windrow_runtime.spark.exchange.rows import COUNTERS, FIRST_SINK, PackedRow
+from windrow_runtime.spark.exchange.payload import load_values
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
@@ -55,6 +55,7 @@ __all__ = [
 # Any in this module: results of every type, and pyarrow has no types.
 
 FINGERPRINT = bytes(16)
+RESULTS, LATE_SINK = range(2)
 GROUPS = KeyGroups.balanced(1, 2)
 
 
@@ -82,13 +83,13 @@ class Engine:
         self, topology: Topology, form: ColumnarForm | RowForm, record: type[Any], tuning: StateTuning
     ) -> None:
         (step,) = topology.keyed
-        side = {"late": Forward((ToSink(FIRST_SINK + 1),))} if len(topology.sinks) > 1 else {}
+        side = {"late": Forward((ToSink(LATE_SINK),))} if len(topology.sinks) > 1 else {}
         keyed = KeyedStep(
             0,
             step.id,
             step.id,
             partial(operator_for, step),
-            Forward((ToSink(FIRST_SINK),)),
+            Forward((ToSink(RESULTS),)),
             side,
             form=form if isinstance(form, ColumnarForm) else None,
             arrival=form if isinstance(form, RowForm) else None,
@@ -108,10 +109,10 @@ class Engine:
         self.folded = False
 
     def batch(self, elements: Sequence[Any], times: BatchTimes, pieces: int, *, crash: bool) -> None:
-        payloads = self._scan(elements, pieces)
+        rows = self._scan(elements, pieces)
         for label in GROUPS.labels:
             timer = self.timers[label]
-            mine = payloads[label]
+            mine = rows[label]
             if not mine and not (timer and timer <= encode_timer(times.current.watermark)):
                 continue
             before = self.records[label], Store(self.stores[label])
@@ -120,20 +121,24 @@ class Engine:
                 # Nothing of it was committed: it runs again, in another process.
                 after = self.records[label], self.stores[label]
                 self.records[label], self.stores[label] = before
-                assert repr(self._run(label, times, mine)) == repr(first)
+                again = self._run(label, times, mine)
+                assert [(*row[:-1], repr(load_values(row.payload))) for row in again] == [
+                    (*row[:-1], repr(load_values(row.payload))) for row in first
+                ]
                 assert (self.records[label], self.stores[label]) == after
-            for sink, values in first:
-                if sink == COUNTERS:
+            for row in first:
+                values = load_values(row.payload)
+                if row.kind == RowKind.COUNTERS:
                     for _, name, count in values:
                         if isinstance(name, str):
                             self.counted[name] += count
                 else:
-                    (self.results if sink == FIRST_SINK else self.late).extend(values)
+                    (self.results if row.target == RESULTS else self.late).extend(values)
             self._check(label)
 
-    def _scan(self, elements: Sequence[Any], pieces: int) -> dict[int, list[bytes]]:
+    def _scan(self, elements: Sequence[Any], pieces: int) -> dict[int, list[PackedRow]]:
         """Several tasks, each with some Arrow batches."""
-        found: dict[int, list[bytes]] = {label: [] for label in GROUPS.labels}
+        found: dict[int, list[PackedRow]] = {label: [] for label in GROUPS.labels}
         for task in range(pieces):
             targets = [ColumnTarget(0, self.form, self.form.routes[0])]
             scan = ColumnScan(targets, GROUPS, task, lambda step, highest: None)
@@ -143,22 +148,21 @@ class Engine:
                 rows += scan.add(encode_batch(mine[start : start + 40], self.record))
             rows += scan.flush()
             for row in rows:
-                found[row.group].append(row.payload)
-                self.folded |= unpack_partials(row.payload) is not None
+                found[row.group].append(row)
+                self.folded |= row.kind == RowKind.PARTIALS
         return found
 
-    def _run(self, label: int, times: BatchTimes, payloads: list[bytes]) -> list[tuple[int, Any]]:
+    def _run(self, label: int, times: BatchTimes, arrived: list[PackedRow]) -> list[PackedRow]:
         task = GroupTask(self.level)
         data, store = self.records[label], self.stores[label]
-        outputs = list(task.run_group(label, data, store, times, times.current.now, [], payloads))
+        outputs = list(task.run_group(label, data, store, times, times.current.now, [], arrived))
         update = outputs.pop()
         assert isinstance(update, GroupUpdate)
         self.records[label] = update.data
         if update.old_timer or update.new_timer:
             self.timers[label] = update.new_timer
         rows = [row for row in outputs if not isinstance(row, GroupUpdate)]
-        rows.sort(key=lambda row: row.number)
-        return [(row.sink, list(unpack_elements(row.payload).values)) for row in rows]
+        return sorted(rows, key=lambda row: row.number)
 
     def _check(self, label: int) -> None:
         """Nothing is stored that nobody refers to, and nothing is missing."""

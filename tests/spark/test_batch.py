@@ -23,7 +23,6 @@ from windrow.sources import CollectionSource, JsonFileSource, RateRecord, RateSo
 from windrow.windows import TumblingEventTimeWindows, TumblingProcessingTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.keyed import batch_level
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +49,7 @@ def sums(stream: DataStream[Event]) -> DataStream[Sum]:
     ).returns(Sum)
 
 
-def test_every_kind_of_step(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_of_step(spark: SparkSession) -> None:
     # time        elements of both sources ...        | end
     # watermark   none                                | end of time: all that is open fires
     outputs, pipeline = everything(None, None, NO_WATERMARKS)
@@ -58,8 +57,6 @@ def test_every_kind_of_step(spark: SparkSession, monkeypatch: pytest.MonkeyPatch
     wanted = outputs.of(expected)
     empty = {name for name, found in wanted.items() if not found}
     assert empty == {"late for sessions", "late for counted", "late for the second"}
-    # So small a piece that every group is run in several.
-    monkeypatch.setattr(batch_level, "PIECE_BYTES", 1)
     result = SparkRunner(spark).run_batch(pipeline)
     found = outputs.of(result)
     for name, elements in wanted.items():

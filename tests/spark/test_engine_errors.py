@@ -18,7 +18,7 @@ from windrow_runtime.spark.faults.marked import MarkedError, find_failure
 from windrow_runtime.spark.faults.spark_errors import engine_failure, secrets_hidden, unwritable
 from windrow_runtime.spark.kafka import write_kafka
 from windrow_runtime.spark.run.query import Query
-from windrow_runtime.spark.sinks.batch_writer import ConnectWriter
+from windrow_runtime.spark.sinks.batch_writer import BatchSetup, ConnectWriter
 
 # Any in this module: what stands for Spark.
 
@@ -277,7 +277,7 @@ def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(
 def test_what_a_batch_raises_gets_to_the_log_of_a_connect_server_without_secrets() -> None:
     frame: Any = Writer()
     results: Any = None
-    writer = ConnectWriter({3: sink_step()}, (), results, "query", None, SECRETS)
+    writer = ConnectWriter(BatchSetup({3: sink_step()}, (), results, "query"), SECRETS)
 
     def batches(frame: Any, batch: int) -> None:
         write_kafka(frame, sink_step())

@@ -24,13 +24,12 @@ from windrow_runtime.spark.exchange.classes import class_name, find_class, regis
 from windrow_runtime.spark.exchange.packer import Packer, ToSink, ToStep
 from windrow_runtime.spark.exchange.payload import (
     Phase,
-    level_of,
+    load_values,
     phase_of,
     sequence_number,
-    unpack_elements,
     unpack_keyed,
 )
-from windrow_runtime.spark.exchange.rows import FIRST_SINK, TO_STEPS, PackedRow
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
 from windrow_runtime.spark.exchange.values import (
     pack_timestamps,
     pack_values,
@@ -199,7 +198,7 @@ def packed(packer: Packer, groups: KeyGroups, elements: list[Any]) -> list[Packe
     for start in range(0, len(elements), 700):
         chunk = elements[start : start + 700]
         packer.add(ToStep(3, 0, [value % 50 for value in chunk]), chunk, [value * 10 for value in chunk])
-        packer.add(ToSink(FIRST_SINK), chunk, [None] * len(chunk))
+        packer.add(ToSink(0), chunk, [None] * len(chunk))
         rows += packer.full()
     return rows + list(packer.flush())
 
@@ -215,7 +214,7 @@ def test_the_packer_sends_each_key_to_its_group_in_order() -> None:
     by_group: dict[int, list[int]] = {}
     to_sink: list[int] = []
     for row in rows:
-        if row.sink == TO_STEPS:
+        if row.kind == RowKind.ELEMENTS:
             (chunk,) = unpack_keyed(row.payload)
             assert chunk.step == 3
             assert chunk.keys == [value % 50 for value in chunk.values]
@@ -223,8 +222,8 @@ def test_the_packer_sends_each_key_to_its_group_in_order() -> None:
             assert {groups.labels[groups.number_of(key)] for key in chunk.keys} == {row.group}
             by_group.setdefault(row.group, []).extend(chunk.values)
         else:
-            assert (row.group, row.sink) == (-99, FIRST_SINK)
-            to_sink += unpack_elements(row.payload).values
+            assert (row.group, row.kind, row.target) == (-99, RowKind.OUTPUT, 0)
+            to_sink += load_values(row.payload)
     assert to_sink == elements
     assert sorted(value for group in by_group.values() for value in group) == elements
     assert all(group == sorted(group) for group in by_group.values())
@@ -237,7 +236,7 @@ def test_a_row_carries_elements_for_one_level() -> None:
     for step, level in ((0, 0), (1, 2), (2, 0)):
         packer.add(ToStep(step, level, [1]), [step], [None])
     rows = list(packer.flush())
-    found = {level_of(row.payload): [part.step for part in unpack_keyed(row.payload)] for row in rows}
+    found = {row.target: [part.step for part in unpack_keyed(row.payload)] for row in rows}
     assert len(rows) == 2
     assert found == {0: [0, 2], 2: [1]}
 
@@ -249,7 +248,7 @@ def test_payloads_of_large_elements_stay_small() -> None:
     sizes = []
     for batch in range(60):
         elements = [f"{batch}-{number}" + "x" * 100_000 for number in range(50)]
-        packer.add(ToSink(FIRST_SINK), elements, [None] * 50)
+        packer.add(ToSink(0), elements, [None] * 50)
         sizes += [len(row.payload) for row in packer.full()]
     # How large the elements are, the first rows have to show.
     assert max(sizes[2:]) < 6 << 20
@@ -268,7 +267,7 @@ def test_an_element_that_cannot_be_pickled_is_named_with_its_step() -> None:
     generator = (number for number in range(3))
     for target in (
         ToStep(0, 0, ["a", "a"], "p.2.key_by, main.py:7"),
-        ToSink(FIRST_SINK, "p.3.sink, main.py:8"),
+        ToSink(0, "p.3.sink, main.py:8"),
     ):
         packer = Packer(KeyGroups.balanced(1, 1), lambda key: 0, Phase.AFTER_WATERMARK)
         packer.start(0, -1)

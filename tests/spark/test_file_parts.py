@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,18 +12,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from windrow import Pipeline, from_collection
-from windrow.errors import SinkError
+from windrow.errors import InvalidArgumentError, SinkError
 from windrow.sinks import JsonFileSink, ParquetFileSink, Sink
 from windrow_runtime.codecs.arrow.batches import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.state.chunks import dump_rows
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.exchange.payload import pack_columns, pack_elements
-from windrow_runtime.spark.exchange.rows import COUNTERS, FIRST_SINK, PackedRow, exchange_batch
-from windrow_runtime.spark.faults.marked import MarkedError
-from windrow_runtime.spark.sinks.parts import PartSink, PartStage, worker_sinks
+from windrow_runtime.spark.exchange.packer import Packer, ToSink
+from windrow_runtime.spark.exchange.payload import Phase, dump_values, load_values
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
+from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.sinks.parts import PartSink, WorkerSinks, worker_sinks
 
 # Any in this module: pyarrow has no types.
+
+SINK = 4
 
 
 class Row(NamedTuple):
@@ -29,66 +34,126 @@ class Row(NamedTuple):
     number: int | None
 
 
-def sink_of(sink: Sink[Row]) -> PartSink | None:
+def sinks_of(sink: Sink[Row], batch: int = 3) -> WorkerSinks | None:
     (step,) = Topology(Pipeline("parts", from_collection([Row("a", 1)], Row).sink_to(sink)).steps).sinks
-    part = worker_sinks({FIRST_SINK: step}, lambda: "query").get(FIRST_SINK)
+    return worker_sinks({SINK: step}, lambda: "query", batch)
+
+
+def part_of(sinks: WorkerSinks | None) -> PartSink | None:
+    part = None if sinks is None else sinks.sinks[SINK]
     assert part is None or isinstance(part, PartSink)
     return part
 
 
 @pytest.fixture
-def part(tmp_path: Path) -> PartSink:
-    found = sink_of(ParquetFileSink(str(tmp_path / "out")))
+def sinks(tmp_path: Path) -> WorkerSinks:
+    found = sinks_of(ParquetFileSink(str(tmp_path / "out")))
     assert found is not None
     return found
 
 
-def rows(*found: PackedRow) -> Any:
-    return exchange_batch(found).select(["sink", "number", "payload"])
+@pytest.fixture
+def part(sinks: WorkerSinks) -> PartSink:
+    found = part_of(sinks)
+    assert found is not None
+    return found
 
 
-def values(*found: Any) -> bytes:
-    return pack_elements(list(found), [None] * len(found))
+def values(*found: Any) -> PackedRow:
+    return PackedRow(-1, RowKind.OUTPUT, SINK, 5, dump_values(list(found)))
 
 
-def columns(*found: Row) -> bytes:
-    return pack_columns(FIRST_SINK, dump_rows(encode_batch(found, record_type(Row))))
+def columns(*found: Row) -> PackedRow:
+    stream = dump_rows(encode_batch(found, record_type(Row)), compress=False)
+    return PackedRow(-1, RowKind.OUTPUT_COLUMNS, SINK, 6, stream)
 
 
-def test_rows_of_files_are_written_and_all_others_passed_on(part: PartSink) -> None:
-    count = PackedRow(0, COUNTERS, 7, values(("step", "late", 1)))
-    stage = PartStage(3, {FIRST_SINK: part}, ())
-    batches = [
-        rows(count, PackedRow(0, FIRST_SINK, 1, values(Row("a", 1), Row("b", None)))),
-        rows(PackedRow(0, FIRST_SINK, 2, columns(Row("c", 3)))),
-        rows(PackedRow(0, FIRST_SINK, 3, values())),
-    ]
-    passed, told = stage(iter(batches))
-    assert passed.schema == told.schema  # Spark writes all of them into one stream
-    assert passed.to_pylist() == [{"sink": COUNTERS, "number": 7, "payload": count.payload}]
-    (name,) = told.column("payload").to_pylist()
+def written(sinks: WorkerSinks, *rows: PackedRow) -> list[PackedRow]:
+    with closing(sinks.writer()) as writer:
+        return list(writer.pass_on(rows))
+
+
+def rows_in(folder: Path) -> list[Row]:
+    return [Row(**row) for file in folder.iterdir() for row in pq.read_table(file).to_pylist()]
+
+
+def test_rows_for_files_are_written_and_all_others_passed_on(sinks: WorkerSinks, part: PartSink) -> None:
+    count = PackedRow(-1, RowKind.COUNTERS, 0, 7, dump_values([("step", "late", 1)]))
+    other = PackedRow(-1, RowKind.OUTPUT, SINK + 1, 8, b"of another sink")
+    first, second = values(Row("a", 1), Row("b", None)), columns(Row("c", 3))
+    passed = written(sinks, count, values(), first, other, second)
+    (name,) = {row.payload for row in passed if row.kind == RowKind.PART}
+    assert passed == [count, first._replace(kind=RowKind.PART, payload=name), other]
     (part.folder(3).aside / "of-a-task-that-failed.parquet").write_bytes(b"half")
     part.publish(3, [name])
     folder = Path(part.path, "batch-3")
     assert [file.name for file in folder.iterdir()] == [name.decode()]
-    assert [Row(**row) for row in pq.read_table(folder / name.decode()).to_pylist()] == [
-        Row("a", 1),
-        Row("b", None),
-        Row("c", 3),
-    ]
+    assert rows_in(folder) == [Row("a", 1), Row("b", None), Row("c", 3)]
     # Run again without elements, the batch has nothing any more.
     part.publish(3, [])
     assert not folder.exists()
 
 
-def test_parts_that_are_not_there_are_told_and_nothing_is_made_visible(part: PartSink) -> None:
+def test_elements_of_the_stage_are_written_as_they_are(sinks: WorkerSinks, part: PartSink) -> None:
+    #  elements   3 to the file of the task, 3 to another sink
+    #  rows       the name of the file,      the elements
+    with closing(sinks.writer()) as writer:
+        packer = Packer(KeyGroups.balanced(1, 1), hash, Phase.AFTER_WATERMARK, writer)
+        packer.start(0, -1)
+        elements = [Row("a", 1), Row("b", None), Row("c", 3)]
+        for sink in (SINK, SINK + 1):
+            assert packer.writes(sink) == (sink == SINK)
+            packer.add(ToSink(sink), elements, [None] * 3)
+        more = encode_batch([Row("d", 4)], record_type(Row))
+        (name, *rest) = [*packer.flush(), *packer.write_columns(SINK, more)]
+    assert (name.kind, name.target) == (RowKind.PART, SINK)
+    (output,) = rest
+    assert (output.kind, output.target, list(load_values(output.payload))) == (
+        RowKind.OUTPUT,
+        SINK + 1,
+        elements,
+    )
+    assert name.number < output.number
+    part.publish(3, [name.payload])
+    assert rows_in(Path(part.path, "batch-3")) == [*elements, Row("d", 4)]
+
+
+def test_large_elements_are_written_a_few_at_a_time() -> None:
+    sizes: list[int] = []
+
+    class Writer:
+        def __contains__(self, sink: object) -> bool:
+            return sink == SINK
+
+        def write(self, sink: int, values: Sequence[Any]) -> int:
+            sizes.append(sum(map(len, values)))
+            return sizes[-1]
+
+        def write_columns(self, sink: int, rows: Any) -> None:
+            raise AssertionError("there are none")
+
+        def take_names(self) -> list[tuple[int, bytes]]:
+            return []
+
+    packer = Packer(KeyGroups.balanced(1, 1), hash, Phase.AFTER_WATERMARK, Writer())
+    packer.start(0, -1)
+    for _ in range(60):
+        packer.add(ToSink(SINK), ["x" * 100_000] * 50, [None] * 50)
+        assert list(packer.full()) == []
+    assert list(packer.flush()) == []
+    assert sum(sizes) == 60 * 50 * 100_000
+    # How large the elements are, the first ones have to show.
+    assert max(sizes[2:]) < 6 << 20
+
+
+def test_parts_that_are_not_there_are_told_and_nothing_is_made_visible(
+    sinks: WorkerSinks, part: PartSink
+) -> None:
     # Another machine wrote one of them into a folder of its own, or all of them.
-    stage = PartStage(3, {FIRST_SINK: part}, ())
-    (told,) = stage(iter([rows(PackedRow(0, FIRST_SINK, 1, values(Row("a", 1))))]))
-    (name,) = told.column("payload").to_pylist()
+    (row,) = written(sinks, values(Row("a", 1)))
     for there in (1, 0):
         with pytest.raises(SinkError, match="not where the driver looks") as caught:
-            part.publish(3, [name, b"part-0.parquet"])
+            part.publish(3, [row.payload, b"part-0.parquet"])
         aside = part.folder(3).aside
         elsewhere = f"{2 - there} of 2 are missing in {aside}, one is part-0.parquet"
         assert caught.value.given == elsewhere
@@ -98,28 +163,26 @@ def test_parts_that_are_not_there_are_told_and_nothing_is_made_visible(part: Par
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def test_an_element_of_another_type_names_the_sink(part: PartSink) -> None:
-    stage = PartStage(0, {FIRST_SINK: part}, ())
-    with pytest.raises(MarkedError, match="does not fit its type") as caught:
-        list(stage(iter([rows(PackedRow(0, FIRST_SINK, 1, values(Row("a", "one"))))])))  # type: ignore[arg-type]
+def test_an_element_of_another_type_names_the_sink(sinks: WorkerSinks) -> None:
+    with pytest.raises(InvalidArgumentError, match="does not fit its type") as caught:
+        written(sinks, values(Row("a", "one")))  # type: ignore[arg-type]
     assert "test_file_parts.py:" in str(caught.value)
 
 
-def test_a_folder_that_cannot_be_made_is_told(part: PartSink, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_told(sinks: WorkerSinks, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
-    stage = PartStage(0, {FIRST_SINK: part}, ())
-    with pytest.raises(MarkedError, match="cannot be written"):
-        list(stage(iter([rows(PackedRow(0, FIRST_SINK, 1, values(Row("a", 1))))])))
+    with pytest.raises(SinkError, match="cannot be written"):
+        written(sinks, values(Row("a", 1)))
 
 
 def test_what_spark_writes() -> None:
-    assert sink_of(JsonFileSink("out")) is None
-    assert sink_of(ParquetFileSink("s3a://bucket/out")) is None
+    assert sinks_of(JsonFileSink("out")) is None
+    assert sinks_of(ParquetFileSink("s3a://bucket/out")) is None
 
 
 def test_where_workers_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A worker may run in another folder, and what is in the user's file system is so under each of its names.
     monkeypatch.chdir(tmp_path)
     paths = ["out", f"{tmp_path}/out", f"file:{tmp_path}/out", f"file://{tmp_path}/out"]
-    found = [sink_of(ParquetFileSink(path)) for path in paths]
+    found = [part_of(sinks_of(ParquetFileSink(path))) for path in paths]
     assert {None if part is None else part.path for part in found} == {f"{tmp_path}/out"}

@@ -41,9 +41,10 @@ from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.packer import ToSink
-from windrow_runtime.spark.exchange.payload import Phase, pack_keyed, phase_of, unpack_elements
-from windrow_runtime.spark.exchange.rows import FIRST_SINK, TO_STEPS
+from windrow_runtime.spark.exchange.payload import Phase, load_values, pack_keyed, phase_of
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, exchange_batch
 from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.keyed.batch_level import BatchLevel
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.shipping import known_classes
@@ -223,7 +224,7 @@ class Engine:
 
     def __init__(self, topology: Topology, *, by_clock: bool) -> None:
         (step,) = topology.keyed
-        output = Forward((ToSink(FIRST_SINK),))
+        output = Forward((ToSink(0),))
         create = partial(operator_for, step)
         keyed = KeyedStep(0, step.id, step.id, create, output, by_clock=by_clock, where=step.where)
         self.by_clock = by_clock
@@ -269,21 +270,22 @@ class Engine:
             self.check(label)
 
     def _run(self, task: GroupTask, label: int, times: BatchTimes, elements: list[Element]) -> list[Any]:
-        payloads = []
+        arrived = []
         for start in range(0, len(elements), 40):
             chunk = elements[start : start + 40]
             stamps: list[int | None] = [at for _, at, _ in chunk]
-            payloads.append(pack_keyed(0, [(0, [key for key, _, _ in chunk], list(chunk), stamps)]))
+            payload = pack_keyed([(0, [key for key, _, _ in chunk], list(chunk), stamps)])
+            arrived.append(PackedRow(label, RowKind.ELEMENTS, 0, start, payload))
         data, store = self.records[label], self.stores[label]
-        outputs = list(task.run_group(label, data, store, times, times.current.now, [], payloads))
+        outputs = list(task.run_group(label, data, store, times, times.current.now, [], arrived))
         update = outputs.pop()
         assert isinstance(update, GroupUpdate)
         self.records[label] = update.data
         if update.old_timer or update.new_timer:
             self.timers[label] = update.new_timer
-        rows = [row for row in outputs if not isinstance(row, GroupUpdate) and row.sink == FIRST_SINK]
+        rows = [row for row in outputs if not isinstance(row, GroupUpdate) and row.kind == RowKind.OUTPUT]
         rows.sort(key=lambda row: row.number)
-        return [value for row in rows for value in unpack_elements(row.payload).values]
+        return [value for row in rows for value in load_values(row.payload)]
 
     def keys_in_working_set(self, label: int) -> set[Hashable]:
         data = self.records[label]
@@ -414,16 +416,45 @@ def test_pages_give_what_one_piece_gives(name: str, seed: int, shares: list[int]
 
 def test_elements_for_deeper_levels_pass_in_their_phase_without_being_decoded() -> None:
     level = Level(0, False, GROUPS, FINGERPRINT, stable_hash, ())
-    # No pickle follows the header, so that decoding it would fail.
-    first, second = (pack_keyed(1, [])[:8] + content for content in (b"first", b"second"))
+    # Neither payload is a pickle, so that decoding it would fail.
+    first, second = (
+        PackedRow(GROUPS.labels[1], RowKind.ELEMENTS, 1, 7, name) for name in (b"first", b"second")
+    )
     times = BatchTimes(BatchTime(0, 0), BatchTime(10, 10))
     label = GROUPS.labels[1]
     outputs = list(GroupTask(level).run_group(label, None, Store(), times, 10, [first], [second]))
     rows = [row for row in outputs if not isinstance(row, GroupUpdate)]
-    assert [(row.group, row.sink, phase_of(row.number), row.payload) for row in rows] == [
-        (label, TO_STEPS, Phase.BEFORE_WATERMARK, first),
-        (label, TO_STEPS, Phase.AFTER_WATERMARK, second),
+    assert [(phase_of(row.number), row._replace(number=7)) for row in rows] == [
+        (Phase.BEFORE_WATERMARK, first),
+        (Phase.AFTER_WATERMARK, second),
     ]
+
+
+@pytest.mark.parametrize("name", ["state_and_timers", "sliding_tables"])
+def test_a_job_takes_a_group_piece_by_piece(name: str) -> None:
+    #  rows      one for each 40 elements, and what service groups pass on
+    #  pieces    all of a group at once, or a row each: the same results
+    chance = random.Random(5)
+    topology = topology_of(PLANS[name])
+    level = Engine(topology, by_clock=False).level
+    elements = [element for batch in batches(chance) for element in batch]
+    rows = [PackedRow(-1, RowKind.OUTPUT, 3, 0, b"of the source"), PackedRow(-1, RowKind.CLOCK, 0, 1, b"")]
+    for number, label in enumerate(GROUPS.labels):
+        mine = of_group(number, elements)
+        for start in range(0, len(mine), 40):
+            chunk = mine[start : start + 40]
+            payload = pack_keyed([(0, [key for key, _, _ in chunk], chunk, [at for _, at, _ in chunk])])
+            rows.append(PackedRow(label, RowKind.ELEMENTS, 0, start, payload))
+    found: list[list[Any]] = []
+    for piece_bytes in (1 << 30, 1):
+        outputs = BatchLevel(level, 0, piece_bytes)(iter([exchange_batch(rows)]))
+        packed = [PackedRow(*row.values()) for batch in outputs for row in batch.to_pylist()]
+        assert packed.pop(0) == rows[0]
+        values = [value for row in packed if row.kind == RowKind.OUTPUT for value in load_values(row.payload)]
+        found.append(sorted(values, key=repr))
+        assert len({row.number for row in packed}) == len(packed)
+    assert len(found[0]) > 100
+    assert found[0] == found[1]
 
 
 def test_random_windows_keep_the_shift_that_their_group_has_drawn(shares: list[int]) -> None:
@@ -514,9 +545,9 @@ def test_what_a_trigger_fires_over_a_leap_in_time_does_not_pile_up(
     taken = most = 0
     times = BatchTimes(begin, end)
     for row in task.run_group(label, engine.records[label], engine.stores[label], times, 100_000, [], []):
-        if not isinstance(row, GroupUpdate) and row.sink == FIRST_SINK:
+        if not isinstance(row, GroupUpdate) and row.kind == RowKind.OUTPUT:
             most = max(most, fired - taken)
-            taken += len(unpack_elements(row.payload).values)
+            taken += len(load_values(row.payload))
     assert taken == fired
     assert fired >= 99_999
     assert most < 10_000

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from windrow.errors import CheckpointError, UnsupportedOperationError
-from windrow_runtime.spark.exchange.payload import pack_elements
+from windrow_runtime.spark.exchange.payload import dump_values
 from windrow_runtime.spark.exchange.pickled_values import state_codec
 from windrow_runtime.spark.sinks.results import MemoryResults, Results, SpooledResults
 from windrow_runtime.storage.packed import encode, packed
@@ -47,7 +47,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def payload(*values: object) -> list[bytes]:
-    return [pack_elements(list(values), [None] * len(values))] if values else []
+    return [dump_values(list(values))] if values else []
 
 
 def put(results: Results, batch: int, *values: object, late: int = 0) -> None:
@@ -127,7 +127,7 @@ class Attack:
 
 
 def hostile_payloads() -> Sequence[bytes]:
-    return [pickle.dumps(Attack()), pack_elements([Attack()], [None])]
+    return [pickle.dumps(Attack()), dump_values([Attack()])]
 
 
 def framed(content: bytes) -> bytes:

@@ -23,7 +23,6 @@ from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.faults.marked import RemoteError
-from windrow_runtime.spark.sinks import batch_writer as writers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -218,15 +217,6 @@ def test_the_last_keyed_step_writes_files_itself(spark: SparkSession, tmp_path: 
     assert len(batches(tmp_path / "first")) == 1
     # One part for each of two partitions, however many groups of keys there are.
     assert {len(list(folder.iterdir())) for folder in (tmp_path / "windows").glob("batch-*")} <= {1, 2}
-
-
-@pytest.mark.classic(reason="the batches are written in another process")
-def test_no_stage_but_that_of_the_last_keyed_step_writes_files(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writers, "PartStage", None)
-    SparkRunner(spark).run(Pipeline("parts", totals(events()).sink_to(ParquetFileSink(tmp_path / "out"))))
-    assert batches(tmp_path / "out")
 
 
 def test_files_that_the_last_keyed_step_cannot_write(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from tests.spark.fake_steps import ByKey, Forward, ListOfTens, TimestampedSource
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.spark.exchange.packer import ToSink
-from windrow_runtime.spark.exchange.payload import unpack_elements
-from windrow_runtime.spark.exchange.rows import COUNTERS, FIRST_SINK, exchange_schema, source_schema
+from windrow_runtime.spark.exchange.payload import load_values
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, exchange_schema, source_schema
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
@@ -25,7 +25,8 @@ from windrow_runtime.spark.sources.stage import MalformedRule, SourceStage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-INPUT, FIRST, SECOND, LATE = range(FIRST_SINK, FIRST_SINK + 4)
+INPUT, FIRST, SECOND, LATE = range(4)
+COUNTERS = -1
 FINGERPRINT = bytes(16)
 
 
@@ -85,7 +86,7 @@ class Query:
             .mapInArrow(stage, source_schema())
             .withColumn("watermark", f.timestamp_millis("watermark"))
             .withWatermark("watermark", "0 seconds")
-            .select("group", "sink", "number", "payload")
+            .select(*PackedRow._fields)
         )
         for number, steps in enumerate([(first,), (second,)]):
             level = Level(
@@ -108,12 +109,13 @@ class Query:
         def take(batch: DataFrame, number: int) -> None:
             sinks: dict[int, list[Any]] = {}
             for row in sorted(batch.collect(), key=lambda row: row["number"]):
-                if row["sink"] >= COUNTERS:
-                    values = unpack_elements(row["payload"]).values
-                    if row["sink"] == COUNTERS:
+                if row["kind"] in {RowKind.OUTPUT, RowKind.COUNTERS}:
+                    values = load_values(row["payload"])
+                    is_counted = row["kind"] == RowKind.COUNTERS
+                    if is_counted:
                         values = [count for count in values if isinstance(count[1], str)]
                     if values:
-                        sinks.setdefault(row["sink"], []).extend(values)
+                        sinks.setdefault(COUNTERS if is_counted else row["target"], []).extend(values)
             batches.append(sinks)
 
         query = (

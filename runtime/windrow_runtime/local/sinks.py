@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from windrow.addresses.paths import local_path
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from windrow.errors import UnsupportedOperationError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import CollectSink, FileSink, ParquetFileSink
-from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_parquet
-from windrow_runtime.operators.errors import errors_at, sink_errors, with_field
+from windrow_runtime.operators.errors import errors_at, sink_errors
 from windrow_runtime.outputs import has_output
 from windrow_runtime.outputs.batch_folder import BatchFolder
+from windrow_runtime.outputs.part_file import PartFile, file_sink_of
 
 __all__ = ["check_sink", "write_files"]
 
@@ -53,37 +54,21 @@ def check_sink(step: Step) -> None:
 
 
 def write_files(step: Step, batch: int, values: list[Any]) -> None:
-    """Write what a file sink took in one batch."""
-    assert isinstance(step.node, SinkNode)
-    sink = step.node.sink
-    assert isinstance(sink, FileSink)
-    try:
-        with sink_errors(step, sink.path):
-            _write_files(step, sink, batch, values)
-    except InvalidArgumentError as error:
-        raise with_field(step.where, error) from error.__cause__
+    """Write what a file sink took in one batch.
 
-
-def _write_files(step: Step, sink: FileSink[Any], batch: int, values: list[Any]) -> None:
+    Raises:
+        SinkError: If it cannot be written.
+        InvalidArgumentError: If an element is not of its type.
+    """
+    sink = file_sink_of(step)
     path = local_path(sink.path)
     assert path is not None, "the sink was checked"
     folder = BatchFolder(Path(path), batch)
-    if not values:
-        folder.withdraw()
-        return
-    kind = record_type(step.node.element_type)
-    folder.begin()
-    aside = folder.aside
-    aside.mkdir(parents=True)
-    lines = line_encoder(sink, kind)
-    if lines is not None:
-        with (aside / f"part-0{lines.ending}").open("w", encoding="utf-8", newline="\n") as file:
-            if lines.header is not None:
-                file.write(f"{lines.header}\n")
-            file.writelines(f"{lines.encode(value)}\n" for value in values)
-    else:
-        # Arrow only where parquet is written: the interpreter runs without it.
-        from windrow_runtime.codecs.arrow.parquet import write_parquet
-
-        write_parquet(values, kind, aside / "part-0.parquet")
-    folder.publish()
+    with sink_errors(step, sink.path):
+        if not values:
+            folder.withdraw()
+            return
+        folder.begin()
+        with closing(PartFile(step, record_type(step.node.element_type), folder.aside, "part-0")) as file:
+            file.write(values)
+        folder.publish()

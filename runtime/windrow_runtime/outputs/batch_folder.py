@@ -74,6 +74,20 @@ class BatchFolder:
         _clear(self.replaced)
         _clear(self.aside)
 
+    def keep(self, names: set[str]) -> list[str]:
+        """Delete all files that were written aside but those of these names; gives the names that have no file.
+
+        Raises:
+            OSError: If that fails.
+        """
+        found = set(os.listdir(self.aside)) if self.aside.is_dir() else set()
+        # A network file system may list a folder as it was some time ago, so that it is asked again, by name.
+        missing = sorted(name for name in names - found if not (self.aside / name).exists())
+        if not missing:
+            for name in found - names:
+                (self.aside / name).unlink()
+        return missing
+
     def publish(self) -> None:
         """Make what was written aside the files of the batch.
 

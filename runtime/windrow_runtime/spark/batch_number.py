@@ -17,10 +17,13 @@ from typing import Any, Final
 
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile
 
-__all__ = ["END_LINE", "BatchNote", "EndMark", "batch_tag", "current_batch"]
+__all__ = ["END_LINE", "JOB_BATCH", "BatchNote", "EndMark", "batch_tag", "current_batch"]
 
 END_LINE: Final = "end"
 """The line in the control folder that ends the stream. Any other line wakes the query, and means nothing."""
+
+JOB_BATCH: Final = 0
+"""The number of the one batch of a batch job."""
 
 _BATCH_PROPERTY: Final = "streaming.sql.batchId"
 _TAGS_PROPERTY: Final = "spark.job.tags"

@@ -26,7 +26,7 @@ from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.inputs.batch import SourceBatch, source_batch
 from windrow_runtime.operators.errors import shortened, with_field
 from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.payload import unpack_elements
+from windrow_runtime.spark.exchange.payload import load_values
 from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.sources.scan import Scan, ScanContext
 
@@ -153,12 +153,12 @@ def write_kafka(rows: DataFrame, step: Step) -> None:
         rows.write.format("kafka").options(**sink.options).save()
 
 
-def kafka_rows(payloads: DataFrame, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
+def kafka_rows(rows: DataFrame, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
     """The rows that Spark's Kafka sink takes, from a column of packed elements."""
     sink = _sink(step)
     kind = record_type(step.node.element_type) if sink.value_format == "json" else None
     to_rows = _ToRows(kind, sink.value_format, sink.topic, sink.key, step.where, classes)
-    return payloads.mapInArrow(to_rows, _WRITTEN)
+    return rows.mapInArrow(to_rows, _WRITTEN)
 
 
 def _sink(step: Step) -> KafkaSink[Any]:
@@ -185,8 +185,8 @@ class _ToRows:
         encode = self._encoder()
         with failures_marked():
             for batch in batches:
-                for payload in batch.column(0).to_pylist():
-                    values = unpack_elements(payload).values
+                for payload in batch.column("payload").to_pylist():
+                    values = load_values(payload)
                     topics = [self._topic_of(value) for value in values]
                     keys = [self._key_of(value) for value in values]
                     columns = [

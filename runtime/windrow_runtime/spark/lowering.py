@@ -6,9 +6,10 @@ pass one stateful operator for each level of keyed steps. What goes to sinks tra
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,7 @@ from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.choose import form_text, operator_for
 from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
-from windrow_runtime.spark.batch_number import END_LINE, BatchNote
+from windrow_runtime.spark.batch_number import END_LINE, JOB_BATCH, BatchNote
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import StoredPlan, unstored
@@ -47,7 +48,7 @@ from windrow_runtime.spark.exchange.fragment import PortFragment, Routes
 from windrow_runtime.spark.exchange.payload import sequence_number
 from windrow_runtime.spark.exchange.picklable import check_picklable
 from windrow_runtime.spark.exchange.pickled_values import state_codec
-from windrow_runtime.spark.exchange.rows import CLOCK, END, FIRST_SINK, exchange_schema, source_schema
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, exchange_schema, source_schema
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
@@ -57,7 +58,7 @@ from windrow_runtime.spark.run.progress_keeper import WatchedStep
 from windrow_runtime.spark.shipping import functions_of, known_classes, without_sources_and_sinks
 from windrow_runtime.spark.sinks.batch_writer import takes_columns
 from windrow_runtime.spark.sinks.dataframe import ColumnsSink
-from windrow_runtime.spark.sinks.parts import WorkerSink, worker_sinks
+from windrow_runtime.spark.sinks.parts import WorkerSinks, worker_sinks
 from windrow_runtime.spark.sources.column_scan import ColumnTarget
 from windrow_runtime.spark.sources.scan import ColumnReader, Reader, ScanContext
 from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, ColumnWay, MalformedRule, SourceStage
@@ -90,8 +91,9 @@ class Lowered:
         by_clock: Whether Spark runs batches for the clock, and so without end.
         clock: Where the time of each batch is kept, if windrow keeps it.
         classes: The user's classes that may occur in elements.
-        parts: The sinks, by their numbers, whose rows only name files that workers have written.
+        parts: The sinks that the last stage writes; None: there are none.
         watched: What the driver has to know of each step to report on it.
+        job: The identity of a batch job.
     """
 
     topology: Topology
@@ -101,8 +103,9 @@ class Lowered:
     frame: DataFrame
     sinks: dict[int, Step]
     classes: tuple[UserClass, ...]
-    parts: dict[int, WorkerSink] = field(default_factory=dict)
+    parts: WorkerSinks | None = None
     watched: tuple[WatchedStep, ...] = ()
+    job: str = ""
 
 
 def lower(
@@ -264,12 +267,17 @@ class _Lowering:
             check_picklable(step, functions_of(step.node))
         self._routes = Routes(
             {step.id: number for number, step in enumerate(topology.keyed)},
-            {step.id: number for number, step in enumerate(topology.sinks, start=FIRST_SINK)},
+            {step.id: number for number, step in enumerate(topology.sinks)},
             {step: level - 1 for step, level in topology.levels.items()},
         )
         self._sinks = {self._routes.sinks[step.id]: step for step in topology.sinks}
-        # Of a stream alone: Spark tells the tasks of a job no number of a batch.
-        self._parts = {} if checkpoint is None else worker_sinks(self._sinks, checkpoint.query_id)
+        if checkpoint is None:
+            # Nothing tells a job from one that is run again, so each has batches of its own.
+            self._job = uuid.uuid4().hex
+            self._parts = worker_sinks(self._sinks, lambda: self._job, batch=JOB_BATCH)
+        else:
+            self._job = ""
+            self._parts = worker_sinks(self._sinks, checkpoint.query_id)
         self._clock = clock
         self._allow_pickled = allow_pickled
         self._codec = state_codec(self._classes, allow_pickled=allow_pickled)
@@ -293,14 +301,14 @@ class _Lowering:
             frame,
             self._sinks,
             self._classes,
-            self._parts if self._depth else {},
+            self._parts,
             self._watched(),
         )
 
     def lower_batch(self, now: int) -> Lowered:
         from pyspark.sql import functions as f
 
-        frame = self._scanned().select("group", "sink", "number", "payload")
+        frame = self._scanned().select(*PackedRow._fields)
         # Rounds take the place of phases: elements of sources are of the first.
         shift = sequence_number(SECOND_ROUND, 0, 0) - sequence_number(FIRST_ROUND, 0, 0)
         frame = frame.withColumn("number", f.col("number") - f.lit(shift))
@@ -315,7 +323,9 @@ class _Lowering:
             frame,
             self._sinks,
             self._classes,
-            watched=self._watched(),
+            self._parts,
+            self._watched(),
+            self._job,
         )
 
     def _watched(self) -> tuple[WatchedStep, ...]:
@@ -353,7 +363,7 @@ class _Lowering:
                 frame = frame.withColumn("watermark", f.timestamp_millis("watermark"))
                 frame = frame.withWatermark("watermark", "0 seconds")
         # Spark drops late rows only where it sees the column of the watermark.
-        return frame.select("group", "sink", "number", "payload")
+        return frame.select(*PackedRow._fields)
 
     def _control(self) -> DataFrame:
         """The stream in which the runner says that the end has come, or wakes a query."""
@@ -367,7 +377,8 @@ class _Lowering:
         is_end = f.col("value") == END_LINE
         return lines.mapInArrow(self._checkpoint.end_mark.note_end, "value string").select(
             f.lit(self._groups.service_labels[0]).alias("group"),
-            f.when(is_end, END).otherwise(CLOCK).alias("sink"),
+            f.when(is_end, RowKind.END).otherwise(RowKind.CLOCK).alias("kind"),
+            f.lit(0).alias("target"),
             f.lit(0).cast("long").alias("number"),
             f.lit(bytearray(CLOCK_PAYLOAD)).alias("payload"),
             f.when(is_end, END_OF_STREAM).cast("long").alias("watermark"),
@@ -392,6 +403,7 @@ class _Lowering:
             way=self._column_way(step, scan.reader),
             open=scan.open,
             note=self._note(),
+            sinks=None if self._depth else self._parts,
         )
         frame = scan.frame.mapInArrow(stage, source_schema())
         if self._checkpoint is None:
@@ -440,7 +452,7 @@ class _Lowering:
             classes=self._classes,
             allow_pickled=self._allow_pickled,
             clock=self._clock,
-            parts=self._parts if last else {},
+            sinks=self._parts if last else None,
         )
 
     def _keyed_steps(self, number: int) -> Iterator[KeyedStep]:

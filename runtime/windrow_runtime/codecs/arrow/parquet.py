@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 from windrow.errors import SourceError
 from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed
-from windrow_runtime.codecs.arrow.batches import check_arrow_schema, decode_batch, encode_batch
+from windrow_runtime.codecs.arrow.batches import arrow_schema, check_arrow_schema, decode_batch, encode_batch
 from windrow_runtime.codecs.arrow.types import arrow_type
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
 from windrow_runtime.codecs.value_type import fits_decimal
 
-__all__ = ["ParquetRows", "read_parquet", "write_parquet"]
+__all__ = ["ParquetRows", "ParquetWriter", "read_parquet"]
 
 _ROWS_AT_ONCE: Final = 1 << 16
 
@@ -83,9 +83,38 @@ def read_parquet(file: str, kind: RecordType, part: int = 0, parts: int = 1) -> 
                 first += rows.num_rows
 
 
-def write_parquet(values: Sequence[object], record_type: RecordType, file: Path) -> None:
-    """Write elements to a file."""
-    pq.write_table(pa.Table.from_batches([encode_batch(values, record_type)]), file)
+class ParquetWriter:
+    """Writes the elements of one type to a Parquet file.
+
+    Args:
+        kind: The type.
+    """
+
+    ending: Final = ".parquet"
+
+    def __init__(self, kind: RecordType) -> None:
+        self._kind = kind
+
+    def encode(self, values: Sequence[object]) -> pa.RecordBatch:
+        """The rows of elements.
+
+        Raises:
+            InvalidArgumentError: If an element is not of its type.
+        """
+        return encode_batch(values, self._kind)
+
+    def open(self, file: Path) -> None:
+        """Make the file."""
+        self._writer = pq.ParquetWriter(file, arrow_schema(self._kind), compression="snappy")
+
+    def append(self, content: pa.RecordBatch) -> int:
+        """Write rows; gives their size in bytes."""
+        self._writer.write_batch(content)
+        return int(content.nbytes)
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._writer.close()
 
 
 def _places(kind: RecordType, names: list[str]) -> dict[str, str | None]:

@@ -1,20 +1,20 @@
-"""Sorts elements by where they go and makes packed rows of them."""
+"""Sorts elements by step and sink, packs them into rows, and writes those for sinks that the task writes itself."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.operators.errors import check_hashable
-from windrow_runtime.spark.exchange.payload import pack_elements, pack_keyed, sequence_number
+from windrow_runtime.spark.exchange.payload import dump_values, pack_keyed, sequence_number
 from windrow_runtime.spark.exchange.picklable import check_sendable
-from windrow_runtime.spark.exchange.rows import TO_STEPS, PackedRow
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
 from windrow_runtime.spark.key_groups import KeyGroups
 
-__all__ = ["Packer", "ToSink", "ToStep"]
+__all__ = ["Packer", "SinkWriter", "ToSink", "ToStep"]
 
 # Any: keys and values are the user's, of every type.
 
@@ -46,12 +46,32 @@ class ToSink:
     """Elements go to a sink.
 
     Attributes:
-        sink: The number of the sink, from :data:`~windrow_runtime.spark.exchange.rows.FIRST_SINK` up.
+        sink: The number of the sink in the plan.
         where: The sink and its line in the user's program, in errors.
     """
 
     sink: int
     where: str | None = None
+
+
+class SinkWriter(Protocol):
+    """Writes the sinks that a task writes itself, see :mod:`windrow_runtime.spark.sinks.parts`."""
+
+    def __contains__(self, sink: object) -> bool:
+        """Whether the task writes the sink of a number."""
+        ...
+
+    def write(self, sink: int, values: Sequence[Any]) -> int:
+        """Write values; returns how many bytes they took, 0 where nobody knows."""
+        ...
+
+    def write_columns(self, sink: int, rows: Any) -> None:
+        """Write the elements of an Arrow batch."""
+        ...
+
+    def take_names(self) -> list[tuple[int, bytes]]:
+        """Return what the driver has to know of each sink, such as a file's name, since the last time."""
+        ...
 
 
 _Bucket: TypeAlias = tuple[list[Any], list[Any], "list[int | None]"]
@@ -76,27 +96,35 @@ class _Routes(dict[Any, _Route]):
 
 
 class Packer:
-    """Gathers elements until they are worth a row.
+    """Gathers elements until they are worth a row, or worth writing.
 
     A row's payload is kept near 4 MiB, whatever the size of the elements: the number of elements in a row follows from
-    the rows before it.
+    the rows before it. So does what is written at once.
 
     Args:
         groups: The key groups of the query.
         hash_key: Hashes keys alike in every process.
         phase: The phase of all elements, see :class:`~windrow_runtime.spark.exchange.payload.Phase`.
+        writer: Writes the sinks that the task writes itself; None: it writes none.
     """
 
-    def __init__(self, groups: KeyGroups, hash_key: Callable[[Any], int], phase: int) -> None:
+    def __init__(
+        self,
+        groups: KeyGroups,
+        hash_key: Callable[[Any], int],
+        phase: int,
+        writer: SinkWriter | None = None,
+    ) -> None:
         self._groups = groups
         self._hash_key = hash_key
         self._phase = phase
+        self._writer = writer
         self._origin = 0
         self._service_label = groups.service_labels[0]
         self._row = 0
         self._limit = _FIRST_LIMIT
         self._levels: defaultdict[int, dict[int, _Routes]] = defaultdict(dict)
-        self._sinks: dict[int, tuple[list[Any], list[int | None]]] = {}
+        self._sinks: dict[int, list[Any]] = {}
         self._wheres: dict[tuple[type[ToStep | ToSink], int], str | None] = {}
 
     def start(self, origin: int, service_label: int) -> None:
@@ -118,11 +146,9 @@ class Packer:
         """
         if isinstance(target, ToSink):
             if target.sink not in self._sinks:
-                self._sinks[target.sink] = ([], [])
+                self._sinks[target.sink] = []
                 self._wheres[ToSink, target.sink] = target.where
-            sink_values, sink_timestamps = self._sinks[target.sink]
-            sink_values.extend(values)
-            sink_timestamps.extend(timestamps)
+            self._sinks[target.sink].extend(values)
             return
         steps = self._levels[target.level]
         routes = steps.get(target.step)
@@ -141,13 +167,23 @@ class Packer:
             check_hashable(target.keys, target.where)
             raise
 
-    def row_for_sink(self, sink: int, payload: bytes) -> PackedRow:
-        """A row for a sink whose payload is made already; it takes its place behind the rows before."""
-        return self._next_row(self._service_label, sink, payload)
+    def writes(self, sink: int) -> bool:
+        """Whether the task writes a sink itself."""
+        return self._writer is not None and sink in self._writer
 
-    def row_for_level(self, label: int, payload: bytes) -> PackedRow:
-        """A row for a deeper level, whose payload came from the level above; its key group is the same there."""
-        return self._next_row(label, TO_STEPS, payload)
+    def write_columns(self, sink: int, rows: Any) -> Iterator[PackedRow]:
+        """Writes the elements of an Arrow batch to a sink that the task writes itself, at once."""
+        assert self._writer is not None, "writes() was asked"
+        self._writer.write_columns(sink, rows)
+        yield from self._part_rows(self._writer)
+
+    def row_of_columns(self, sink: int, stream: bytes) -> PackedRow:
+        """A row for a sink with elements in columns; it takes its place behind the rows before."""
+        return self._next_row(self._service_label, RowKind.OUTPUT_COLUMNS, sink, stream)
+
+    def row_for_level(self, row: PackedRow) -> PackedRow:
+        """A row for a deeper level, as it came from the level above; its key group is the same there."""
+        return self._next_row(row.group, row.kind, row.target, row.payload)
 
     def full(self) -> Iterator[PackedRow]:
         """The rows that are due already. Call it after some elements have been added."""
@@ -163,9 +199,9 @@ class Packer:
             for level, steps in self._levels.items():
                 if any(len(routes.buckets[number][0]) >= least for routes in steps.values()):
                     yield self._pack_group(number, level, steps)
-        for sink, (values, _) in self._sinks.items():
+        for sink, values in self._sinks.items():
             if len(values) >= least:
-                yield from self._pack_sink(sink)
+                yield from self._send_output(sink, values)
 
     def _pack_group(self, number: int, level: int, steps: Mapping[int, _Routes]) -> PackedRow:
         filled = [
@@ -175,7 +211,7 @@ class Packer:
             if bucket[0]
         ]
         try:
-            payload = pack_keyed(level, filled)
+            payload = pack_keyed(filled)
         except Exception:  # pickle, and the methods of the user's classes that it calls, may raise anything
             for step, keys, values, _ in filled:
                 check_sendable((*keys, *values), self._wheres[ToStep, step])
@@ -185,29 +221,39 @@ class Packer:
             keys.clear()
             values.clear()
             timestamps.clear()
-        return self._next_row(self._groups.labels[number], TO_STEPS, payload)
+        return self._next_row(self._groups.labels[number], RowKind.ELEMENTS, level, payload)
 
-    def _pack_sink(self, sink: int) -> Iterator[PackedRow]:
-        values, timestamps = self._sinks[sink]
+    def _send_output(self, sink: int, values: list[Any]) -> Iterator[PackedRow]:
+        """Writes or packs what is gathered for a sink."""
+        writer = self._writer if self.writes(sink) else None
         start = 0
         while start < len(values):
-            end = start + self._limit
-            piece = values[start:end]
+            piece = values[start : start + self._limit]
+            start += len(piece)
+            if writer is not None:
+                self._adapt(writer.write(sink, piece), len(piece))
+                yield from self._part_rows(writer)
+                continue
             try:
-                payload = pack_elements(piece, timestamps[start:end])
+                payload = dump_values(piece)
             except Exception:
                 check_sendable(piece, self._wheres[ToSink, sink])
                 raise
             self._adapt(len(payload), len(piece))
-            yield self._next_row(self._service_label, sink, payload)
-            start = end
+            yield self._next_row(self._service_label, RowKind.OUTPUT, sink, payload)
         values.clear()
-        timestamps.clear()
+
+    def _part_rows(self, writer: SinkWriter) -> Iterator[PackedRow]:
+        for sink, name in writer.take_names():
+            yield self._next_row(self._service_label, RowKind.PART, sink, name)
 
     def _adapt(self, size: int, count: int) -> None:
-        self._limit = max(1, min(_LARGEST_LIMIT, _PAYLOAD_BYTES * count // max(size, 1)))
+        """Chooses how many elements make a row, by the size in bytes of the last ones; 0: it is not known."""
+        if not size:
+            return
+        self._limit = max(1, min(_LARGEST_LIMIT, _PAYLOAD_BYTES * count // size))
 
-    def _next_row(self, group: int, sink: int, payload: bytes) -> PackedRow:
+    def _next_row(self, group: int, kind: int, target: int, payload: bytes) -> PackedRow:
         number = sequence_number(self._phase, self._origin, self._row)
         self._row += 1
-        return PackedRow(group, sink, number, payload)
+        return PackedRow(group, kind, target, number, payload)

@@ -10,40 +10,54 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = [
-    "CLOCK",
-    "COUNTERS",
-    "END",
-    "FIRST_SINK",
-    "REPORTS",
-    "TO_STEPS",
-    "WARNINGS",
     "PackedRow",
+    "RowKind",
     "exchange_batch",
     "exchange_schema",
     "packed_batch",
     "source_schema",
 ]
 
-TO_STEPS: Final = -1
-"""The ``sink`` of a row with elements for keyed steps."""
 
-CLOCK: Final = -2
-"""The ``sink`` of a row that tells a partition's service group the previous watermark."""
+class RowKind:
+    """What the payload of a row is, and what its target means."""
 
-REPORTS: Final = -3
-"""The ``sink`` of rows for the driver that tell what timestamp-assigning steps saw."""
+    ELEMENTS: Final = 0
+    """Elements for keyed steps, see :func:`~windrow_runtime.spark.exchange.payload.pack_keyed`; the target is the level
+    of the steps."""
 
-END: Final = -4
-"""The ``sink`` of a row that says that the stream is at its end; otherwise as :data:`CLOCK`."""
+    COLUMNS: Final = 1
+    """Elements for one keyed step of the first level as an Arrow stream; the target is the number of the step."""
 
-WARNINGS: Final = -5
-"""The ``sink`` of rows for the driver that tell of headers of CSV files: (names, where, line of the user's program)."""
+    PARTIALS: Final = 2
+    """Elements for one keyed step of the first level, folded before the exchange; the target is its number."""
 
-COUNTERS: Final = 0
-"""The ``sink`` of rows that count: elements (step id, counter, increment)."""
+    OUTPUT: Final = 3
+    """Values for a sink; the target is the number of the sink."""
 
-FIRST_SINK: Final = 1
-"""The sinks of the plan are numbered from here."""
+    OUTPUT_COLUMNS: Final = 4
+    """Elements for a sink as an Arrow stream; the target is the number of the sink."""
+
+    PART: Final = 5
+    """The name of a file that a worker wrote for a sink, for the driver; the target is the number of the sink."""
+
+    CLOCK: Final = 6
+    """The time of the batch before, for the service group of a partition."""
+
+    END: Final = 7
+    """As :data:`CLOCK`; besides, the stream is at its end."""
+
+    REPORTS: Final = 8
+    """What timestamp-assigning steps saw, for the driver."""
+
+    WARNINGS: Final = 9
+    """Headers of CSV files, for the driver: values (names, where, line of the user's program)."""
+
+    COUNTERS: Final = 10
+    """What was counted, for the driver: values (step id, counter or fact, increment)."""
+
+
+_OUTPUTS: Final = frozenset({RowKind.OUTPUT, RowKind.OUTPUT_COLUMNS})
 
 
 class PackedRow(NamedTuple):
@@ -51,22 +65,29 @@ class PackedRow(NamedTuple):
 
     Attributes:
         group: The label of the key group that takes it at the next stage; of no meaning behind the last stage.
-        sink: The number of the sink that takes it, or one of the constants of this module.
+        kind: What the payload is, one of :class:`RowKind`.
+        target: The level, step or sink that takes the payload, as its kind says; else 0.
         number: Its place among the rows of its batch, see
             :func:`~windrow_runtime.spark.exchange.payload.sequence_number`.
-        payload: The elements.
+        payload: The content.
     """
 
     group: int
-    sink: int
+    kind: int
+    target: int
     number: int
     payload: bytes
+
+    @property
+    def is_output(self) -> bool:
+        """Whether a sink takes it."""
+        return self.kind in _OUTPUTS
 
     def as_spark_row(self) -> Row:
         """As what a stateful processor yields."""
         from pyspark.sql import Row
 
-        return Row(group=self.group, sink=self.sink, number=self.number, payload=self.payload)
+        return Row(**self._asdict())
 
 
 def exchange_schema() -> StructType:
@@ -76,7 +97,8 @@ def exchange_schema() -> StructType:
     return StructType(
         [
             StructField("group", IntegerType(), nullable=False),
-            StructField("sink", IntegerType(), nullable=False),
+            StructField("kind", IntegerType(), nullable=False),
+            StructField("target", IntegerType(), nullable=False),
             StructField("number", LongType(), nullable=False),
             StructField("payload", BinaryType(), nullable=False),
         ]
@@ -101,7 +123,7 @@ def source_schema() -> StructType:
 
 def exchange_batch(rows: Iterable[PackedRow]) -> Any:  # pyarrow has no types
     """The rows as an Arrow batch with the columns of :func:`exchange_schema`."""
-    return packed_batch(rows, None).select(["group", "sink", "number", "payload"])
+    return packed_batch(rows, None).select(list(PackedRow._fields))
 
 
 # Any: pyarrow has no types.
@@ -117,7 +139,8 @@ def packed_batch(rows: Iterable[PackedRow], watermark: int | None, records: int 
     schema = pa.schema(
         [
             pa.field("group", pa.int32(), nullable=False),
-            pa.field("sink", pa.int32(), nullable=False),
+            pa.field("kind", pa.int32(), nullable=False),
+            pa.field("target", pa.int32(), nullable=False),
             pa.field("number", pa.int64(), nullable=False),
             pa.field("payload", pa.binary(), nullable=False),
             pa.field("watermark", pa.int64()),

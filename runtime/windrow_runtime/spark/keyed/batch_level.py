@@ -8,21 +8,23 @@ behind all of the first, so the next level does the same with both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import sequence_number
-from windrow_runtime.spark.exchange.rows import CLOCK, END, REPORTS, PackedRow, exchange_batch
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, exchange_batch
 from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import Level
 from windrow_runtime.spark.worker.gc_tuning import infrequent_gc
 
-__all__ = ["FIRST_ROUND", "PIECE_BYTES", "SECOND_ROUND", "BatchLevel"]
+__all__ = ["FIRST_ROUND", "SECOND_ROUND", "BatchLevel"]
 
 # Any in this module: pyarrow has no types.
 
@@ -32,7 +34,7 @@ FIRST_ROUND: Final = 0
 SECOND_ROUND: Final = 1
 """The round of the end of time."""
 
-PIECE_BYTES = 16 << 20  # read where the job is made, so that tests can have less
+_PIECE_BYTES: Final = 16 << 20
 _ROWS_BYTES: Final = 8 << 20  # how much is given to Spark at a time
 
 
@@ -67,22 +69,23 @@ class BatchLevel:
 
     level: Level
     now: int
-    piece_bytes: int = field(default_factory=lambda: PIECE_BYTES)
+    piece_bytes: int = _PIECE_BYTES
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Called by Spark with the Arrow batches of a partition; gives Arrow batches of packed rows."""
         with failures_marked(), infrequent_gc():
             register_classes(self.level.classes)
-            task = GroupTask(self.level)
-            try:
-                yield from _in_batches(self._run(task, _rows_of(batches)))
-            finally:
-                task.close()
+            with ExitStack() as stack:
+                sinks = self.level.sinks
+                writer = None if sinks is None else stack.enter_context(closing(sinks.writer()))
+                task = stack.enter_context(closing(GroupTask(self.level, writer)))
+                rows = self._run(task, _rows_of(batches))
+                yield from _in_batches(rows if writer is None else writer.pass_on(rows))
 
     def _run(self, task: GroupTask, rows: Iterator[PackedRow]) -> Iterator[PackedRow]:
-        for label, of_group in groupby(rows, key=_group):
+        for label, of_group in groupby(rows, key=attrgetter("group")):
             if label < 0:
-                yield from (row for row in of_group if row.sink not in {CLOCK, END})
+                yield from (row for row in of_group if row.kind not in {RowKind.CLOCK, RowKind.END})
             else:
                 yield from _Group(self, task, label).run(of_group)
 
@@ -103,28 +106,29 @@ class _Group:
     def run(self, rows: Iterable[PackedRow]) -> Iterator[PackedRow]:
         start = BatchTime(MIN_TIMESTAMP, self._now)
         for number, of_round in groupby(rows, key=_round):
-            for piece in _pieces((row.payload for row in of_round), self._piece_bytes):
+            for piece in _pieces(of_round, self._piece_bytes):
                 yield from self._call(number, BatchTimes(start, start), piece)
         end = BatchTime(MAX_TIMESTAMP, self._now)
         yield from self._call(SECOND_ROUND, BatchTimes(start, end), [])
 
-    def _call(self, number: int, times: BatchTimes, payloads: list[bytes]) -> Iterator[PackedRow]:
-        outputs = self._task.run_group(self._label, self._data, self._pages, times, self._now, [], payloads)
+    def _call(self, number: int, times: BatchTimes, rows: list[PackedRow]) -> Iterator[PackedRow]:
+        outputs = self._task.run_group(self._label, self._data, self._pages, times, self._now, [], rows)
         for output in outputs:
             if isinstance(output, GroupUpdate):
                 self._data = output.data
-            elif output.sink != REPORTS:
+            elif output.kind != RowKind.REPORTS:
                 # The task numbers the rows of each call from 0, and has phases where there are rounds here.
                 yield output._replace(number=sequence_number(number, self._origin, self._rows))
                 self._rows += 1
 
 
-def _pieces(payloads: Iterable[bytes], limit: int) -> Iterator[list[bytes]]:
-    piece: list[bytes] = []
+def _pieces(rows: Iterable[PackedRow], limit: int) -> Iterator[list[PackedRow]]:
+    """Lists of rows whose payloads together reach a limit, in bytes."""
+    piece: list[PackedRow] = []
     size = 0
-    for payload in payloads:
-        piece.append(payload)
-        size += len(payload)
+    for row in rows:
+        piece.append(row)
+        size += len(row.payload)
         if size >= limit:
             yield piece
             piece, size = [], 0
@@ -148,10 +152,6 @@ def _in_batches(rows: Iterator[PackedRow]) -> Iterator[Any]:
             held, size = [], 0
     if held:
         yield exchange_batch(held)
-
-
-def _group(row: PackedRow) -> int:
-    return row.group
 
 
 def _round(row: PackedRow) -> int:

@@ -20,7 +20,7 @@ from windrow_runtime.operators.metrics import Metrics
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
 from windrow_runtime.spark.exchange.packer import Packer
-from windrow_runtime.spark.exchange.payload import ColumnElements, pack_columns
+from windrow_runtime.spark.exchange.payload import ColumnElements
 from windrow_runtime.spark.exchange.rows import PackedRow
 from windrow_runtime.spark.keyed.collector import Collector, counts_of
 from windrow_runtime.spark.keyed.level import KeyedStep
@@ -219,7 +219,10 @@ class ColumnRunner:
             for sink, batch in batches.items():
                 for start in range(0, len(fired), _ROWS_IN_A_PAYLOAD):
                     part = batch.slice(start, _ROWS_IN_A_PAYLOAD)
-                    yield packer.row_for_sink(sink, pack_columns(sink, dump_rows(part, compress=False)))
+                    if packer.writes(sink):
+                        yield from packer.write_columns(sink, part)
+                    else:
+                        yield packer.row_of_columns(sink, dump_rows(part, compress=False))
             return
         for start in range(0, len(fired), _VALUES_AT_ONCE):
             some = fired.slice(start, _VALUES_AT_ONCE)

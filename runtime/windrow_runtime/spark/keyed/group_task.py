@@ -25,21 +25,19 @@ from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.operators.windows.table_loop import TableOperator
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes, encode_timer
-from windrow_runtime.spark.exchange.packer import Packer
+from windrow_runtime.spark.exchange.packer import Packer, SinkWriter
 from windrow_runtime.spark.exchange.payload import (
     ColumnElements,
     KeyedElements,
     PartialElements,
     Phase,
-    level_of,
-    pack_elements,
+    dump_values,
     sequence_number,
-    unpack_columns,
     unpack_keyed,
     unpack_partials,
 )
 from windrow_runtime.spark.exchange.pickled_values import state_codec
-from windrow_runtime.spark.exchange.rows import COUNTERS, REPORTS, PackedRow
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
 from windrow_runtime.spark.keyed.collector import Collector, counts_of
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.run.facts import (
@@ -210,17 +208,18 @@ class GroupTask:
 
     Args:
         level: The level.
+        writer: Writes the sinks that the task writes itself; None: it writes none.
     """
 
-    def __init__(self, level: Level) -> None:
+    def __init__(self, level: Level, writer: SinkWriter | None = None) -> None:
         self._level = level
         self._origin_of = {label: number for number, label in enumerate(level.groups.labels)}
         self._runners = {step.number: _runner_of(step, level.tuning) for step in level.steps}
         codec = state_codec(level.classes, allow_pickled=level.allow_pickled)
         self._codec = PageCodec(codec, level.tuning.lists)
         self._packers = (
-            Packer(level.groups, level.hash_key, Phase.BEFORE_WATERMARK),
-            Packer(level.groups, level.hash_key, Phase.AFTER_WATERMARK),
+            Packer(level.groups, level.hash_key, Phase.BEFORE_WATERMARK, writer),
+            Packer(level.groups, level.hash_key, Phase.AFTER_WATERMARK, writer),
         )
 
     def close(self) -> None:
@@ -235,8 +234,8 @@ class GroupTask:
         store: PageStore,
         times: BatchTimes,
         spark_now: int,
-        before: Sequence[bytes],
-        after: Sequence[bytes],
+        before: Sequence[PackedRow],
+        after: Sequence[PackedRow],
     ) -> Iterator[PackedRow | GroupUpdate]:
         """Runs one batch of one group. Gives rows for the next stage and, last, what to store.
 
@@ -246,8 +245,8 @@ class GroupTask:
             store: Its stored pages.
             times: The time of the previous batch and that of this one. Only elements ``before`` need the previous one.
             spark_now: Spark's clock, in milliseconds, by which Spark's timers go.
-            before: Payloads with elements that precede the watermark.
-            after: Payloads with elements that follow it.
+            before: Rows with elements that precede the watermark.
+            after: Rows with elements that follow it.
 
         Raises:
             IncompatibleStateError: If the stored state cannot be read.
@@ -257,11 +256,10 @@ class GroupTask:
         for packer in self._packers:
             packer.start(origin, self._level.groups.service_label_of(label))
         found: list[_Found] = []
-        for payloads, packer in zip((before, after), self._packers, strict=True):
-            # Deeper levels get their payloads as they are, in the phase in which they came.
-            deeper = [payload for payload in payloads if level_of(payload) != self._level.number]
-            yield from (packer.row_for_level(label, payload) for payload in deeper)
-            found.append(_by_step(payload for payload in payloads if level_of(payload) == self._level.number))
+        for rows, packer in zip((before, after), self._packers, strict=True):
+            # Deeper levels get their rows as they are, in the phase in which they came.
+            yield from (packer.row_for_level(row) for row in rows if self._is_deeper(row))
+            found.append(_by_step(row for row in rows if not self._is_deeper(row)))
         steps_before, steps_after = found
         assert steps_before.keys() | steps_after.keys() <= self._runners.keys(), (
             "columns go to the first level"
@@ -291,19 +289,22 @@ class GroupTask:
         yield from self._notes(origin, label)
         yield self._update(group, times, spark_now)
 
+    def _is_deeper(self, row: PackedRow) -> bool:
+        """Whether a row is for the steps of a deeper level; columns and what is folded go to the first one alone."""
+        return row.kind == RowKind.ELEMENTS and row.target != self._level.number
+
     def _notes(self, origin: int, label: int) -> Iterator[PackedRow]:
         """What was counted and reported."""
         counts = [count for runner in self._runners.values() for count in runner.take_counts()]
         reports = [report for runner in self._runners.values() for report in runner.take_reports()]
         if reports:
-            yield self._last_row(origin, label, REPORTS, reports)
+            yield self._last_row(origin, label, RowKind.REPORTS, reports)
         if counts:
-            yield self._last_row(origin, label, COUNTERS, counts)
+            yield self._last_row(origin, label, RowKind.COUNTERS, counts)
 
-    def _last_row(self, origin: int, label: int, sink: int, notes: list[Any]) -> PackedRow:
-        payload = pack_elements(notes, [None] * len(notes))
+    def _last_row(self, origin: int, label: int, kind: int, notes: list[Any]) -> PackedRow:
         number = sequence_number(Phase.AFTER_WATERMARK, origin, (1 << 30) - 1)
-        return PackedRow(self._level.groups.service_label_of(label), sink, number, payload)
+        return PackedRow(self._level.groups.service_label_of(label), kind, 0, number, dump_values(notes))
 
     def _update(self, group: GroupState, times: BatchTimes, spark_now: int) -> GroupUpdate:
         old = group.timer
@@ -345,13 +346,22 @@ _FARTHEST = (1 << 62) // 1000  # a timer that far is never due; it has to fit wh
 _Found: TypeAlias = "dict[int, list[KeyedElements | ColumnElements | PartialElements]]"
 
 
-def _by_step(payloads: Iterable[bytes]) -> _Found:
+def _by_step(rows: Iterable[PackedRow]) -> _Found:
+    """The elements of some rows for each step."""
     found: _Found = {}
-    for payload in payloads:
-        single = unpack_columns(payload) or unpack_partials(payload)
-        for elements in unpack_keyed(payload) if single is None else (single,):
+    for row in rows:
+        for elements in _elements_of(row):
             found.setdefault(elements.step, []).append(elements)
     return found
+
+
+def _elements_of(row: PackedRow) -> Sequence[KeyedElements | ColumnElements | PartialElements]:
+    if row.kind == RowKind.COLUMNS:
+        return [ColumnElements(row.target, row.payload)]
+    if row.kind == RowKind.PARTIALS:
+        return [PartialElements(row.target, unpack_partials(row.payload))]
+    assert row.kind == RowKind.ELEMENTS, "rows of other kinds go to service groups"
+    return unpack_keyed(row.payload)
 
 
 def _runner_of(step: KeyedStep, tuning: StateTuning) -> _StepRunner | ColumnRunner:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
     from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
     from windrow_runtime.columnar.forms.row_form import RowForm
-    from windrow_runtime.spark.sinks.parts import WorkerSink
+    from windrow_runtime.spark.sinks.parts import WorkerSinks
 
 __all__ = ["Fragment", "KeyedStep", "Level", "SourceFragment"]
 
@@ -140,7 +140,7 @@ class Level:
         classes: The user's classes that may occur in elements, see :mod:`windrow_runtime.spark.exchange.classes`.
         allow_pickled: Whether the state may hold values of classes that the plan does not name.
         clock: Where the time of each batch is kept, if windrow keeps it; otherwise Spark does.
-        parts: The sinks, by their numbers, whose rows the level writes to files instead of passing them on.
+        sinks: The sinks that the level writes itself, if it is the last one.
         tuning: How the state of its steps is laid out.
     """
 
@@ -154,5 +154,5 @@ class Level:
     classes: tuple[UserClass, ...] = ()
     allow_pickled: bool = False
     clock: ClockFiles | None = None
-    parts: Mapping[int, WorkerSink] = field(default_factory=dict)
+    sinks: WorkerSinks | None = None
     tuning: StateTuning = MEASURED

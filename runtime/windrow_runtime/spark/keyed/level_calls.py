@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.spark.batch_number import current_batch
 from windrow_runtime.spark.clock.times import NO_TIME, BatchTime, BatchTimes, decode_watermark, encode_timer
 from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.payload import Phase, pack_elements, phase_of, unpack_elements
-from windrow_runtime.spark.exchange.rows import CLOCK, END, PackedRow
+from windrow_runtime.spark.exchange.payload import Phase, dump_values, load_values, phase_of
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
 from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import Level
@@ -52,7 +54,10 @@ class LevelCalls:
         self._is_stored = False
         self._pages = StoredPages(pages, StateCalls(pages))
         self._task: GroupTask | None = None
-        self._parts: PartWriter | None = None
+        self._writer: PartWriter | None = None
+        if level.sinks is not None:
+            register_classes(level.classes)
+            self._writer = level.sinks.writer()
         self._previous = NO_TIME
         self._time: BatchTime | None = None
         self._watermarks: dict[str, tuple[int, int]] | None = None
@@ -80,49 +85,33 @@ class LevelCalls:
 
     def close(self) -> None:
         """Called at the end of the task."""
-        with failures_marked():
-            if self._task is not None:
-                self._task.close()
-                self._task = None
-            if self._parts is not None:
-                self._parts.close()
-                self._parts = None
+        with failures_marked(), ExitStack() as stack:
+            for part in (self._writer, self._task):
+                if part is not None:
+                    stack.callback(part.close)
+            self._writer = self._task = None
 
     def _written(self, rows: Iterator[PackedRow]) -> Iterator[PackedRow]:
-        """Writes the rows for files; passes on all others, and the name of each file."""
-        parts = self._level.parts
-        for row in rows:
-            if row.sink not in parts:
-                yield row
-                continue
-            if self._parts is None:
-                # Most plans write no files here.
-                from windrow_runtime.spark.sinks.parts import PartWriter
-
-                register_classes(self._level.classes)
-                self._parts = PartWriter(_batch_number(), parts)
-            name = self._parts.write(row.sink, row.payload)
-            if name is not None:
-                yield row._replace(payload=name)
+        """Writes the rows from upper levels for sinks that the task writes itself; passes on all others."""
+        return rows if self._writer is None else self._writer.pass_on(rows)
 
     def _take_rows(self, label: int, time: BatchTime, rows: Iterator[Any]) -> Iterator[PackedRow]:
+        packed = map(PackedRow._make, rows)
         if label < 0:
-            yield from self._serve(label, time, rows)
-        else:
-            before: list[bytes] = []
-            after: list[bytes] = []
-            for row in sorted(rows, key=_number):
-                (before if phase_of(row["number"]) == Phase.BEFORE_WATERMARK else after).append(
-                    row["payload"]
-                )
-            yield from self._run(label, time, before, after)
+            yield from self._serve(label, time, packed)
+            return
+        before: list[PackedRow] = []
+        after: list[PackedRow] = []
+        for row in sorted(packed, key=attrgetter("number")):
+            (before if phase_of(row.number) == Phase.BEFORE_WATERMARK else after).append(row)
+        yield from self._run(label, time, before, after)
 
     def _run(
-        self, label: int, time: BatchTime, before: list[bytes], after: list[bytes]
+        self, label: int, time: BatchTime, before: list[PackedRow], after: list[PackedRow]
     ) -> Iterator[PackedRow]:
         if self._task is None:
             register_classes(self._level.classes)
-            self._task = GroupTask(self._level)
+            self._task = GroupTask(self._level, self._writer)
         times = BatchTimes(self._previous, time, self._watermarks)
         for output in self._task.run_group(
             label, self._load(), self._pages, times, self._spark_now, before, after
@@ -132,19 +121,19 @@ class LevelCalls:
             else:
                 yield output
 
-    def _serve(self, label: int, time: BatchTime, rows: Iterator[Any]) -> Iterator[PackedRow]:
+    def _serve(self, label: int, time: BatchTime, rows: Iterator[PackedRow]) -> Iterator[PackedRow]:
         told = False
         for row in rows:
-            if row["sink"] != CLOCK:
-                yield PackedRow(label, row["sink"], row["number"], row["payload"])
-            if row["sink"] not in {CLOCK, END}:
+            if row.kind != RowKind.CLOCK:
+                yield row
+            if row.kind not in {RowKind.CLOCK, RowKind.END}:
                 continue
             if not told and not (self._level.number == 0 and self._level.last):
                 told = True
                 if self._level.number == 0:
                     yield from self._tick(label, time)
                 else:
-                    self._previous = BatchTime(*unpack_elements(row["payload"]).values)
+                    self._previous = BatchTime(*load_values(row.payload))
                     yield from self._tell(label)
 
     def _tick(self, label: int, time: BatchTime) -> Iterator[PackedRow]:
@@ -164,7 +153,7 @@ class LevelCalls:
 
     def _tell(self, label: int) -> Iterator[PackedRow]:
         if not self._level.last:
-            yield PackedRow(label, CLOCK, 0, pack_elements(list(self._previous), [None, None]))
+            yield PackedRow(label, RowKind.CLOCK, 0, 0, dump_values(list(self._previous)))
 
     def _time_of(self, timer_values: TimerValues) -> BatchTime:
         self._spark_now = now = timer_values.getCurrentProcessingTimeInMs()
@@ -204,8 +193,3 @@ def _batch_number() -> int:
     batch = current_batch()
     assert batch is not None, "Spark gives the batch's number to every task of a query"
     return batch
-
-
-def _number(row: Row) -> int:
-    number: int = row["number"]
-    return number

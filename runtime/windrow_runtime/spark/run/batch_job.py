@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,21 +15,20 @@ from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs import closing_outputs, open_outputs
 from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
+from windrow_runtime.spark.batch_number import JOB_BATCH
 from windrow_runtime.spark.faults.spark_errors import engine_errors
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.lowering import Lowered, forms_of, lower_batch, steps_by_clock
 from windrow_runtime.spark.run.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.run.query import result_of, writer_sink
 from windrow_runtime.spark.run.reporter import OnProgress, Reporter
-from windrow_runtime.spark.sinks.batch_writer import BatchWriter, driver_sinks, refuse_written
+from windrow_runtime.spark.sinks.batch_writer import BatchSetup, BatchWriter, driver_sinks, refuse_written
 from windrow_runtime.spark.sinks.results import MemoryResults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["batch_job", "run_job"]
-
-_BATCH = 0
 
 
 def batch_job(
@@ -69,8 +67,7 @@ def run_job(pipeline: Pipeline, lowered: Lowered, on_progress: OnProgress | None
             hint="to_dataframe(stream, batch=True).write writes with every writer of Spark's",
         )
     results = MemoryResults()
-    # Nothing tells this job from one that is run again, so each has batches of its own.
-    query = uuid.uuid4().hex
+    query = lowered.job
     sinks = list(lowered.sinks.values())
     check_folders(sinks, query, begins=True)
     refuse_written(lowered.frame.sparkSession, sinks)
@@ -78,9 +75,10 @@ def run_job(pipeline: Pipeline, lowered: Lowered, on_progress: OnProgress | None
     with closing_outputs(outputs):
         claim_folders(sinks, query, begins=True)
         progress = ProgressKeeper(lowered.watched, None)
-        write = BatchWriter(lowered.sinks, lowered.classes, results, outputs, query, progress=progress)
+        setup = BatchSetup(lowered.sinks, lowered.classes, results, query, lowered.parts, progress=progress)
+        write = BatchWriter(setup, outputs)
         with engine_errors(f"pipeline {pipeline.name!r}", secrets_of(pipeline.steps)):
-            write(lowered.frame, _BATCH)
+            write(lowered.frame, JOB_BATCH)
     report = results.latest_report()
     if report is not None:
         Reporter(pipeline.name, lowered.topology, on_progress).report(report)

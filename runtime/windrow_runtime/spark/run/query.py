@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from windrow.errors import UnsupportedOperationError, WindrowError
@@ -31,7 +32,7 @@ from windrow_runtime.spark.session_settings import (
     settings_during,
 )
 from windrow_runtime.spark.shipping import sink_alone
-from windrow_runtime.spark.sinks.batch_writer import BatchWriter, ConnectWriter, unpacked
+from windrow_runtime.spark.sinks.batch_writer import BatchSetup, BatchWriter, ConnectWriter, unpacked
 from windrow_runtime.spark.sinks.results import MemoryResults, Results, SpooledResults
 
 if TYPE_CHECKING:
@@ -82,46 +83,37 @@ class Query:
         self._lowered = lowered
         self._secrets = secrets_of(pipeline.steps)
         self._gate = BatchGate()
-        self._results: Results = MemoryResults()
         self._reporter = Reporter(pipeline.name, lowered.topology, on_progress)
         self._poller: ReportPoller | None = None
         progress = ProgressKeeper(lowered.watched, checkpoint.progress_file, lowered.clock)
         if on_progress is not None:
             self._check_reports()
-        self._write: Callable[[DataFrame, int], None]
+        spooled = None
         if is_connect(spark):
-            spooled = self._results = SpooledResults(
+            spooled = SpooledResults(
                 checkpoint.results_folder,
                 state_codec(lowered.classes, allow_pickled=pipeline.allow_pickled_state),
             )
             spooled.clear()
             self._poller = ReportPoller(spooled, self._reporter)
+        self._results: Results = spooled or MemoryResults()
+        setup = BatchSetup(
+            lowered.sinks,
+            lowered.classes,
+            self._results,
+            checkpoint.query_id(),
+            lowered.parts,
+            keeper,
+            checkpoint.newest_batch,
+            progress,
+        )
+        self._write: Callable[[DataFrame, int], None]
+        if spooled is not None:
             register_classes(lowered.classes)
             sinks = {number: sink_alone(step) for number, step in lowered.sinks.items()}
-            self._write = ConnectWriter(
-                sinks,
-                lowered.classes,
-                spooled,
-                checkpoint.query_id(),
-                keeper,
-                self._secrets,
-                lowered.parts,
-                checkpoint.newest_batch,
-                progress,
-            )
+            self._write = ConnectWriter(replace(setup, sinks=sinks), self._secrets)
         else:
-            batches = BatchWriter(
-                lowered.sinks,
-                lowered.classes,
-                self._results,
-                outputs,
-                checkpoint.query_id(),
-                keeper,
-                lowered.parts,
-                checkpoint.newest_batch,
-                progress,
-            )
-            self._write = self._written_here(batches)
+            self._write = self._written_here(BatchWriter(setup, outputs))
         self._failure: WindrowError | None = None
         self._opened = closing_outputs(outputs)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import atexit
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,20 +25,22 @@ from windrow.sinks import (
     TextFileSink,
     WriterSink,
 )
+from windrow_runtime.codecs.arrow.batches import arrow_schema, encode_batch
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.spark_schema import spark_ddl
+from windrow_runtime.columnar.state.chunks import load_rows
 from windrow_runtime.inputs.checks import warn_of_header
-from windrow_runtime.operators.errors import sink_unwritable
+from windrow_runtime.operators.errors import sink_unwritable, with_field
 from windrow_runtime.outputs import Output, closing_outputs, open_outputs
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.outputs.sink_folders import check_owner, other_run
 from windrow_runtime.spark.batch_number import BatchNote, batch_tag
 from windrow_runtime.spark.clock.keeper import ClockKeeper, Report
 from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.payload import unpack_elements
-from windrow_runtime.spark.exchange.rows import COUNTERS, END, FIRST_SINK, REPORTS, WARNINGS
+from windrow_runtime.spark.exchange.payload import load_values
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
 from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.faults.spark_errors import causes_of, engine_failure, secrets_hidden, unwritable
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
@@ -45,21 +48,21 @@ from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_
 from windrow_runtime.spark.run.facts import Count
 from windrow_runtime.spark.run.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.sinks.dataframe import ColumnsSink
-from windrow_runtime.spark.sinks.parts import (
-    PART_SCHEMA,
-    PartStage,
-    WorkerSink,
-    is_json_of_spark,
-    lines_of,
-    rows_of,
-    worker_sinks,
-)
+from windrow_runtime.spark.sinks.parts import WorkerSinks, is_json_of_spark
 from windrow_runtime.spark.sinks.results import Results
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["BatchWriter", "ConnectWriter", "driver_sinks", "refuse_written", "takes_columns", "unpacked"]
+__all__ = [
+    "BatchSetup",
+    "BatchWriter",
+    "ConnectWriter",
+    "driver_sinks",
+    "refuse_written",
+    "takes_columns",
+    "unpacked",
+]
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -76,12 +79,24 @@ class _Unpack:
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         register_classes(self.classes)
+        schema = arrow_schema(self.kind)
         with failures_marked():
             for batch in batches:
-                for payload in batch.column(0).to_pylist():
-                    rows = rows_of(payload, self.kind, self.where)
+                kinds, payloads = (column.to_pylist() for column in batch.columns)
+                for kind, payload in zip(kinds, payloads, strict=True):
+                    rows = (
+                        load_rows(payload, schema)
+                        if kind == RowKind.OUTPUT_COLUMNS
+                        else self._encoded(payload)
+                    )
                     if rows.num_rows:
                         yield rows
+
+    def _encoded(self, payload: bytes) -> Any:
+        try:
+            return encode_batch(load_values(payload), self.kind)
+        except WindrowError as error:
+            raise with_field(self.where, error) from error.__cause__
 
 
 @dataclass(frozen=True)
@@ -102,8 +117,11 @@ class _Lines:
         header = [] if encoder.header is None else [encoder.header]
         with failures_marked():
             for batch in batches:
-                for payload in batch.column(0).to_pylist():
-                    lines = lines_of(payload, encoder, self.where)
+                for payload in batch.column(1).to_pylist():
+                    try:
+                        lines = list(map(encoder.encode, load_values(payload)))
+                    except WindrowError as error:
+                        raise with_field(self.where, error) from error.__cause__
                     yield pa.record_batch([pa.array([*header, *lines], pa.string())], names=["value"])
                     header = []
 
@@ -142,8 +160,18 @@ def takes_columns(step: Step) -> bool:
 def unpacked(frame: DataFrame, number: int, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
     """The elements of one sink as typed columns."""
     kind = record_type(step.node.element_type)
-    rows = frame.where(f"sink = {number}").select("payload")
-    return rows.mapInArrow(_Unpack(kind, step.where, classes), spark_ddl(kind))
+    return rows_of(frame, number).mapInArrow(_Unpack(kind, step.where, classes), spark_ddl(kind))
+
+
+def rows_of(frame: DataFrame, number: int) -> DataFrame:
+    """The kind and the payload of the rows of one sink."""
+    return frame.where(_are_of([number])).select("kind", "payload")
+
+
+def _are_of(numbers: Iterable[int]) -> str:
+    """The condition, in SQL, for rows of sinks."""
+    kinds = f"{RowKind.OUTPUT}, {RowKind.OUTPUT_COLUMNS}"
+    return f"target IN ({', '.join(map(str, numbers))}) AND kind IN ({kinds})"
 
 
 def is_written_by_workers(step: Step) -> bool:
@@ -157,156 +185,153 @@ def driver_sinks(sinks: Iterable[Step]) -> list[Step]:
     return [step for step in sinks if not is_written_by_workers(step)]
 
 
+@dataclass(frozen=True)
+class BatchSetup:
+    """What has to be known to write the batches of a query, but the outputs, which a process opens for itself.
+
+    Attributes:
+        sinks: The sink of each number.
+        classes: The user's classes that may occur in elements.
+        results: Keeps what is collected and counted.
+        query: The identity of the query.
+        parts: The sinks that the last stage of the query writes; of these the rows bring names alone.
+        keeper: Computes the time of the next batch, where windrow keeps it.
+        note: Notes the newest batch; None: there is one only.
+        progress: Makes a report of each batch.
+    """
+
+    sinks: Mapping[int, Step]
+    classes: tuple[UserClass, ...]
+    results: Results
+    query: str
+    parts: WorkerSinks | None = None
+    keeper: ClockKeeper | None = None
+    note: BatchNote | None = None
+    progress: ProgressKeeper | None = None
+
+
 class BatchWriter:
     """Writes the batches of a query to the sinks of its pipeline; called by ``foreachBatch``.
 
     Each sink is idempotent by the number of the batch: one that is run again replaces what it wrote before.
 
     Args:
-        sinks: The sink of each number.
-        classes: The user's classes that may occur in elements.
-        results: Keeps what is collected and counted.
+        setup: What is written, and where to.
         outputs: What writes for sinks that have an output, by the ids of their steps.
-        query: The identity of the query.
-        keeper: Tells the time of the next batch, where windrow keeps it.
-        parts: The sinks that the last keyed step of the query has written; their rows only name files.
-        note: Notes the newest batch; None: there is one only.
-        progress: Makes a report of each batch.
     """
 
-    def __init__(
-        self,
-        sinks: Mapping[int, Step],
-        classes: tuple[UserClass, ...],
-        results: Results,
-        outputs: Mapping[str, Output],
-        query: str,
-        keeper: ClockKeeper | None = None,
-        parts: Mapping[int, WorkerSink] | None = None,
-        note: BatchNote | None = None,
-        progress: ProgressKeeper | None = None,
-    ) -> None:
-        self._note = note
-        self._sinks = dict(sinks)
-        self._progress = progress
+    def __init__(self, setup: BatchSetup, outputs: Mapping[str, Output]) -> None:
+        self._setup = setup
+        self._outputs = outputs
         self._facts: list[Count] = []
         self._warned: set[tuple[str, Location | None]] = set()
         self._ended = False
-        self._classes = classes
-        self._results = results
-        self._outputs = outputs
-        self._query = query
-        self._keeper = keeper
-        # What workers write; the other sinks are written by the driver.
-        self._on_workers = {
+        self._parts = {} if setup.parts is None else setup.parts.sinks
+        # What Spark writes from the workers, in a pass of its own over the batch.
+        self._by_spark = {
             number: step
-            for number, step in sinks.items()
-            if is_written_by_workers(step) or isinstance(_sink(step), (FileSink, KafkaSink))
+            for number, step in setup.sinks.items()
+            if number not in self._parts and isinstance(_sink(step), (FileSink, KafkaSink))
         }
-        self._needs_stage = not parts
-        self._parts = dict(parts or worker_sinks(sinks, lambda: query))
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch."""
-        if self._note is not None:
-            self._note.note(batch)
+        setup = self._setup
+        if setup.note is not None:
+            setup.note.note(batch)
         started = time.monotonic()
-        register_classes(self._classes)
-        check_owner(self._sinks.values(), self._query)
-        # Workers write parts in the same pass over the batch as all else, as the rows come, and tell where.
+        register_classes(setup.classes)
+        check_owner(setup.sinks.values(), setup.query)
         for part in self._parts.values():
             part.begin(batch)
-        if self._parts and self._needs_stage:
-            stage = PartStage(batch, self._parts, self._classes)
-            frame = frame.mapInArrow(stage, PART_SCHEMA)
-        if self._on_workers.keys() == self._parts.keys():
-            rows_of_sinks = self._write_driver_sinks(frame, batch)
-        else:
-            rows_of_sinks = self._write_kept(frame, batch)
+        # Workers write their sinks in the same pass over the batch as all else, as the rows come.
+        names = (
+            self._write_kept(frame, batch) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
+        )
         for number, part in self._parts.items():
-            part.publish(batch, rows_of_sinks.get(number, []))
-        if self._progress is not None:
-            self._results.report(
-                self._progress.end_batch(
+            part.publish(batch, names.get(number, []))
+        if setup.progress is not None:
+            setup.results.report(
+                setup.progress.end_batch(
                     batch, self._facts, ended=self._ended, seconds=time.monotonic() - started
                 )
             )
 
     def _write_kept(self, frame: DataFrame, batch: int) -> dict[int, list[bytes]]:
-        """Writes sinks that Spark writes for us: several actions read the batch, so that it is kept."""
-        by_spark = {number: step for number, step in self._on_workers.items() if number not in self._parts}
+        """Writes the sinks that Spark writes, too: several actions read the batch, so that it is kept."""
         kept = frame.persist()
         try:
-            present = self._write_driver_sinks(kept, batch, by_spark)
-            for number, step in by_spark.items():
+            names, present = self._write_driver_sinks(kept, batch)
+            for number, step in self._by_spark.items():
                 if isinstance(_sink(step), FileSink):
                     self._write_files(kept, batch, number, step, number in present)
                 elif number in present:
-                    payloads = kept.where(f"sink = {number}").select("payload")
-                    write_kafka(kafka_rows(payloads, step, self._classes), step)
+                    write_kafka(kafka_rows(rows_of(kept, number), step, self._setup.classes), step)
         finally:
             kept.unpersist()
-        return present
+        return names
 
-    def _write_driver_sinks(
-        self, frame: DataFrame, batch: int, staying: Collection[int] = ()
-    ) -> dict[int, list[bytes]]:
+    def _write_driver_sinks(self, frame: DataFrame, batch: int) -> tuple[dict[int, list[bytes]], set[int]]:
         """Writes the sinks of the driver, and the counters.
 
         Args:
             frame: The rows of the batch.
             batch: Its number.
-            staying: The sinks whose rows stay on the workers.
 
         Returns:
-            The rows for sinks of the workers, by their numbers: names of parts, or empty where rows stay there.
+            The names of the parts that workers wrote, by sink, and the sinks of Spark's that have rows.
         """
         from pyspark.sql import functions as f
 
         # The payloads of files and topics stay on the workers. Each step of a plan takes time, so none is idle.
-        if staying:
-            on_driver = f.expr(f"sink NOT IN ({', '.join(map(str, staying))})")
-            frame = frame.select("sink", "number", f.when(on_driver, f.col("payload")).alias("payload"))
-        rows = frame.collect()
+        if self._by_spark:
+            payload = f.when(f.expr(f"NOT ({_are_of(self._by_spark)})"), f.col("payload"))
+            frame = frame.withColumn("payload", payload)
         taken: defaultdict[int, list[bytes]] = defaultdict(list)
-        present: dict[int, list[bytes]] = {}
+        names: defaultdict[int, list[bytes]] = defaultdict(list)
+        present: set[int] = set()
         counted: Counter[tuple[str, str]] = Counter()
         reports: list[Report] = []
         self._facts = []
-        ended = False
-        for row in sorted(rows, key=_place):
-            sink: int = row["sink"]
-            if sink in self._on_workers:
-                present.setdefault(sink, []).append(bytes(row["payload"] or b""))
-            elif sink == COUNTERS:
-                self._count(row["payload"], counted)
-            elif sink == WARNINGS:
-                self._warn(row["payload"])
-            elif sink == REPORTS:
-                reports += (Report(*report) for report in unpack_elements(row["payload"]).values)
-            elif sink == END:
-                ended = True
-            elif sink >= FIRST_SINK:
-                taken[sink].append(bytes(row["payload"]))
-        collected = {
-            number: taken[number]
-            for number, step in self._sinks.items()
-            if isinstance(_sink(step), CollectSink)
+        self._ended = False
+        for row in sorted(map(PackedRow._make, frame.collect()), key=attrgetter("number")):
+            if row.kind == RowKind.PART:
+                names[row.target].append(bytes(row.payload))
+            elif row.is_output and row.target in self._by_spark:
+                present.add(row.target)
+            elif row.is_output:
+                taken[row.target].append(bytes(row.payload))
+            elif row.kind == RowKind.COUNTERS:
+                self._count(row.payload, counted)
+            elif row.kind == RowKind.WARNINGS:
+                self._warn(row.payload)
+            elif row.kind == RowKind.REPORTS:
+                reports += (Report(*report) for report in load_values(row.payload))
+            elif row.kind == RowKind.END:
+                self._ended = True
+        self._put(batch, taken, counted)
+        if self._setup.keeper is not None:
+            self._setup.keeper.end_batch(batch, reports, ended=self._ended)
+        return names, present
+
+    def _put(self, batch: int, taken: Mapping[int, list[bytes]], counted: Counter[tuple[str, str]]) -> None:
+        """Keeps what is collected and counted, and hands the other sinks of the driver their elements."""
+        on_driver = {
+            number: step
+            for number, step in self._setup.sinks.items()
+            if number not in self._parts and number not in self._by_spark
         }
-        self._results.put(batch, collected, counted)
-        for number, step in self._sinks.items():
-            if number not in self._on_workers and number not in collected:
-                values = [value for payload in taken[number] for value in unpack_elements(payload).values]
+        collected = {number for number, step in on_driver.items() if isinstance(_sink(step), CollectSink)}
+        self._setup.results.put(batch, {number: taken.get(number, []) for number in collected}, counted)
+        for number, step in on_driver.items():
+            if number in taken and number not in collected:
+                values = [value for payload in taken[number] for value in load_values(payload)]
                 if values:
                     self._outputs[step.id].write(batch, values)
-        self._ended = ended
-        if self._keeper is not None:
-            self._keeper.end_batch(batch, reports, ended=ended)
-        return present
 
     def _count(self, payload: bytes, counted: Counter[tuple[str, str]]) -> None:
         """Take note of what a task counted; what tells of the batch alone is kept for the report."""
-        for step, name, count in unpack_elements(payload).values:
+        for step, name, count in load_values(payload):
             if isinstance(name, str):
                 counted[step, name] += count
             if isinstance(name, int) or name == "records_malformed":
@@ -314,7 +339,7 @@ class BatchWriter:
 
     def _warn(self, payload: bytes) -> None:
         """Warn once of each header that a task found."""
-        for unmatched, where, location in unpack_elements(payload).values:
+        for unmatched, where, location in load_values(payload):
             if (unmatched, location) not in self._warned:
                 self._warned.add((unmatched, location))
                 warn_of_header(unmatched, where, location)
@@ -364,11 +389,11 @@ class BatchWriter:
         path = as_spark_path(place)
         kind = record_type(step.node.element_type)
         if not takes_columns(step):
-            rows = frame.where(f"sink = {number}").select("payload")
-            lines = rows.mapInArrow(_Lines(sink, kind, step.where, self._classes), "value string")
+            to_lines = _Lines(sink, kind, step.where, self._setup.classes)
+            lines = rows_of(frame, number).mapInArrow(to_lines, "value string")
             lines.write.mode("overwrite").text(path)
             return
-        writer = unpacked(frame, number, step, self._classes).write.mode("overwrite")
+        writer = unpacked(frame, number, step, self._setup.classes).write.mode("overwrite")
         if isinstance(sink, JsonFileSink):
             # Spark's default cuts timestamps to milliseconds.
             writer.option("ignoreNullFields", "false").option("timestampFormat", _TIMESTAMP).json(path)
@@ -382,59 +407,28 @@ class ConnectWriter:
     The outputs of sinks hold connections, so they are opened there.
 
     Args:
-        sinks: The sink of each number, without the steps in front of it.
-        classes: The user's classes that may occur in elements.
-        results: Keeps what is collected and counted where the runner finds it.
-        query: The identity of the query.
-        keeper: Tells the time of the next batch, where windrow keeps it.
+        setup: What is written; the steps of sinks are without the steps in front of them.
         secrets: What neither the server's log nor an error may show.
-        parts: As of :class:`BatchWriter`.
-        note: As of :class:`BatchWriter`.
-        progress: As of :class:`BatchWriter`.
     """
 
-    def __init__(
-        self,
-        sinks: Mapping[int, Step],
-        classes: tuple[UserClass, ...],
-        results: Results,
-        query: str,
-        keeper: ClockKeeper | None,
-        secrets: tuple[str, ...] = (),
-        parts: Mapping[int, WorkerSink] | None = None,
-        note: BatchNote | None = None,
-        progress: ProgressKeeper | None = None,
-    ) -> None:
-        self._given = (
-            dict(sinks),
-            classes,
-            results,
-            query,
-            keeper,
-            secrets,
-            dict(parts or {}),
-            note,
-            progress,
-        )
+    def __init__(self, setup: BatchSetup, secrets: tuple[str, ...]) -> None:
+        self._setup, self._secrets = setup, secrets
         self._batches: BatchWriter | None = None
 
     def __getstate__(self) -> Any:
-        return self._given
+        return self._setup, self._secrets
 
     def __setstate__(self, given: Any) -> None:
         self.__init__(*given)  # type: ignore[misc]  # unpickling begins the object anew
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch; what it raises gets back to the user's process as text."""
-        sinks, classes, results, query, keeper, secrets, parts, note, progress = self._given
-        with failures_marked(), secrets_hidden(secrets):
+        with failures_marked(), secrets_hidden(self._secrets):
             if self._batches is None:
-                outputs = open_outputs(driver_sinks(sinks.values()), query)
+                outputs = open_outputs(driver_sinks(self._setup.sinks.values()), self._setup.query)
                 # Nothing tells this process that the run is over, but that Spark ends it.
                 atexit.register(closing_outputs(outputs).close)
-                self._batches = BatchWriter(
-                    sinks, classes, results, outputs, query, keeper, parts, note, progress
-                )
+                self._batches = BatchWriter(self._setup, outputs)
             session = frame.sparkSession
             session.addTag(batch_tag(batch))
             try:
@@ -446,8 +440,3 @@ class ConnectWriter:
 def _sink(step: Step) -> Sink[Any]:
     assert isinstance(step.node, SinkNode)
     return step.node.sink
-
-
-def _place(row: Any) -> int:
-    number: int = row["number"]
-    return number

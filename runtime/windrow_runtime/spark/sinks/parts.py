@@ -1,6 +1,7 @@
 """Workers write some sinks while they compute a batch: files, and sinks of the user's own that ask for it.
 
-The driver makes all files of a batch visible at once. A worker writes a part file into a hidden folder, under a unique
+The last stage of a query writes them, as elements come, and what upper levels have for such sinks travels there. The
+driver makes all files of a batch visible at once: a worker writes a part file into a hidden folder, under a unique
 name, and sends the name to the driver in a row. The driver deletes the files whose names it did not get, such as those
 of a task that failed half-way, and renames the folder.
 """
@@ -9,86 +10,53 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSink
-from windrow.errors import SinkError, WindrowError
+from windrow.errors import SinkError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import FileSink, JsonFileSink, ParquetFileSink
-from windrow_runtime.codecs.arrow.batches import arrow_schema, encode_batch
-from windrow_runtime.codecs.class_names import UserClass
-from windrow_runtime.codecs.line_encoder import LineEncoder, line_encoder
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
-from windrow_runtime.columnar.state.chunks import load_rows
-from windrow_runtime.operators.errors import sink_errors, with_field
+from windrow_runtime.operators.copies import own
+from windrow_runtime.operators.errors import sink_errors
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.outputs.called import CustomOutput
 from windrow_runtime.outputs.output import Identity
+from windrow_runtime.outputs.part_file import PartFile
+from windrow_runtime.spark.batch_number import current_batch
 from windrow_runtime.spark.exchange.by_value import make_picklable
-from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.payload import unpack_columns, unpack_elements
+from windrow_runtime.spark.exchange.payload import load_values
 from windrow_runtime.spark.exchange.picklable import check_picklable
-from windrow_runtime.spark.faults.marked import failures_marked
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
 from windrow_runtime.spark.shipping import sink_alone
 
-__all__ = [
-    "PART_SCHEMA",
-    "PartSink",
-    "PartStage",
-    "PartWriter",
-    "WorkerSink",
-    "is_json_of_spark",
-    "lines_of",
-    "rows_of",
-    "worker_sinks",
-]
+__all__ = ["PartSink", "PartWriter", "WorkerSink", "WorkerSinks", "is_json_of_spark", "worker_sinks"]
 
-# Any in this module: pyarrow has no types.
-
-PART_SCHEMA: Final = "sink int, number bigint, payload binary"
-_PART_COLUMNS: Final = ["sink", "number", "payload"]
+# Any in this module: elements of every type, and pyarrow has no types.
 
 # Spark has types for these that Parquet alone does not tell.
 _SPARKS_OWN: Final = (Kind.TIMEDELTA, Kind.NONE)
 
 
-def rows_of(payload: bytes, kind: RecordType, where: str) -> Any:
-    """The rows of a payload for a sink as a record batch.
-
-    Raises:
-        InvalidArgumentError: If an element is not of its type.
-    """
-    columns = unpack_columns(payload)
-    if columns is not None:
-        return load_rows(columns.stream, arrow_schema(kind))
-    try:
-        return encode_batch(unpack_elements(payload).values, kind)
-    except WindrowError as error:
-        raise with_field(where, error) from error.__cause__
-
-
-def lines_of(payload: bytes, encoder: LineEncoder, where: str) -> list[str]:
-    """The lines of a payload for a sink, without their ends.
-
-    Raises:
-        InvalidArgumentError: If an element is not of its type, or is no line.
-    """
-    try:
-        return list(map(encoder.encode, unpack_elements(payload).values))
-    except WindrowError as error:
-        raise with_field(where, error) from error.__cause__
-
-
 class TaskWriter(Protocol):
     """Writes what one task has for one sink."""
 
-    def write(self, payload: bytes) -> bytes | None:
-        """Write the rows of a payload; the first rows return what the driver is to know, such as a file's name."""
+    @property
+    def name(self) -> bytes | None:
+        """What the driver has to know, such as a file's name, as soon as something is written; None: nothing."""
+        ...
+
+    def write(self, values: list[Any]) -> int:
+        """Write elements; returns how many bytes they took, 0 where nobody knows."""
+        ...
+
+    def write_columns(self, rows: Any) -> None:
+        """Write the elements of an Arrow batch; only sinks get one whose rows are columns."""
         ...
 
     def close(self) -> None:
@@ -113,7 +81,7 @@ class WorkerSink(Protocol):
         ...
 
     def publish(self, batch: int, names: Sequence[bytes]) -> None:
-        """Called by the driver behind the tasks of a batch, with what they returned."""
+        """Called by the driver behind the tasks of a batch, with the names of their parts."""
         ...
 
 
@@ -135,13 +103,9 @@ class PartSink:
         """Where the parts of a batch are."""
         return BatchFolder(Path(self.path), batch)
 
-    def lines(self) -> LineEncoder | None:
-        """How elements become lines; None: files are Parquet."""
-        return line_encoder(_sink_of(self.step), self.kind)
-
     def task(self, batch: int) -> TaskWriter:
         """Make the writer of a task's part file."""
-        return _PartTask(self, batch)
+        return _FileTask(self, batch)
 
     def begin(self, batch: int) -> None:
         """Take away what an earlier attempt left.
@@ -163,24 +127,18 @@ class PartSink:
             if not names:
                 folder.withdraw()
                 return
-            self._keep(folder.aside, {name.decode() for name in names})
-            folder.publish()
-
-    def _keep(self, aside: Path, names: set[str]) -> None:
-        """Deletes the files whose names no worker sent, and checks that those are there whose names one sent."""
-        found = set(os.listdir(aside)) if aside.is_dir() else set()
-        # A network file system may list a folder as it was some time ago, so that it is asked again, by name.
-        missing = sorted(name for name in names - found if not (aside / name).exists())
-        if missing:
-            raise SinkError(
-                "files that workers wrote are not where the driver looks for them",
-                given=f"{len(missing)} of {len(names)} are missing in {aside}, one is {missing[0]}",
-                expected="a folder that the driver and all workers share",
-                where=self.step.where,
-                hint="write to a file system that every machine has mounted at the same path",
-            )
-        for name in found - names:
-            (aside / name).unlink()
+            wanted = {name.decode() for name in names}
+            missing = folder.keep(wanted)
+            if not missing:
+                folder.publish()
+                return
+        raise SinkError(
+            "files that workers wrote are not where the driver looks for them",
+            given=f"{len(missing)} of {len(wanted)} are missing in {folder.aside}, one is {missing[0]}",
+            expected="a folder that the driver and all workers share",
+            where=self.step.where,
+            hint="write to a file system that every machine has mounted at the same path",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +166,32 @@ class CustomWorkerSink:
         """There is nothing to make visible."""
 
 
-def worker_sinks(sinks: Mapping[int, Step], query: Callable[[], str]) -> dict[int, WorkerSink]:
-    """The sinks that workers write themselves, by their numbers. Others are written by the driver or by Spark.
+@dataclass(frozen=True, slots=True)
+class WorkerSinks:
+    """The sinks that the last stage of a query writes.
+
+    Attributes:
+        sinks: The sinks, by their numbers.
+        batch: The number of the one batch of a job; None: Spark gives each task of a stream the number of its batch.
+    """
+
+    sinks: Mapping[int, WorkerSink]
+    batch: int | None = None
+
+    def writer(self) -> PartWriter:
+        """Make the writer of a task; it opens a sink when it has something for it."""
+        return PartWriter(self)
+
+
+def worker_sinks(
+    sinks: Mapping[int, Step], query: Callable[[], str], batch: int | None = None
+) -> WorkerSinks | None:
+    """The sinks that workers write themselves; None: there are none. Others are written by the driver or by Spark.
 
     Args:
-        sinks: All sinks.
+        sinks: All sinks, by their numbers.
         query: Gives the identity of the query; called where a sink of the user's own is told of it.
+        batch: The number of the one batch of a job; None: it is a stream.
 
     Raises:
         UnsupportedOperationError: If a sink of the user's own cannot be sent to workers.
@@ -228,7 +206,7 @@ def worker_sinks(sinks: Mapping[int, Step], query: Callable[[], str]) -> dict[in
             found[number] = CustomWorkerSink(sink_alone(step), sink, query())
         elif isinstance(sink, FileSink) and (part := _part_sink(step, sink)) is not None:
             found[number] = part
-    return found
+    return WorkerSinks(found, batch) if found else None
 
 
 def _part_sink(step: Step, sink: FileSink[Any]) -> PartSink | None:
@@ -253,37 +231,63 @@ def is_json_of_spark(kind: RecordType) -> bool:
     return kind.root.kind is Kind.RECORD and not kind.root.may_lack_keys
 
 
-def _sink_of(step: Step) -> FileSink[Any]:
-    assert isinstance(step.node, SinkNode)
-    assert isinstance(step.node.sink, FileSink)
-    return step.node.sink
-
-
 class PartWriter:
     """Writes what one task has for the sinks that workers write.
 
     Args:
-        batch: The number of the batch.
-        sinks: The sinks, by their numbers.
+        sinks: The sinks.
     """
 
-    def __init__(self, batch: int, sinks: Mapping[int, WorkerSink]) -> None:
-        self._batch = batch
+    def __init__(self, sinks: WorkerSinks) -> None:
         self._sinks = sinks
         self._tasks: dict[int, TaskWriter] = {}
+        self._unnamed: dict[int, TaskWriter] = {}
 
-    def write(self, number: int, payload: bytes) -> bytes | None:
-        """Write the rows of a payload; the first rows for a sink return what the driver is to know.
+    def __contains__(self, sink: object) -> bool:
+        """Whether the sink of a number is one of them."""
+        return sink in self._sinks.sinks
+
+    def pass_on(self, rows: Iterable[PackedRow]) -> Iterator[PackedRow]:
+        """Write the rows for the sinks; give all others, and a row for each name.
 
         Raises:
-            SinkError: If they cannot be written.
+            SinkError: If a file cannot be written.
             InvalidArgumentError: If an element is not of its type.
             UserFunctionError: If a sink of the user's own raised.
         """
-        task = self._tasks.get(number)
+        for row in rows:
+            if not (row.is_output and row.target in self):
+                yield row
+                continue
+            if row.kind == RowKind.OUTPUT:
+                self.write(row.target, load_values(row.payload))
+            else:
+                self.write_columns(row.target, _columns_in(row.payload))
+            for sink, name in self.take_names():
+                yield row._replace(kind=RowKind.PART, target=sink, payload=name)
+
+    def write(self, sink: int, values: Sequence[Any]) -> int:
+        """Write elements; returns how many bytes they took, 0 where nobody knows. Raises as :meth:`pass_on`."""
+        return self._task(sink).write(list(values))
+
+    def write_columns(self, sink: int, rows: Any) -> None:
+        """Write the elements of an Arrow batch. Raises as :meth:`pass_on`."""
+        self._task(sink).write_columns(rows)
+
+    def take_names(self) -> list[tuple[int, bytes]]:
+        """The names that the driver has to know, with their sinks, since the last time."""
+        named = [(sink, name) for sink, task in self._unnamed.items() if (name := task.name) is not None]
+        for sink, _ in named:
+            del self._unnamed[sink]
+        return named
+
+    def _task(self, sink: int) -> TaskWriter:
+        task = self._tasks.get(sink)
         if task is None:
-            task = self._tasks[number] = self._sinks[number].task(self._batch)
-        return task.write(payload)
+            batch = current_batch() if self._sinks.batch is None else self._sinks.batch
+            assert batch is not None, "Spark gives the batch's number to every task of a query"
+            task = self._tasks[sink] = self._unnamed[sink] = self._sinks.sinks[sink].task(batch)
+        return task
 
     def close(self) -> None:
         """Close the part files, which nobody can read before, and the sinks of the user's own.
@@ -297,100 +301,31 @@ class PartWriter:
                 stack.callback(task.close)
 
 
-@dataclass(frozen=True, slots=True)
-class PartStage:
-    """Writes the sinks of workers and passes on all other rows; Spark calls it by ``mapInArrow``.
-
-    Plans without keyed steps need it, and jobs; in a stream the last keyed step writes these sinks itself.
-
-    Attributes:
-        batch: The number of the batch.
-        parts: The sinks to write, by their numbers.
-        classes: The user's classes that may occur in elements.
-    """
-
-    batch: int
-    parts: Mapping[int, WorkerSink]
-    classes: tuple[UserClass, ...]
-
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Called by Spark with packed rows, see :mod:`windrow_runtime.spark.exchange.rows`."""
-        with failures_marked():
-            register_classes(self.classes)
-            yield from self._run(batches)
-
-    def _run(self, batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        written: list[tuple[int, bytes]] = []
-        with closing(PartWriter(self.batch, self.parts)) as writer:
-            for given in batches:
-                batch = given.select(_PART_COLUMNS)
-                passed = [sink not in self.parts for sink in batch.column(0).to_pylist()]
-                if any(passed):
-                    yield _as_rows(batch.filter(pa.array(passed)).columns)
-                if not all(passed):
-                    rows = batch.filter(pa.array([not one for one in passed]))
-                    for sink, payload in zip(
-                        rows.column(0).to_pylist(), rows.column(2).to_pylist(), strict=True
-                    ):
-                        name = writer.write(sink, payload)
-                        if name is not None:
-                            written.append((sink, name))
-        if written:
-            sinks, names = zip(*written, strict=True)
-            columns = [pa.array(sinks, pa.int32()), pa.array([0] * len(names), pa.int64())]
-            yield _as_rows([*columns, pa.array(names, pa.binary())])
-
-
-def _as_rows(columns: Sequence[Any]) -> Any:
-    """Columns as a batch of the one schema that a stage may give: those that it gets say besides what is never null."""
-    import pyarrow as pa
-
-    schema = pa.schema([("sink", pa.int32()), ("number", pa.int64()), ("payload", pa.binary())])
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-class _PartTask:
-    """Writes the part file of a task; there is none where no payload has rows."""
+class _FileTask:
+    """Writes the part file of a task; there is none where no element comes."""
 
     def __init__(self, sink: PartSink, batch: int) -> None:
-        self._sink, self._batch = sink, batch
-        self._encoder = sink.lines()
-        self._file: _ParquetPart | _LinePart | None = None
+        self._file = PartFile(sink.step, sink.kind, sink.folder(batch).aside, f"part-{uuid.uuid4().hex}")
 
-    def write(self, payload: bytes) -> bytes | None:
-        sink, encoder = self._sink, self._encoder
-        rows = (
-            rows_of(payload, sink.kind, sink.step.where)
-            if encoder is None
-            else lines_of(payload, encoder, sink.step.where)
-        )
-        if not len(rows):
-            return None
-        with sink_errors(sink.step, sink.path):
-            if self._file is not None:
-                self._file.write(rows)
-                return None
-            name = f"part-{uuid.uuid4().hex}{'.parquet' if encoder is None else encoder.ending}"
-            folder = sink.folder(self._batch).aside
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = (
-                _ParquetPart(folder / name, sink.kind)
-                if encoder is None
-                else _LinePart(folder / name, encoder)
-            )
-            self._file.write(rows)
-            return name.encode()
+    @property
+    def name(self) -> bytes | None:
+        return self._file.name.encode() if self._file.exists else None
+
+    def write(self, values: list[Any]) -> int:
+        return self._file.write(values)
+
+    def write_columns(self, rows: Any) -> None:
+        if rows.num_rows:
+            self._file.write_content(rows)
 
     def close(self) -> None:
-        if self._file is not None:
-            with sink_errors(self._sink.step, self._sink.path):
-                self._file.close()
+        self._file.close()
 
 
 class _CustomTask:
-    """Opens a sink of the user's own for a task, and hands it the elements of each payload."""
+    """Opens a sink of the user's own for a task, and hands it the elements."""
+
+    name: Final = None
 
     def __init__(self, sink: CustomWorkerSink, batch: int) -> None:
         from pyspark import TaskContext
@@ -401,37 +336,21 @@ class _CustomTask:
         self._output = CustomOutput(sink.step, sink.sink, Identity(sink.query, ""), context.partitionId())
         self._output.open()
 
-    def write(self, payload: bytes) -> bytes | None:
-        values = unpack_elements(payload).values
+    def write(self, values: list[Any]) -> int:
         if values:
-            self._output.write(self._batch, values)
-        return None
+            # Other sinks may get the same objects, and what the user does with these is not known.
+            self._output.write(self._batch, list(map(own, values)))
+        return 0
+
+    def write_columns(self, rows: Any) -> None:
+        raise AssertionError("a sink of the user's own takes values")
 
     def close(self) -> None:
         self._output.close()
 
 
-class _ParquetPart:
-    def __init__(self, file: Path, kind: RecordType) -> None:
-        import pyarrow.parquet as pq
+def _columns_in(stream: bytes) -> Any:
+    import pyarrow as pa
 
-        self._writer = pq.ParquetWriter(file, arrow_schema(kind), compression="snappy")
-
-    def write(self, rows: Any) -> None:
-        self._writer.write_batch(rows)
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-class _LinePart:
-    def __init__(self, file: Path, encoder: LineEncoder) -> None:
-        self._file = file.open("w", encoding="utf-8", newline="\n")
-        if encoder.header is not None:
-            self.write([encoder.header])
-
-    def write(self, lines: Sequence[str]) -> None:
-        self._file.writelines(f"{line}\n" for line in lines)
-
-    def close(self) -> None:
-        self._file.close()
+    with pa.ipc.open_stream(stream) as reader:
+        return reader.read_next_batch()

@@ -19,7 +19,7 @@ from windrow_runtime.spark.checkpoint.stored_file import (
     damaged_file,
     file_numbers,
 )
-from windrow_runtime.spark.exchange.payload import unpack_elements
+from windrow_runtime.spark.exchange.payload import load_values
 from windrow_runtime.spark.run.progress import PipelineProgress
 from windrow_runtime.storage.values import StateCodec
 
@@ -141,7 +141,7 @@ class MemoryResults:
     def put(self, batch: int, collected: Mapping[int, Sequence[bytes]], counted: Counted) -> None:
         """Keep the results of a batch."""
         for number, payloads in collected.items():
-            values = [value for payload in payloads for value in unpack_elements(payload).values]
+            values = [value for payload in payloads for value in load_values(payload)]
             # A pipeline that runs for months has many batches with nothing to collect.
             if values:
                 self._collected[number][batch] = values
@@ -275,7 +275,7 @@ class SpooledResults:
     def _framed(self, collected: Mapping[int, Sequence[bytes]]) -> Iterator[bytes]:
         for number, payloads in collected.items():
             # The payloads come from this run's own workers.
-            values = [value for payload in payloads for value in unpack_elements(payload).values]
+            values = [value for payload in payloads for value in load_values(payload)]
             if values:
                 packed = self._codec.dumps(values)
                 yield _PIECE.pack(number, len(packed))

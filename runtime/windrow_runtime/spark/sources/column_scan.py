@@ -15,8 +15,8 @@ from windrow_runtime.columnar.forms.scan_target import ScanTarget
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state.chunks import concatenated, dump_rows
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.spark.exchange.payload import Phase, pack_columns, pack_partials, sequence_number
-from windrow_runtime.spark.exchange.rows import TO_STEPS, PackedRow
+from windrow_runtime.spark.exchange.payload import Phase, pack_partials, sequence_number
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.run.facts import RECORDS_IN, Count
 
@@ -115,19 +115,19 @@ class ColumnScan:
         if folded is None:
             for number, part in _by_group(rows, of_key[keys.codes], groups):
                 # Spark compresses what it shuffles.
-                yield self._row_for(number, pack_columns(target.step, dump_rows(part, compress=False)))
+                yield self._row_for(number, RowKind.COLUMNS, target, dump_rows(part, compress=False))
             return
         codes, partials = folded
         of_cell = of_key[codes]
         for number in range(groups):
             places = np.flatnonzero(of_cell == number).tolist()
             if places:
-                yield self._row_for(number, pack_partials(target.step, partials.pick(places)))
+                yield self._row_for(number, RowKind.PARTIALS, target, pack_partials(partials.pick(places)))
 
-    def _row_for(self, number: int, payload: bytes) -> PackedRow:
+    def _row_for(self, number: int, kind: int, target: ColumnTarget, payload: bytes) -> PackedRow:
         place = sequence_number(Phase.AFTER_WATERMARK, self._origin, self._row)
         self._row += 1
-        return PackedRow(self._groups.labels[number], TO_STEPS, place, payload)
+        return PackedRow(self._groups.labels[number], kind, target.step, place, payload)
 
 
 def _by_group(rows: Any, of_row: npt.NDArray[np.uint16], groups: int) -> Iterator[tuple[int, Any]]:

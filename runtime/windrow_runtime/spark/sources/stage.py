@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,8 @@ from windrow_runtime.spark.batch_number import BatchNote, EndMark, current_batch
 from windrow_runtime.spark.clock.times import NO_TIME, encode_watermark
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.packer import Packer
-from windrow_runtime.spark.exchange.payload import Phase, pack_elements, sequence_number
-from windrow_runtime.spark.exchange.rows import CLOCK, COUNTERS, REPORTS, WARNINGS, PackedRow, packed_batch
+from windrow_runtime.spark.exchange.payload import Phase, dump_values, sequence_number
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, packed_batch
 from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.level import Fragment, SourceFragment
@@ -23,13 +24,14 @@ from windrow_runtime.spark.run.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, 
 from windrow_runtime.spark.worker.gc_tuning import infrequent_gc
 
 if TYPE_CHECKING:
+    from windrow_runtime.spark.sinks.parts import WorkerSinks
     from windrow_runtime.spark.sources.column_scan import ColumnScan, ColumnTarget
 
 __all__ = ["CLOCK_PAYLOAD", "ColumnWay", "MalformedRule", "SourceStage"]
 
 # Any: elements and keys are of the user's types; pyarrow has no types.
 
-CLOCK_PAYLOAD = pack_elements(list(NO_TIME), [None, None])  # what it says is known to the first level itself
+CLOCK_PAYLOAD = dump_values(list(NO_TIME))  # what it says is known to the first level itself
 _LAST_ROW = (1 << 30) - 1
 
 
@@ -84,6 +86,7 @@ class SourceStage:
         way: How elements get to columnar steps, if there are any.
         open: Makes the Arrow batches to decode, where those of Spark only name files.
         note: Notes the newest batch, where Spark writes the sink by itself and nobody else can.
+        sinks: The sinks that the stage writes itself, if no other stage follows.
     """
 
     decode: Callable[[Any], SourceBatch]
@@ -98,6 +101,7 @@ class SourceStage:
     way: ColumnWay | None = None
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
     note: BatchNote | None = None
+    sinks: WorkerSinks | None = None
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Called by Spark with the Arrow batches of a partition; gives Arrow batches of packed rows."""
@@ -126,7 +130,8 @@ class _Task:
         self._origin = (stage.place << 20) + partition
         # A row for sinks needs no place of its own in the exchange: any partition will pass it on.
         self._label = stage.groups.service_labels[partition % stage.groups.partitions]
-        self._packer = Packer(stage.groups, stage.hash_key, Phase.AFTER_WATERMARK)
+        self._writer = None if stage.sinks is None else stage.sinks.writer()
+        self._packer = Packer(stage.groups, stage.hash_key, Phase.AFTER_WATERMARK, self._writer)
         self._packer.start(self._origin, self._label)
         self._fragment = stage.create()
         self._aside = None if stage.malformed.fragment is None else stage.malformed.fragment()
@@ -140,9 +145,10 @@ class _Task:
         return ColumnScan(targets, self._stage.groups, self._origin, self._fragment.observe)
 
     def close(self) -> None:
-        self._fragment.close()
-        if self._aside is not None:
-            self._aside.close()
+        with ExitStack() as stack:
+            for part in (self._writer, self._aside, self._fragment):
+                if part is not None:
+                    stack.callback(part.close)
 
     def run(self, batches: Iterator[Any]) -> Iterator[Any]:
         fragment, packer, scan = self._fragment, self._packer, self._scan
@@ -201,22 +207,24 @@ class _Task:
             (header, f"{rule.where}, {file}", rule.location) for header, file in self._unmatched.items()
         ]
         rows = [
-            *self._row_for_driver(WARNINGS, _LAST_ROW - 2, warnings),
-            *self._row_for_driver(REPORTS, _LAST_ROW - 1, list(map(tuple, self._fragment.take_reports()))),
-            *self._row_for_driver(COUNTERS, _LAST_ROW, self._counts(records)),
+            *self._row_for_driver(RowKind.WARNINGS, _LAST_ROW - 2, warnings),
+            *self._row_for_driver(
+                RowKind.REPORTS, _LAST_ROW - 1, list(map(tuple, self._fragment.take_reports()))
+            ),
+            *self._row_for_driver(RowKind.COUNTERS, _LAST_ROW, self._counts(records)),
         ]
         if self._stage.levels > 1:
             labels = self._stage.groups.service_labels
-            rows += [PackedRow(label, CLOCK, 0, CLOCK_PAYLOAD) for label in labels]
+            rows += [_clock(label) for label in labels]
         elif needed and not rows:
-            rows.append(PackedRow(self._label, CLOCK, 0, CLOCK_PAYLOAD))
+            rows.append(_clock(self._label))
         return rows
 
-    def _row_for_driver(self, sink: int, row: int, values: list[Any]) -> list[PackedRow]:
+    def _row_for_driver(self, kind: int, row: int, values: list[Any]) -> list[PackedRow]:
         if not values:
             return []
         number = sequence_number(Phase.AFTER_WATERMARK, self._origin, row)
-        return [PackedRow(self._label, sink, number, pack_elements(values, [None] * len(values)))]
+        return [PackedRow(self._label, kind, 0, number, dump_values(values))]
 
     def _counts(self, records: int) -> list[Count]:
         """Returns what was counted in the partition, with its facts."""
@@ -230,3 +238,7 @@ class _Task:
         if fragment.watermark != MIN_TIMESTAMP:
             counts.append((step, WATERMARK, fragment.watermark))
         return counts
+
+
+def _clock(label: int) -> PackedRow:
+    return PackedRow(label, RowKind.CLOCK, 0, 0, CLOCK_PAYLOAD)
