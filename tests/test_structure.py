@@ -112,7 +112,10 @@ def test_contributing_names_what_exists() -> None:
 SHARED_NAMES = {
     ("codecs/csv", "codecs/json"): {"decoder", "encoder"},  # each format has both
     ("local", "spark"): {"runner"},  # each engine has one
-    ("spark/sinks", "spark/sources"): {"dataframe"},  # a stream from a DataFrame, and into one
+    ("spark/sinks", "spark/sources"): {
+        "dataframe",
+        "table",
+    },  # streams from DataFrames and into them, and who does it
 }
 """Modules of sibling folders that have one name since they are one thing in two places."""
 

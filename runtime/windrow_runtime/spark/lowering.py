@@ -21,7 +21,6 @@ from windrow.plan import (
     Step,
     WindowNode,
 )
-from windrow.sinks import WriterSink
 from windrow.tags import OutputTag
 from windrow_runtime.codecs.arrow.batches import encode_batch
 from windrow_runtime.codecs.class_names import UserClass
@@ -56,9 +55,8 @@ from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
 from windrow_runtime.spark.paths import as_read_path
 from windrow_runtime.spark.run.progress_keeper import WatchedStep
 from windrow_runtime.spark.shipping import functions_of, known_classes, without_sources_and_sinks
-from windrow_runtime.spark.sinks.batch_writer import takes_columns
-from windrow_runtime.spark.sinks.dataframe import ColumnsSink
 from windrow_runtime.spark.sinks.parts import WorkerSinks, worker_sinks
+from windrow_runtime.spark.sinks.table import SinkWay, takes_columns, way_of
 from windrow_runtime.spark.sources.column_scan import ColumnTarget
 from windrow_runtime.spark.sources.scan import ColumnReader, Reader, ScanContext
 from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, ColumnWay, MalformedRule, SourceStage
@@ -412,10 +410,7 @@ class _Lowering:
         return frame.observe(step.id, f.coalesce(f.sum("records"), f.lit(0)).alias("records_read"))
 
     def _note(self) -> BatchNote | None:
-        by_spark = any(
-            isinstance(step.node, SinkNode) and isinstance(step.node.sink, (WriterSink, ColumnsSink))
-            for step in self._topology.sinks
-        )
+        by_spark = any(way_of(step) is SinkWay.QUERY for step in self._topology.sinks)
         return self._checkpoint.newest_batch if by_spark and self._checkpoint is not None else None
 
     def _column_way(self, step: Step, reader: Reader) -> ColumnWay | None:

@@ -14,23 +14,14 @@ from windrow.addresses.paths import reads_from
 from windrow.connectors import CustomSink
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
-from windrow.kafka import KafkaSink
-from windrow.plan import Pipeline, SinkNode, SourceNode, Step
-from windrow.sinks import (
-    CollectSink,
-    CsvFileSink,
-    JsonFileSink,
-    ParquetFileSink,
-    TextFileSink,
-    WriterSink,
-)
+from windrow.plan import Pipeline, SourceNode, Step
 from windrow.sources import FileSource
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
 from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.tracebacks import short_tracebacks
-from windrow_runtime.outputs import closing_outputs, has_output, open_outputs
+from windrow_runtime.outputs import closing_outputs, open_outputs
 from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
@@ -47,24 +38,16 @@ from windrow_runtime.spark.run.running import RunningPipeline
 from windrow_runtime.spark.session import JOB_SETTINGS, is_connect, local_session, prepare_workers
 from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, own_partitions, session_with
 from windrow_runtime.spark.shipping import without_sources_and_sinks
-from windrow_runtime.spark.sinks.batch_writer import driver_sinks, refuse_written, unpacked
-from windrow_runtime.spark.sinks.dataframe import ColumnsSink, checkpoint_inside, pipeline_of
+from windrow_runtime.spark.sinks.batch_writer import driver_sinks
+from windrow_runtime.spark.sinks.dataframe import checkpoint_inside, pipeline_of
+from windrow_runtime.spark.sinks.spark_files import refuse_written, unpacked
+from windrow_runtime.spark.sinks.table import SinkWay, sink_of, way_of
 from windrow_runtime.spark.sources.table import check_resumable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["RunningPipeline", "SparkRunner"]
-
-_KNOWN_SINKS = (
-    CollectSink,
-    CsvFileSink,
-    JsonFileSink,
-    KafkaSink,
-    ParquetFileSink,
-    TextFileSink,
-    WriterSink,
-)
 
 
 class SparkRunner:
@@ -367,16 +350,11 @@ class SparkRunner:
         sinks = driver_sinks(topology.sinks)
         if not is_connect(self._spark):
             return sinks
-        return [
-            step
-            for step in sinks
-            if not (isinstance(step.node, SinkNode) and isinstance(step.node.sink, CustomSink))
-        ]
+        return [step for step in sinks if not isinstance(sink_of(step), CustomSink)]
 
     def _check_sinks(self, topology: Topology) -> None:
         for step in topology.sinks:
-            _check_sink(step)
-            if isinstance(step.node, SinkNode) and isinstance(step.node.sink, KafkaSink):
+            if way_of(step) is SinkWay.KAFKA:
                 with secrets_hidden(secrets_of([step]), step.where):
                     check_connector(self._spark, step)
 
@@ -446,26 +424,11 @@ def _check_checkpoint_apart(step: Step, checkpoint: Checkpoint) -> None:
 
 
 def _check_sink_of_own_clock(step: Step) -> None:
-    assert isinstance(step.node, SinkNode)
-    if isinstance(step.node.sink, (WriterSink, ColumnsSink)):
+    if way_of(step) is SinkWay.QUERY:
         raise UnsupportedOperationError(
             "Spark writes to this sink by itself, and the plan's watermark has to be computed after each batch",
-            given=step.node.sink.describe(),
+            given=sink_of(step).describe(),
             expected="one timestamp-assigning step, in front of all keyed steps, with a strategy of windrow's",
             where=step.where,
             hint="write with a FunctionSink or to files, or assign timestamps once",
         )
-
-
-def _check_sink(step: Step) -> None:
-    assert isinstance(step.node, SinkNode)
-    sink = step.node.sink
-    if isinstance(sink, _KNOWN_SINKS) or has_output(sink):
-        return
-    raise UnsupportedOperationError(
-        "Spark cannot write to this sink",
-        given=sink.describe(),
-        expected="memory, the console, files, Kafka, a database, a Delta table, a function, a DataStreamWriter or a "
-        "CustomSink",
-        where=step.where,
-    )

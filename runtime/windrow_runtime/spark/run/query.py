@@ -32,8 +32,9 @@ from windrow_runtime.spark.session_settings import (
     settings_during,
 )
 from windrow_runtime.spark.shipping import sink_alone
-from windrow_runtime.spark.sinks.batch_writer import BatchSetup, BatchWriter, ConnectWriter, unpacked
+from windrow_runtime.spark.sinks.batch_writer import BatchSetup, BatchWriter, ConnectWriter
 from windrow_runtime.spark.sinks.results import MemoryResults, Results, SpooledResults
+from windrow_runtime.spark.sinks.spark_files import unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

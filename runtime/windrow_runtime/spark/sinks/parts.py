@@ -19,28 +19,25 @@ from typing import Any, Final, Protocol
 from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSink
 from windrow.errors import SinkError
-from windrow.plan import SinkNode, Step
-from windrow.sinks import FileSink, JsonFileSink, ParquetFileSink
-from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
+from windrow.plan import Step
+from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import sink_errors
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.outputs.called import CustomOutput
 from windrow_runtime.outputs.output import Identity
-from windrow_runtime.outputs.part_file import PartFile
+from windrow_runtime.outputs.part_file import PartFile, file_sink_of
 from windrow_runtime.spark.batch_number import current_batch
 from windrow_runtime.spark.exchange.by_value import make_picklable
 from windrow_runtime.spark.exchange.payload import load_values
 from windrow_runtime.spark.exchange.picklable import check_picklable
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
 from windrow_runtime.spark.shipping import sink_alone
+from windrow_runtime.spark.sinks.table import SinkWay, sink_of, way_of
 
-__all__ = ["PartSink", "PartWriter", "WorkerSink", "WorkerSinks", "is_json_of_spark", "worker_sinks"]
+__all__ = ["PartSink", "PartWriter", "WorkerSink", "WorkerSinks", "worker_sinks"]
 
 # Any in this module: elements of every type, and pyarrow has no types.
-
-# Spark has types for these that Parquet alone does not tell.
-_SPARKS_OWN: Final = (Kind.TIMEDELTA, Kind.NONE)
 
 
 class TaskWriter(Protocol):
@@ -196,39 +193,24 @@ def worker_sinks(
     Raises:
         UnsupportedOperationError: If a sink of the user's own cannot be sent to workers.
     """
-    found: dict[int, WorkerSink] = {}
-    for number, step in sinks.items():
-        sink = step.node.sink if isinstance(step.node, SinkNode) else None
-        if isinstance(sink, CustomSink) and sink.on_workers:
-            make_picklable(type(sink))
-            hint = "make connections and files in open(), which each worker calls"
-            check_picklable(step, [sink], "the sink", hint)
-            found[number] = CustomWorkerSink(sink_alone(step), sink, query())
-        elif isinstance(sink, FileSink) and (part := _part_sink(step, sink)) is not None:
-            found[number] = part
+    found = {
+        number: _worker_sink(step, query) for number, step in sinks.items() if way_of(step) is SinkWay.WORKERS
+    }
     return WorkerSinks(found, batch) if found else None
 
 
-def _part_sink(step: Step, sink: FileSink[Any]) -> PartSink | None:
-    """A sink whose files workers write themselves; None: Spark writes them."""
-    path = local_path(sink.path)
-    if path is None:
-        return None
-    kind = record_type(step.node.element_type)
-    if isinstance(sink, JsonFileSink) and is_json_of_spark(kind):
-        return None
-    if isinstance(sink, ParquetFileSink) and kind.root.contains(*_SPARKS_OWN):
-        return None
+def _worker_sink(step: Step, query: Callable[[], str]) -> WorkerSink:
+    sink = sink_of(step)
+    if isinstance(sink, CustomSink):
+        make_picklable(type(sink))
+        check_picklable(
+            step, [sink], "the sink", "make connections and files in open(), which each worker calls"
+        )
+        return CustomWorkerSink(sink_alone(step), sink, query())
+    path = local_path(file_sink_of(step).path)
+    assert path is not None, "Spark writes to other file systems"
     # A worker may run in another folder than the driver.
-    return PartSink(sink_alone(step), os.path.abspath(path), kind)
-
-
-def is_json_of_spark(kind: RecordType) -> bool:
-    """Whether JSON of a type is what Spark's writer makes of its columns.
-
-    That would be null for a key that is absent, and an object for a tuple or a number.
-    """
-    return kind.root.kind is Kind.RECORD and not kind.root.may_lack_keys
+    return PartSink(sink_alone(step), os.path.abspath(path), record_type(step.node.element_type))
 
 
 class PartWriter:

@@ -1,0 +1,196 @@
+"""Spark writes some sinks from the packed rows of a batch: files in other file systems, and columns of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from windrow.addresses.paths import local_path
+from windrow.errors import WindrowError
+from windrow.plan import Step
+from windrow.sinks import FileSink, JsonFileSink
+from windrow_runtime.codecs.arrow.batches import arrow_schema, encode_batch
+from windrow_runtime.codecs.class_names import UserClass
+from windrow_runtime.codecs.line_encoder import line_encoder
+from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.spark_schema import spark_ddl
+from windrow_runtime.columnar.state.chunks import load_rows
+from windrow_runtime.operators.errors import sink_unwritable, with_field
+from windrow_runtime.outputs.batch_folder import BatchFolder
+from windrow_runtime.outputs.part_file import file_sink_of
+from windrow_runtime.outputs.sink_folders import other_run
+from windrow_runtime.spark.exchange.classes import register_classes
+from windrow_runtime.spark.exchange.payload import load_values
+from windrow_runtime.spark.exchange.rows import RowKind
+from windrow_runtime.spark.faults.marked import failures_marked
+from windrow_runtime.spark.faults.spark_errors import causes_of, engine_failure, unwritable
+from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
+from windrow_runtime.spark.sinks.table import sink_of, takes_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["are_of", "refuse_written", "rows_of", "unpacked", "write_files"]
+
+# Any in this module: elements of every type, and pyarrow has no types.
+
+_TIMESTAMP: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+
+
+@dataclass(frozen=True)
+class _Unpack:
+    """Makes typed columns of packed rows, in a worker."""
+
+    kind: RecordType
+    where: str
+    classes: tuple[UserClass, ...]
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        register_classes(self.classes)
+        schema = arrow_schema(self.kind)
+        with failures_marked():
+            for batch in batches:
+                kinds, payloads = (column.to_pylist() for column in batch.columns)
+                for kind, payload in zip(kinds, payloads, strict=True):
+                    rows = (
+                        load_rows(payload, schema)
+                        if kind == RowKind.OUTPUT_COLUMNS
+                        else self._encoded(payload)
+                    )
+                    if rows.num_rows:
+                        yield rows
+
+    def _encoded(self, payload: bytes) -> Any:
+        try:
+            return encode_batch(load_values(payload), self.kind)
+        except WindrowError as error:
+            raise with_field(self.where, error) from error.__cause__
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Makes the lines of files of packed rows, in a worker."""
+
+    sink: FileSink[Any]
+    kind: RecordType
+    where: str
+    classes: tuple[UserClass, ...]
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        register_classes(self.classes)
+        encoder = line_encoder(self.sink, self.kind)
+        assert encoder is not None, "the sink was asked"
+        header = [] if encoder.header is None else [encoder.header]
+        with failures_marked():
+            for batch in batches:
+                for payload in batch.column(1).to_pylist():
+                    try:
+                        lines = list(map(encoder.encode, load_values(payload)))
+                    except WindrowError as error:
+                        raise with_field(self.where, error) from error.__cause__
+                    yield pa.record_batch([pa.array([*header, *lines], pa.string())], names=["value"])
+                    header = []
+
+
+def refuse_written(spark: SparkSession, sinks: Iterable[Step]) -> None:
+    """Refuse file sinks in other file systems whose folders have batches; called by runs that begin anew.
+
+    Raises:
+        SinkError: If one has.
+    """
+    for step in sinks:
+        sink = sink_of(step)
+        if not isinstance(sink, FileSink) or local_path(sink.path) is not None:
+            continue
+        try:
+            written = exists_for_spark(spark, f"{as_read_path(sink.path)}/batch-*")
+        except WindrowError as error:
+            raise error.at(step.where) from None
+        except Exception as error:
+            failure = engine_failure(error, step.where, sink.secrets)
+            raise failure from failure.__cause__
+        if written:
+            raise other_run(step, sink.shown_path)
+
+
+def unpacked(frame: DataFrame, number: int, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
+    """The elements of one sink as typed columns."""
+    kind = record_type(step.node.element_type)
+    return rows_of(frame, number).mapInArrow(_Unpack(kind, step.where, classes), spark_ddl(kind))
+
+
+def rows_of(frame: DataFrame, number: int) -> DataFrame:
+    """The kind and the payload of the rows of one sink."""
+    return frame.where(are_of([number])).select("kind", "payload")
+
+
+def are_of(numbers: Iterable[int]) -> str:
+    """The condition, in SQL, for rows of sinks."""
+    kinds = f"{RowKind.OUTPUT}, {RowKind.OUTPUT_COLUMNS}"
+    return f"target IN ({', '.join(map(str, numbers))}) AND kind IN ({kinds})"
+
+
+def write_files(
+    frame: DataFrame, batch: int, number: int, step: Step, classes: tuple[UserClass, ...], *, has_rows: bool
+) -> None:
+    """Write what a file sink has in a batch, with Spark's writers.
+
+    Args:
+        frame: The rows of the batch.
+        batch: Its number.
+        number: The number of the sink.
+        step: The sink.
+        classes: The user's classes that may occur in elements.
+        has_rows: Whether there are rows for the sink.
+
+    Raises:
+        SinkError: If they cannot be written.
+        InvalidArgumentError: If an element is not of its type.
+    """
+    sink = file_sink_of(step)
+    local = local_path(sink.path)
+    try:
+        if local is None:
+            place = f"{sink.path}/batch-{batch}"
+            # Spark gives no program a way to rename or to delete there, so it writes in place.
+            if has_rows or exists_for_spark(frame.sparkSession, as_read_path(place)):
+                _write_folder(frame, number, step, place, classes)
+            return
+        folder = BatchFolder(Path(local), batch)
+        if not has_rows:
+            # A batch that is run again may have nothing where it had something before.
+            folder.withdraw()
+            return
+        folder.begin()
+        _write_folder(frame, number, step, folder.aside, classes)
+        folder.publish()
+    except WindrowError:
+        raise
+    except Exception as error:
+        # The rows may have to be computed again, so it need not be the sink that failed.
+        reason = unwritable(error, sink.secrets)
+        if reason is None:
+            raise
+        raise sink_unwritable(step, sink.path, reason) from causes_of(error, sink.secrets)
+
+
+def _write_folder(
+    frame: DataFrame, number: int, step: Step, place: str | Path, classes: tuple[UserClass, ...]
+) -> None:
+    sink = file_sink_of(step)
+    path = as_spark_path(place)
+    if not takes_columns(step):
+        to_lines = _Lines(sink, record_type(step.node.element_type), step.where, classes)
+        lines = rows_of(frame, number).mapInArrow(to_lines, "value string")
+        lines.write.mode("overwrite").text(path)
+        return
+    writer = unpacked(frame, number, step, classes).write.mode("overwrite")
+    if isinstance(sink, JsonFileSink):
+        # Spark's default cuts timestamps to milliseconds.
+        writer.option("ignoreNullFields", "false").option("timestampFormat", _TIMESTAMP).json(path)
+    else:
+        writer.parquet(path)

@@ -1,0 +1,119 @@
+"""The table of the sinks that Spark runs, each with who writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final
+
+from windrow.addresses.paths import local_path
+from windrow.connectors import CustomSink
+from windrow.errors import UnsupportedOperationError
+from windrow.kafka import KafkaSink
+from windrow.plan import SinkNode, Step
+from windrow.sinks import (
+    CollectSink,
+    CsvFileSink,
+    JsonFileSink,
+    ParquetFileSink,
+    Sink,
+    TextFileSink,
+    WriterSink,
+)
+from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
+from windrow_runtime.outputs import has_output
+from windrow_runtime.spark.sinks.dataframe import ColumnsSink
+
+__all__ = ["SinkWay", "sink_of", "takes_columns", "way_of"]
+
+# Any in this module: sinks of elements of every type.
+
+_SPARKS_OWN: Final = (Kind.TIMEDELTA, Kind.NONE)
+"""Types of fields that Spark has, and that Parquet alone does not tell."""
+
+
+class SinkWay(Enum):
+    """Who writes the elements of a sink."""
+
+    RESULTS = "the driver keeps them for the result of the run"
+    OUTPUT = "an output writes them, on the driver"
+    WORKERS = "the last stage of the query writes them as they come"
+    SPARK_FILES = "Spark writes them to files, behind the query's batch"
+    KAFKA = "Spark writes them to a topic, behind the query's batch"
+    QUERY = "Spark's own query writes them"
+
+
+def sink_of(step: Step) -> Sink[Any]:
+    """The sink of a step."""
+    assert isinstance(step.node, SinkNode)
+    return step.node.sink
+
+
+def way_of(step: Step) -> SinkWay:
+    """Who writes the sink of a step.
+
+    Raises:
+        UnsupportedOperationError: If Spark cannot write to it.
+    """
+    sink = sink_of(step)
+    for kind, way in _WAYS.items():
+        if isinstance(sink, kind):
+            return way if isinstance(way, SinkWay) else way(sink, step)
+    if has_output(sink):
+        return SinkWay.OUTPUT
+    raise UnsupportedOperationError(
+        "Spark cannot write to this sink",
+        given=sink.describe(),
+        expected="memory, the console, files, Kafka, a database, a Delta table, a function, a DataStreamWriter or a "
+        "CustomSink",
+        where=step.where,
+    )
+
+
+def takes_columns(step: Step) -> bool:
+    """Whether the elements of a sink are written as columns, whoever writes them."""
+    sink = sink_of(step)
+    if isinstance(sink, JsonFileSink):
+        return _is_json_of_spark(record_type(step.node.element_type))
+    return isinstance(sink, (ParquetFileSink, WriterSink, ColumnsSink))
+
+
+def _custom(sink: CustomSink[Any], step: Step) -> SinkWay:
+    return SinkWay.WORKERS if sink.on_workers else SinkWay.OUTPUT
+
+
+def _text(sink: CsvFileSink[Any] | TextFileSink, step: Step) -> SinkWay:
+    return SinkWay.SPARK_FILES if local_path(sink.path) is None else SinkWay.WORKERS
+
+
+def _json(sink: JsonFileSink[Any], step: Step) -> SinkWay:
+    by_spark = local_path(sink.path) is None or _is_json_of_spark(record_type(step.node.element_type))
+    return SinkWay.SPARK_FILES if by_spark else SinkWay.WORKERS
+
+
+def _parquet(sink: ParquetFileSink[Any], step: Step) -> SinkWay:
+    by_spark = local_path(sink.path) is None or record_type(step.node.element_type).root.contains(
+        *_SPARKS_OWN
+    )
+    return SinkWay.SPARK_FILES if by_spark else SinkWay.WORKERS
+
+
+_WAYS: Final[dict[type[Any], SinkWay | Callable[[Any, Step], SinkWay]]] = {
+    CollectSink: SinkWay.RESULTS,
+    ColumnsSink: SinkWay.QUERY,
+    CsvFileSink: _text,
+    CustomSink: _custom,
+    JsonFileSink: _json,
+    KafkaSink: SinkWay.KAFKA,
+    ParquetFileSink: _parquet,
+    TextFileSink: _text,
+    WriterSink: SinkWay.QUERY,
+}
+
+
+def _is_json_of_spark(kind: RecordType) -> bool:
+    """Whether JSON of a type is what Spark's writer makes of its columns.
+
+    That would be null for a key that is absent, and an object for a tuple or a number.
+    """
+    return kind.root.kind is Kind.RECORD and not kind.root.may_lack_keys
