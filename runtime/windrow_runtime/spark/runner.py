@@ -39,8 +39,8 @@ from windrow_runtime.spark.session import JOB_SETTINGS, is_connect, local_sessio
 from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, own_partitions, session_with
 from windrow_runtime.spark.shipping import without_sources_and_sinks
 from windrow_runtime.spark.sinks.batch_writer import driver_sinks
+from windrow_runtime.spark.sinks.by_spark import refuse_written, unpacked
 from windrow_runtime.spark.sinks.dataframe import checkpoint_inside, pipeline_of
-from windrow_runtime.spark.sinks.spark_files import refuse_written, unpacked
 from windrow_runtime.spark.sinks.table import SinkWay, sink_of, way_of
 from windrow_runtime.spark.sources.table import check_resumable
 

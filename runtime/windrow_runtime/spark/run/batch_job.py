@@ -23,8 +23,8 @@ from windrow_runtime.spark.run.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.run.query import result_of, writer_sink
 from windrow_runtime.spark.run.reporter import OnProgress, Reporter
 from windrow_runtime.spark.sinks.batch_writer import BatchSetup, BatchWriter, driver_sinks
+from windrow_runtime.spark.sinks.by_spark import refuse_written
 from windrow_runtime.spark.sinks.results import MemoryResults
-from windrow_runtime.spark.sinks.spark_files import refuse_written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

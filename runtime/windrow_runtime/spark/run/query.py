@@ -33,8 +33,8 @@ from windrow_runtime.spark.session_settings import (
 )
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.batch_writer import BatchSetup, BatchWriter, ConnectWriter
+from windrow_runtime.spark.sinks.by_spark import unpacked
 from windrow_runtime.spark.sinks.results import MemoryResults, Results, SpooledResults
-from windrow_runtime.spark.sinks.spark_files import unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -26,9 +26,9 @@ from windrow_runtime.spark.faults.spark_errors import secrets_hidden
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
 from windrow_runtime.spark.run.facts import Count
 from windrow_runtime.spark.run.progress_keeper import ProgressKeeper
+from windrow_runtime.spark.sinks.by_spark import are_of, rows_of, write_files
 from windrow_runtime.spark.sinks.parts import WorkerSinks
 from windrow_runtime.spark.sinks.results import Results
-from windrow_runtime.spark.sinks.spark_files import are_of, rows_of, write_files
 from windrow_runtime.spark.sinks.table import SinkWay, way_of
 
 if TYPE_CHECKING:
