@@ -36,11 +36,18 @@ class _Sliding(WindowAssigner[object, TimeWindow]):
                 hint=f"an offset of {self.offset % self.slide} ms gives the windows you mean",
             )
 
+        self._latest: list[TimeWindow] = []
+
     def _windows(self, timestamp: int) -> list[TimeWindow]:
         size = self.size
         slide = self.slide
-        last = timestamp - (timestamp - self.offset) % slide
-        return [TimeWindow(start, start + size) for start in range(last, timestamp - size, -slide)]
+        start = timestamp - (timestamp - self.offset) % slide
+        latest = self._latest
+        # Most elements are in the windows of the one before, which are the same for all elements of a slide.
+        if not latest or latest[0].start != start or not 0 < latest[-1].end - timestamp <= slide:
+            starts = range(start, timestamp - size, -slide)
+            latest = self._latest = [TimeWindow(first, first + size) for first in starts]
+        return latest.copy()
 
     def describe(self) -> str:
         offset = f", offset={self.offset} ms" if self.offset else ""

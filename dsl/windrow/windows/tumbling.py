@@ -30,14 +30,19 @@ class _Tumbling(WindowAssigner[object, TimeWindow]):
         self.stagger = stagger
         # How far the windows of this instance are shifted, in milliseconds; None until a staggered one has begun.
         self.shift = self.offset if stagger is WindowStagger.ALIGNED else None
+        self._latest: tuple[TimeWindow] | None = None
 
-    def _window(self, timestamp: int, clock: int) -> TimeWindow:
+    def _windows(self, timestamp: int, clock: int) -> tuple[TimeWindow]:
         size = self.size
         if self.shift is None:
             # Fixed at the first element that this instance sees, as Flink does.
             self.shift = (self.offset + self.stagger.offset(clock, size)) % size
         start = timestamp - (timestamp - self.shift) % size
-        return TimeWindow(start, start + size)
+        windows = self._latest
+        # Most elements are in the window of the one before; that of another shift may begin elsewhere.
+        if windows is None or windows[0].start != start:
+            windows = self._latest = (TimeWindow(start, start + size),)
+        return windows
 
     def describe(self) -> str:
         parts = [f"size={self.size} ms"]
@@ -73,7 +78,7 @@ class TumblingEventTimeWindows(_Tumbling):
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> tuple[TimeWindow]:
         """The one window that holds ``timestamp``."""
         clock = context.current_processing_time if self.shift is None else 0
-        return (self._window(timestamp, clock),)
+        return self._windows(timestamp, clock)
 
     def default_trigger(self) -> EventTimeTrigger:
         """:class:`~windrow.triggers.EventTimeTrigger`."""
@@ -105,7 +110,7 @@ class TumblingProcessingTimeWindows(_Tumbling):
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> tuple[TimeWindow]:
         """The one window that holds the current processing time."""
         clock = context.current_processing_time
-        return (self._window(clock, clock),)
+        return self._windows(clock, clock)
 
     def default_trigger(self) -> ProcessingTimeTrigger:
         """:class:`~windrow.triggers.ProcessingTimeTrigger`."""

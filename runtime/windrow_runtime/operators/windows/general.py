@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from copy import copy
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from windrow.errors import (
     MissingTimestampError,
@@ -14,7 +14,7 @@ from windrow.errors import (
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.plan.emitting import records_of
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow.triggers import MergingTrigger
+from windrow.triggers import MergingTrigger, TriggerResult
 from windrow.windows import (
     MergingWindowAssigner,
     SessionWindows,
@@ -42,6 +42,8 @@ from windrow_runtime.operators.windows.merging import Merged, add_window
 __all__ = ["WindowOperator"]
 
 # Any in this module: windows, elements and results of every type pass through.
+
+CONTINUE: Final = TriggerResult.CONTINUE
 
 
 class WindowOperator(KeyedOperator):
@@ -123,16 +125,9 @@ class WindowOperator(KeyedOperator):
     def process_batch(
         self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
     ) -> None:
-        process = self._process_element
         if self._staggered is not None and keys:
             self._draw_shift(self._staggered)
-        key: Hashable = None
-        value: Any = None
-        try:
-            for key, value, timestamp in zip(keys, values, timestamps, strict=True):
-                process(key, value, timestamp)
-        except USER_ERRORS as error:
-            raise_call_error(self.step, error, call_description(key, element=value))
+        self._process(keys, values, timestamps)
         if self._staggered is not None and self._staggered.shift is not None:
             self.state.shared["shift"] = self._staggered.shift
 
@@ -145,74 +140,75 @@ class WindowOperator(KeyedOperator):
 
     def process_element(self, key: Hashable, value: Any, timestamp: int | None) -> None:
         """Take one element."""
+        self._process((key,), (value,), (timestamp,))
+
+    def _process(
+        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
+    ) -> None:
+        key_states, add, time = self.state.keys, self._add, self._time
+        assign, merging, is_event_time = self.assigner.assign_windows, self.merging, self.is_event_time
+        watermark, lateness, shows_copy = self.current_watermark, self.lateness, self.exposure.assigner
+        key: Hashable = None
+        value: Any = None
         try:
-            self._process_element(key, value, timestamp)
+            for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+                if timestamp is None and is_event_time:
+                    raise _no_timestamp(value)
+                stamp = MIN_TIMESTAMP if timestamp is None else timestamp
+                held = key_states.get(key)
+                key_state = KeyState() if held is None else held
+                skipped = True
+                for assigned in assign(own(value) if shows_copy else value, stamp, time):
+                    window = assigned
+                    if merging is not None:
+                        window = self._add_to_live(key, key_state, assigned, value)
+                        if self.is_late(window):
+                            key_state.live.remove(window)
+                            continue
+                    elif is_event_time and window.max_timestamp() + lateness <= watermark:
+                        continue
+                    skipped = False
+                    try:
+                        add(key, key_state, window, value, timestamp, stamp)
+                    except USER_ERRORS as error:
+                        given = call_description(key, window=window, element=value)
+                        raise_call_error(self.step, error, given)
+                if held is None:
+                    if not key_state.is_empty:
+                        key_states[key] = key_state
+                elif not key_state.windows and key_state.is_empty:
+                    del key_states[key]
+                if skipped and is_event_time and stamp + lateness <= watermark:
+                    self._late(value, timestamp)
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, element=value))
-
-    def _process_element(self, key: Hashable, value: Any, timestamp: int | None) -> None:
-        if timestamp is None:
-            if self.is_event_time:
-                raise MissingTimestampError(
-                    "an element without a timestamp reached an event-time window",
-                    given=shortened(value),
-                    expected="a timestamp on every element",
-                    hint="assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
-                )
-            stamp = MIN_TIMESTAMP
-        else:
-            stamp = timestamp
-        keys = self.state.keys
-        held = keys.get(key)
-        key_state = KeyState() if held is None else held
-        skipped = True
-        shown = own(value) if self.exposure.assigner else value
-        for assigned in self.assigner.assign_windows(shown, stamp, self._time):
-            window = assigned
-            if self.merging is not None:
-                window = self._add_to_live(key, key_state, assigned, value)
-                if self.is_late(window):
-                    key_state.live.remove(window)
-                    continue
-            elif self.is_event_time and window.max_timestamp() + self.lateness <= self.current_watermark:
-                continue
-            skipped = False
-            try:
-                self._add(key, key_state, window, value, timestamp, stamp)
-            except USER_ERRORS as error:
-                given = call_description(key, window=window, element=value)
-                raise_call_error(self.step, error, given)
-        if held is None:
-            if not key_state.is_empty:
-                keys[key] = key_state
-        elif key_state.is_empty:
-            del keys[key]
-        if skipped and self.is_event_time and stamp + self.lateness <= self.current_watermark:
-            self._late(value, timestamp)
 
     def _add(
         self, key: Hashable, key_state: KeyState, window: Any, value: Any, timestamp: int | None, stamp: int
     ) -> None:
-        timers = self.state.event_timers if self.is_event_time else self.state.processing_timers
+        """Add an element to a live window, and ask the trigger."""
+        state, exposure, windows = self.state, self.exposure, key_state.windows
+        timers = state.event_timers if self.is_event_time else state.processing_timers
         deletions = timers.deletions
-        entry = key_state.windows.get(window)
+        entry = windows.get(window)
         is_new = entry is None
         if entry is None:
-            entry = key_state.windows[window] = WindowEntry()
-        if entry.contents is NOTHING:
+            entry = windows[window] = WindowEntry()
+        contents = entry.contents
+        if contents is NOTHING:
             entry.born = key_state.arrivals
-        shown = own(value) if self.exposure.trigger else value
-        mine = own(value) if self.exposure.windows else value
-        entry.contents = self.contents.add(entry.contents, mine, timestamp, key_state.arrivals)
+        shown = own(value) if exposure.trigger else value
+        mine = own(value) if exposure.windows else value
+        entry.contents = self.contents.add(contents, mine, timestamp, key_state.arrivals)
         key_state.arrivals += 1
-        context = self._trigger_context.at(key, window, entry)
-        result = self.trigger.on_element(shown, stamp, window, context)
-        if result.is_fire:
-            self._fire(key, key_state, window, entry)
-        if result.is_purge:
-            entry.contents = NOTHING
-            if entry.is_empty:
-                del key_state.windows[window]
+        result = self.trigger.on_element(shown, stamp, window, self._trigger_context.at(key, window, entry))
+        if result is not CONTINUE:
+            if result.is_fire:
+                self._fire(key, key_state, window, entry)
+            if result.is_purge:
+                entry.contents = NOTHING
+                if entry.is_empty:
+                    del windows[window]
         if is_new or timers.deletions != deletions:
             # Else the cleanup timer is set: a trigger may have taken it back as one of its own.
             self._register_cleanup(key, window)
@@ -440,6 +436,15 @@ def staggered(
     if isinstance(assigner, (TumblingEventTimeWindows, TumblingProcessingTimeWindows)):
         return None if assigner.stagger is WindowStagger.ALIGNED else assigner
     return None
+
+
+def _no_timestamp(value: Any) -> MissingTimestampError:
+    return MissingTimestampError(
+        "an element without a timestamp reached an event-time window",
+        given=shortened(value),
+        expected="a timestamp on every element",
+        hint="assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
+    )
 
 
 def _born(entry: WindowEntry) -> int:
