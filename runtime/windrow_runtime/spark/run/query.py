@@ -357,10 +357,14 @@ class Query:
                 hint="streaming_query.recentProgress has Spark's own reports",
             )
 
-    def result(self) -> PipelineResult:
-        """What was collected and counted so far."""
+    def flush_reports(self) -> None:
+        """Hand the reports on all batches that are done to the user's function, as far as that was not done yet."""
         if self._poller is not None:
             self._poller.flush()
+
+    def result(self) -> PipelineResult:
+        """What was collected and counted so far."""
+        self.flush_reports()
         return result_of(self.pipeline, self._lowered, self._results)
 
 

@@ -146,11 +146,12 @@ class RunningPipeline:
         if self._query.by_clock:
             # Spark would wait for ever: such a query always has another batch to run.
             self._query.wait_idle(self._streaming_query)
-            return
-        try:
-            self._streaming_query.processAllAvailable()
-        except StreamingQueryException:
-            self._query.wait(self._streaming_query)
+        else:
+            try:
+                self._streaming_query.processAllAvailable()
+            except StreamingQueryException:
+                self._query.wait(self._streaming_query)
+        self._query.flush_reports()
 
     @short_tracebacks
     def stop(self, *, graceful: bool = True) -> PipelineResult:

@@ -6,6 +6,7 @@ import atexit
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -219,6 +220,7 @@ class ConnectWriter:
     def __init__(self, setup: BatchSetup, secrets: tuple[str, ...]) -> None:
         self._setup, self._secrets = setup, secrets
         self._batches: BatchWriter | None = None
+        self._opened = ExitStack()
 
     def __getstate__(self) -> Any:
         return self._setup, self._secrets
@@ -231,12 +233,16 @@ class ConnectWriter:
         with failures_marked(), secrets_hidden(self._secrets):
             if self._batches is None:
                 outputs = open_outputs(driver_sinks(self._setup.sinks.values()), self._setup.query)
+                self._opened = closing_outputs(outputs)
                 # Nothing tells this process that the run is over, but that Spark ends it.
-                atexit.register(closing_outputs(outputs).close)
+                atexit.register(self._opened.close)
                 self._batches = BatchWriter(self._setup, outputs)
             session = frame.sparkSession
             session.addTag(batch_tag(batch))
             try:
                 self._batches(frame, batch)
+            except BaseException:
+                self._opened.close()  # no other batch follows
+                raise
             finally:
                 session.removeTag(batch_tag(batch))
