@@ -142,7 +142,7 @@ def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: Any) -> list
 
 
 def _target(form: ColumnarForm) -> tuple[Any, tuple[str, ...]]:
-    """What makes a result, and the names under which it takes the members."""
+    """The function that makes a result, and the names under which it takes the members."""
     if form.filled is not None:
         return form.filled.target, form.filled.names
     if isinstance(form.aggregate, Combined):
@@ -151,7 +151,7 @@ def _target(form: ColumnarForm) -> tuple[Any, tuple[str, ...]]:
 
 
 def _is_tuple(form: ColumnarForm) -> bool:
-    """Whether results are tuples, where nothing else is made of them."""
+    """Returns whether results are tuples, where nothing else is made of them."""
     whole = form.filled.combined if form.filled is not None else form.aggregate
     return isinstance(whole, Combined)
 

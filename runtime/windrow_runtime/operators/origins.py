@@ -1,4 +1,4 @@
-"""Tells where a class or a function comes from, by the name of its module."""
+"""Finds where a class or a function comes from, by the name of its module."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ _NAME: Final = re.compile(rf"(_?{BATCH_FOLDER}|_replaced-)\d+", re.ASCII)
 
 
 def is_batch_folder(name: str) -> bool:
-    """Whether a folder in that of a sink has the name of a batch, or of one that is being written."""
+    """Returns whether a folder in that of a sink has the name of a batch, or of one that is being written."""
     return _NAME.fullmatch(name) is not None
 
 
 def is_unfinished(name: str) -> bool:
-    """Whether it is the name of a batch that nobody can read, as it never became whole."""
+    """Returns whether it is the name of a batch that nobody can read, as it never became whole."""
     return name.startswith(f"_{BATCH_FOLDER}")
 
 
@@ -48,17 +48,17 @@ class BatchFolder:
 
     @property
     def visible(self) -> Path:
-        """Where readers find the files."""
+        """The folder in which readers find the files."""
         return self.sink / f"{BATCH_FOLDER}{self.batch}"
 
     @property
     def aside(self) -> Path:
-        """Where the files are written."""
+        """The folder in which the files are written."""
         return self.sink / f"_{BATCH_FOLDER}{self.batch}"
 
     @property
     def replaced(self) -> Path:
-        """Where the files of an earlier attempt wait while others take their place; whole, unless those have."""
+        """The folder of an earlier attempt's files while others take their place; whole, unless those have."""
         return self.sink / f"_replaced-{self.batch}"
 
     def begin(self) -> None:

@@ -19,7 +19,7 @@ _INT_DIGITS: Final = 19  # of the largest int of 64 bits
 
 @dataclass(frozen=True, slots=True)
 class ExactColumns:
-    """What the checks of a table found.
+    """The findings of the checks of a table.
 
     Attributes:
         faults: What is wrong with a column, by its name, for those that are not exact.
@@ -198,7 +198,7 @@ def _affinity(declared: str, *, strict: bool) -> str:
 
 
 def _key_collations(connection: sa.Connection, table: sa.Table, key: Collection[str]) -> dict[str, set[str]]:
-    """How the unique indexes of exactly the key compare its columns."""
+    """The collations by which the unique indexes of exactly the key compare its columns."""
     collations: dict[str, set[str]] = {}
     indexes = connection.execute(
         sa.text('SELECT name FROM pragma_index_list(:name, :schema) WHERE "unique"'), _place(table)

@@ -15,7 +15,7 @@ __all__ = ["Identity", "Output", "failure", "fields_named"]
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whose batches they are. A batch is known by its number and by this.
+    """The query and the sink whose batches are written. A batch is known by its number and by these.
 
     Attributes:
         query: The query; it stays the same when a run goes on from a checkpoint, and differs between checkpoints.
@@ -27,7 +27,7 @@ class Identity:
 
 
 class Output(ABC):
-    """Where the elements of one sink go, batch by batch."""
+    """Writes the elements of one sink, batch by batch."""
 
     def open(self) -> None:  # noqa: B027  nothing to do by default
         """Make ready what is written to, before the first batch; by default there is nothing to do.
@@ -55,7 +55,7 @@ class Output(ABC):
 
 
 def failure(message: str, error: Exception, clean: Callable[[str], str], **parts: str | None) -> SinkError:
-    """What to raise for an error of a library, free of secrets. The caller raises it, from its own cause.
+    """Makes the error for one of a library, free of secrets. The caller raises it, from its own cause.
 
     Args:
         message: What failed.
@@ -71,7 +71,7 @@ def failure(message: str, error: Exception, clean: Callable[[str], str], **parts
 
 
 def _changes(clean: Callable[[str], str], error: BaseException) -> bool:
-    """Whether there is anything to clean in what a traceback of the error shows."""
+    """Returns whether there is anything to clean in what a traceback of the error shows."""
     link: BaseException | None = error
     while link is not None:
         if any(clean(text) != text for text in (str(link), repr(link))):

@@ -89,7 +89,7 @@ class _Format(Protocol):
 
     @property
     def ending(self) -> str:
-        """How the names of files end."""
+        """The ending of the names of files."""
         ...
 
     def encode(self, values: Sequence[object]) -> Any:

@@ -57,7 +57,7 @@ def _path(sink: DeltaSink[Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """How to write to a kind of sink.
+    """The entry of a kind of sink: what writes to it.
 
     Attributes:
         create: Makes the output.
@@ -80,7 +80,7 @@ _ENTRIES: dict[type[Any], _Entry] = {
 
 
 def has_output(sink: Sink[Any]) -> bool:
-    """Whether an output writes for a sink."""
+    """Returns whether an output writes for a sink."""
     return _entry(sink) is not None
 
 

@@ -84,7 +84,7 @@ def batches_table(schema: str | None) -> sa.Table:
 
 
 def create_statement(table: sa.Table, engine: sa.Engine) -> str:
-    """What makes the table, as text."""
+    """The statement that makes the table, as text."""
     return " ".join(str(sa.schema.CreateTable(table).compile(engine)).split())
 
 
@@ -188,7 +188,7 @@ _FAMILIES: dict[Kind, tuple[type[TypeEngine[Any]], ...]] = {
 
 
 def _takes(column: ReflectedColumn, value: ValueType, dialect: str) -> bool:
-    """Whether a column may take values of a type; whether it keeps them as they are is for ``exact_columns`` to say."""
+    """Returns whether a column may take values of a type; ``exact_columns`` checks that it keeps them as they are."""
     given = column["type"]
     if dialect == "sqlite" or isinstance(given, sa.types.NullType):
         return True

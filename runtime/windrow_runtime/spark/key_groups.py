@@ -54,7 +54,7 @@ class KeyGroups:
 
     @staticmethod
     def balanced(partitions: int, per_partition: int) -> KeyGroups:
-        """So many groups in each of Spark's shuffle partitions."""
+        """Groups of which each of Spark's shuffle partitions has this number."""
         if partitions < 1 or per_partition < 1:
             raise ValueError(f"at least one partition and one group: {partitions=}, {per_partition=}")
         found: list[list[int]] = [[] for _ in range(partitions)]
@@ -80,7 +80,7 @@ class KeyGroups:
 
     @property
     def count(self) -> int:
-        """How many groups there are, service groups left out."""
+        """The number of groups, service groups left out."""
         return len(self.labels)
 
     def number_of(self, key_hash: int) -> int:

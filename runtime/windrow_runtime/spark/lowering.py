@@ -139,7 +139,7 @@ def lower(
 
 
 def forms_of(topology: Topology) -> dict[str, Form]:
-    """How each keyed step of a plan runs on columns, or why it does not."""
+    """The columnar form of each keyed step of a plan, or the reason why it has none."""
     found: dict[str, Form] = {}
     for step in topology.keyed:
         try:
@@ -159,7 +159,7 @@ def arrivals_of(topology: Topology) -> dict[str, RowForm]:
 
 
 def form_texts(topology: Topology, *, columnar: bool) -> dict[str, str]:
-    """How each keyed step of a new query runs, why not on columns, and how its elements get there then."""
+    """Describes how each keyed step of a new query runs and, if not on columns, why, and how elements get there."""
     if not columnar:
         return {step.id: f"{form_text(step)}; not on columns: they are turned off" for step in topology.keyed}
     forms = forms_of(topology)
@@ -174,7 +174,7 @@ def form_texts(topology: Topology, *, columnar: bool) -> dict[str, str]:
 
 
 def _python_text(topology: Topology, step: Step, reason: str) -> str:
-    """How a step runs on Python objects, and why not on columns for this reason."""
+    """Describes how a step runs on Python objects, with the reason why not on columns."""
     way = ""
     lacking = "elements cross the exchange one by one"
     try:
@@ -497,7 +497,7 @@ class _Lowering:
 
 
 def runs_by_clock(topology: Topology) -> bool:
-    """Whether some step of a plan waits for the clock."""
+    """Returns whether some step of a plan waits for the clock."""
     return bool(steps_by_clock(topology))
 
 

@@ -29,7 +29,7 @@ _EXPECTED: Final = "PySpark 4.1 or newer"
 
 @contextmanager
 def spark_required() -> Iterator[None]:
-    """Says what to install where an import of the Spark engine fails, or would fail later.
+    """Names what to install where an import of the Spark engine fails, or would fail later.
 
     Raises:
         UnsupportedOperationError: If a package of the extra ``spark`` is missing, or PySpark is too old.

@@ -29,7 +29,7 @@ STATE_STORE: Final = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
 }
-"""What a query with state needs."""
+"""The settings that a query with state needs."""
 
 JOB_SETTINGS: Final = {
     # Fewer, larger Arrow batches: the stages loop over a batch, and each has a fixed cost.
@@ -37,7 +37,7 @@ JOB_SETTINGS: Final = {
     # Times inside are UTC whatever the machine's zone.
     "spark.sql.session.timeZone": "UTC",
 }
-"""What each job of a runner has."""
+"""The settings of each job of a runner."""
 
 # Python workers give large arrays back to the system after each batch, and take them again, page by page, in the next
 # one, unless they are told to keep them. Measured: the scan of a million rows in columns took 0.18 s instead of 0.65 s.
@@ -102,19 +102,19 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
 
 
 def _has_short_paths() -> bool:
-    """Whether a socket has a path for a name: some hundred bytes, of which Spark's part takes half."""
+    """Returns whether a socket has a path for a name: some hundred bytes, of which Spark's part takes half."""
     # Java has /tmp on Linux, whatever TMPDIR says.
     return sys.platform == "linux" or (os.name == "posix" and len(tempfile.gettempdir()) <= _FOLDER_BYTES)
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether the session is that of a Spark Connect server: what it calls back runs in a process of the server."""
+    """Returns whether the session is that of a Spark Connect server, in whose process callbacks run."""
     # By name: the module needs packages that a classic session does not.
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def _own_paths() -> list[str]:
-    """Where this program finds modules, besides the library and the packages of its Python."""
+    """The folders in which this program finds modules, besides the library and the packages of its Python."""
     library = sysconfig.get_path("stdlib")
     return [
         os.path.abspath(path)

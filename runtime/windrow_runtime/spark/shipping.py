@@ -106,7 +106,7 @@ def _holds_reference(hint: object) -> bool:
 
 
 def functions_of(node: Node) -> Iterable[object]:
-    """What a step calls: functions, and objects that have some."""
+    """The functions that a step calls, and the objects that have some."""
     if isinstance(node, (SourceNode, SinkNode)):
         return
     not_called = {"element_type", "input", "key_type", "location", "name", "streams"}
@@ -212,7 +212,7 @@ def _table_of(kind: type[Any]) -> object:
 
 
 def _is_record(kind: type[Any]) -> bool:
-    """Whether a class says what its values hold: an Enum with members, or a record."""
+    """Returns whether a class says what its values hold: an Enum with members, or a record."""
     if issubclass(kind, Enum):
         return bool(kind.__members__)
     return is_record_class(kind)

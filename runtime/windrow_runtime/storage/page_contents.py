@@ -36,7 +36,7 @@ class PageContents(Protocol[State, Keys]):
         ...
 
     def timers(self, state: State) -> tuple[int, int]:
-        """When something is due first, in event time and in processing time, as the record has it."""
+        """The times at which something is due first, in event time and in processing time, as the record has it."""
         ...
 
     # States of several pages. One that was given away must not be used any more.

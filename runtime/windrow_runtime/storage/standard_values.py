@@ -232,7 +232,7 @@ _Columns: TypeAlias = Callable[[Pack, Sequence[Any]], Sequence[Packed]]
 
 
 class _Parts(NamedTuple):
-    """How values of a class are taken apart.
+    """Takes values of a class apart, and makes them again.
 
     Attributes:
         columns: Takes values apart into columns.

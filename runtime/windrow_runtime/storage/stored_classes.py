@@ -48,7 +48,7 @@ _OPEN_BASES: Final = frozenset({TimeWindow, GlobalWindow, Window})
 
 
 class Way(Enum):
-    """How values of a class are taken apart."""
+    """Takes values of a class apart, and makes them again."""
 
     MEMBER = auto()
     """The name of an Enum member."""
@@ -135,7 +135,7 @@ def _is_ours(kind: type[Any]) -> bool:
 
 
 def way_of(kind: type[Any]) -> Way:
-    """How values of a class are taken apart."""
+    """Takes values of a class apart, and makes them again."""
     return _way_of(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
 
 

@@ -28,7 +28,7 @@ BYTES_SEEN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class HotKeyTuning:
-    """How many keys a working set holds. To read and write a key there takes up to a tenth of the time of its page.
+    """The limits of a working set of keys. To read and write a key there takes up to a tenth of its page's time.
 
     Attributes:
         most_bytes: The size of a working set; each batch that touches it reads and writes all of it.
@@ -68,11 +68,11 @@ class HotKeyTuning:
         return (seen + fresh)[-BYTES_SEEN * kept :]
 
     def room_for(self, size: int, bytes_of_a_key: float) -> int:
-        """How many keys, of some bytes each, may come into a working set of ``size`` bytes."""
+        """The number of keys, of some bytes each, that may come into a working set of ``size`` bytes."""
         return max(0, int((self.most_bytes - size) / max(bytes_of_a_key, self.least_bytes_of_a_key)))
 
     def how_many_leave(self, held: int, seen: bytes, touched: int, size: int, pages: int) -> tuple[int, int]:
-        """How many keys are to leave a working set.
+        """The number of keys that are to leave a working set.
 
         Those that the batch has not touched go first, and of these the ones that came first. Others go only if the set
         is too large, since what it holds has grown.
@@ -96,7 +96,7 @@ class HotKeyTuning:
 
 @dataclass(frozen=True, slots=True)
 class PageTuning:
-    """How large the pages of a state are to be, which goes with how many keys a batch touches.
+    """The sizes of the pages of a state, which follow from how many keys a batch touches.
 
     A key that is touched costs its whole page, and a page costs something by itself. So pages are dense where a batch
     touches all of them anyway, and small where it touches few keys of many. Between a size that is too large and one
@@ -162,7 +162,7 @@ class PageTuning:
         return max(2, -(-total // page_bytes))
 
     def split_budget(self, read: int, has_due: bool) -> int:
-        """How many bytes of pages a batch may split for batches to come, which may be of another kind.
+        """The bytes of pages that a batch may split for batches to come, which may be of another kind.
 
         At most as many as it has ``read`` itself. Whether something was due says nothing about batches to come.
         """
@@ -171,7 +171,7 @@ class PageTuning:
 
 @dataclass(frozen=True, slots=True)
 class ListTuning:
-    """When the elements of a long list move into a segment of their own, so that a batch does not write them again.
+    """The limits at which elements of a long list move into a segment, which a batch does not write again.
 
     Attributes:
         tail_elements: A list with fewer elements behind its last segment is left as it is, without a look at its size.
@@ -184,7 +184,7 @@ class ListTuning:
 
 @dataclass(frozen=True, slots=True)
 class ChunkTuning:
-    """How rows of windows are stored in chunks, and how many of them are fired from at a time.
+    """The sizes of the chunks in which rows of windows are stored, and of the portions that are fired from.
 
     Attributes:
         tail_bytes: More bytes of new rows than that become a chunk.
@@ -228,7 +228,7 @@ ROW_CHUNKS: Final = ChunkTuning()
 
 @dataclass(frozen=True, slots=True)
 class StateTuning:
-    """How the state of all steps is laid out.
+    """The layout of the state of all steps.
 
     Attributes:
         object_pages: Pages of steps on objects.

@@ -53,7 +53,7 @@ class ColumnarForm(ScanTarget):
 
     @property
     def folds_first(self) -> bool:
-        """Whether elements are folded in front of the exchange: nobody asks for late ones, nor for their order."""
+        """Returns whether elements are folded before the exchange: nobody asks for late ones, nor for their order."""
         is_asked = self.late_tag is not None or self.kernel.is_numbered
         return isinstance(self.windows, Panes) and not self.windows.lateness and not is_asked
 
@@ -85,7 +85,7 @@ class ColumnarForm(ScanTarget):
         return inputs if self.late_tag is None else [*inputs, *named.values()]
 
     def inputs_in(self, rows: Rows) -> list[Array]:
-        """What the kernel takes, in rows of elements."""
+        """The inputs of the kernel, in rows of elements."""
         columns: list[Array] = rows.columns[2 : 2 + len(self.inputs)]
         return columns
 
@@ -117,7 +117,7 @@ class ColumnarForm(ScanTarget):
 
 
 Form: TypeAlias = ColumnarForm | DeclinedError
-"""How a step runs on columns, or why it does not."""
+"""The columnar form of a step, or the reason why it has none."""
 
 
 def columnar_form(topology: Topology, step: Step, check_source: CheckSource) -> ColumnarForm:

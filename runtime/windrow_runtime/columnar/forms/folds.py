@@ -150,7 +150,7 @@ def fold_for(step: Step) -> PaneFold:
 
 
 def _has_life(function: RichFunction) -> bool:
-    """Whether a function wants to be opened or closed, which is done where the step runs."""
+    """Returns whether a function wants to be opened or closed, which is done where the step runs."""
     if isinstance(function, Combined):
         return any(_has_life(member) for _, member in function.members)
     kind = type(function)

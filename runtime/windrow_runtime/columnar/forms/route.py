@@ -211,7 +211,7 @@ def _extended(route: Route, step: Step, node: FilterNode | MapNode | TimestampsN
 
 
 def expression_of(selector: Any, element: RecordType, what: str) -> ColumnExpression:
-    """What a function takes from elements of a type; declined if it is no plain expression of columns."""
+    """The expression of columns that a function computes from elements; declined if it is no plain one."""
     found = recognise(selector)
     if isinstance(found, Opaque):
         raise DeclinedError(f"{what} {found.reason}")

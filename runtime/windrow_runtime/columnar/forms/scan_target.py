@@ -77,7 +77,7 @@ class ScanTarget(ABC):
         """
 
     def columns_of(self, named: Mapping[str, Array]) -> list[Array]:
-        """What the step takes of elements, beside key and timestamp, from their columns by field."""
+        """The columns that the step takes beside key and timestamp, from those of elements by field."""
         return list(named.values())
 
     def packed(self, rows: Rows) -> Rows:

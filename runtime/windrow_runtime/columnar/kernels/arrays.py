@@ -36,12 +36,12 @@ _INT_MAX: Final = 2**63 - 1
 
 
 def is_number(kind: ArrowType) -> bool:
-    """Whether values are ints, floats or bools."""
+    """Returns whether values are ints, floats or bools."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
 def has_order(kind: ArrowType) -> bool:
-    """Whether :func:`order_keys` knows the type."""
+    """Returns whether :func:`order_keys` knows the type."""
     return is_number(kind) or _is_temporal(kind) or _is_ranked(kind)
 
 
@@ -63,7 +63,7 @@ def list_type(kind: ArrowType) -> ArrowType:
 
 
 def valid(column: Array) -> Mask:
-    """Which values are there."""
+    """Marks the values that are not null."""
     mask: Mask = column.is_valid().to_numpy(zero_copy_only=False)
     return mask
 
@@ -182,7 +182,7 @@ def lists(items: Array, lengths: Ints) -> Array:
 
 
 def lengths_of(column: Array) -> Ints:
-    """How many items each list has."""
+    """The number of items of each list."""
     lengths: NDArray[Any] = pc.list_value_length(column).to_numpy(zero_copy_only=False)
     return lengths.astype(np.int64)
 

@@ -88,7 +88,7 @@ def kernel_for(aggregate: AggregateFunction[Any, Any, Any], input_types: InputTy
 
 
 def _selectors(aggregate: DeclaredAggregate[Any, Any, Any]) -> tuple[Selector | None, ...]:
-    """What an aggregate takes from an element, first what the kernel has to understand; None is the element itself."""
+    """The selectors of an aggregate, first the one that the kernel has to understand; None is the element itself."""
     match aggregate:
         case Count(selector=None):
             return ()

@@ -42,7 +42,7 @@ def quotient(total: Floats, lost: Floats, divisor: Floats) -> Floats:
 
 
 def _product_error(a: Floats, b: Floats, product: Floats) -> Floats:
-    """What rounding took away from ``a * b`` (Dekker)."""
+    """The part that rounding took away from ``a * b`` (Dekker)."""
     a_upper, a_lower = _split(a)
     b_upper, b_lower = _split(b)
     return ((a_upper * b_upper - product) + a_upper * b_lower + a_lower * b_upper) + a_lower * b_lower
@@ -113,7 +113,7 @@ def wide_totals(groups: Groups, words: Sequence[NDArray[Any]], width: int) -> li
 
 
 def fits(words: Sequence[Ints]) -> Mask:
-    """Which numbers fit into 64 bits."""
+    """Marks the numbers that fit into 64 bits."""
     sign = words[0] >> 63
     found = np.ones(len(sign), dtype=np.bool_)
     for word in words[1:]:

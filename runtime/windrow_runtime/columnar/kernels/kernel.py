@@ -16,7 +16,7 @@ from windrow_runtime.columnar.rows.groups import Groups
 __all__ = ["CombinedKernel", "Decode", "Kernel", "Selector", "same_input"]
 
 Selector: TypeAlias = Callable[[Any], Any]  # selectors of elements of every type
-"""What an aggregate takes from an element."""
+"""A selector: the part of an element that an aggregate takes."""
 
 Decode: TypeAlias = Callable[[Array], list[Any]]  # values of every type
 """Makes the Python values of an array that an aggregate would have got from its selectors."""
@@ -48,12 +48,12 @@ class Kernel(ABC):
 
     @staticmethod
     def accepts(kind: ArrowType) -> bool:
-        """Whether the kernel can compute an aggregate whose first input is of this type."""
+        """Returns whether the kernel can compute an aggregate whose first input is of this type."""
         return True
 
     @property
     def ordered(self) -> bool:
-        """Whether the result depends on the order in which states are merged."""
+        """Returns whether the result depends on the order in which states are merged."""
         return self.number_type is not None and not self.is_numbered
 
     def numbered(self) -> Kernel:
@@ -168,13 +168,13 @@ class CombinedKernel(Kernel):
         return tuple(self._each(state, lambda kernel, own: kernel.accumulator(*own)))
 
     def _each(self, states: Sequence[Any], call: Callable[[Kernel, Sequence[Any]], Any]) -> list[Any]:
-        """What each member's kernel makes of its own states."""
+        """The results of each member's kernel from its own states."""
         left = iter(states)
         return [call(kernel, [next(left) for _ in kernel.state_types]) for kernel in self.members]
 
 
 def same_input(selector: Selector | None) -> object:
-    """What two selectors share if they take the same."""
+    """The key that two selectors share if they take the same."""
     found = Element() if selector is None else recognise(selector)
     # Not the expression itself: 1 and 1.0 are equal constants, and give results of different types.
     return id(selector) if isinstance(found, Opaque) else repr(found)

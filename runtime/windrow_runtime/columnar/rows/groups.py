@@ -39,7 +39,7 @@ class Groups:
         self.count = count
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.ids)
 
     @cached_property
@@ -54,7 +54,7 @@ class Groups:
 
     @cached_property
     def starts(self) -> Ints:
-        """Where each group begins in ``order``."""
+        """The place at which each group begins in ``order``."""
         return np.cumsum(self.sizes) - self.sizes
 
     @cached_property
@@ -156,7 +156,7 @@ class Cells:
 
     @property
     def count(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return len(self.codes)
 
 

@@ -284,7 +284,7 @@ class Chunks:
 
 
 def _load_entries(record: StepRecord) -> tuple[int, list[Chunk]]:
-    """How many elements have got numbers, and the entries of chunks; their sizes and times are those of pages."""
+    """The number of elements that have numbers, and the entries of chunks; sizes and times are those of pages."""
     if not record.shared:
         return 0, []
     try:

@@ -123,7 +123,7 @@ class PaneRows:
             low = high
 
     def _worked_on(self, begins: Ints, ends: Ints) -> int:
-        """How many rows are merged for windows when what they have in common is."""
+        """The number of rows that are merged for windows if the panes that they share are merged first."""
         common = len(begins) * len(self._keys.distinct)
         before = self._bounds[begins[-1]] - self._bounds[begins]
         behind = self._bounds[ends] - self._bounds[ends[0]]

@@ -35,7 +35,7 @@ _STARTS_AT_ONCE: Final = 10_000
 
 
 def gone(last: Ints, lateness: int, watermark: int) -> Mask:
-    """Which windows the watermark has cleaned up, by their last timestamps; ``FARTHEST`` lateness is for ever."""
+    """Marks the windows that are cleaned up, by their last timestamps; ``FARTHEST`` lateness is for ever."""
     if lateness >= FARTHEST:
         return np.zeros(len(last), np.bool_)
     # Compared so that nothing is added to the end of time.
@@ -43,7 +43,7 @@ def gone(last: Ints, lateness: int, watermark: int) -> Mask:
 
 
 def cleanups(last: Ints, lateness: int) -> Ints:
-    """When windows go, by their last timestamps; the end of time if that is never."""
+    """The times at which windows go, by their last timestamps; the end of time if that is never."""
     return np.full(len(last), MAX_TIMESTAMP) if lateness >= FARTHEST else last + lateness
 
 
@@ -65,7 +65,7 @@ class Panes:
 
     @property
     def is_global(self) -> bool:
-        """Whether there is one window, of all time."""
+        """Returns whether there is one window, of all time."""
         return not self.size
 
     @property
@@ -75,7 +75,7 @@ class Panes:
 
     @property
     def _cut(self) -> int:
-        """How far behind a start of windows others end; 0: they end where others start."""
+        """The distance behind a start of windows at which others end; 0: they end where others start."""
         return self.size % self.slide
 
     def numbers_of(self, stamps: Ints) -> Ints:
@@ -116,13 +116,13 @@ class Panes:
         return windows + (self.size - 1)
 
     def gone(self, panes: Ints, watermark: int) -> Mask:
-        """Which panes have no window left that the watermark has not cleaned up."""
+        """Marks the panes that have no window left that the watermark has not cleaned up."""
         if self.is_global:
             return np.zeros(len(panes), np.bool_)
         return gone(self.last_times(self.last_windows(panes)), self.lateness, watermark)
 
     def next_times(self, panes: Ints, watermark: int) -> Ints:
-        """When each pane has a window that fires or goes next; the end of time if that is never."""
+        """The time at which each pane has a window that fires or goes next; the end of time if that is never."""
         times = np.full(len(panes), MAX_TIMESTAMP)
         if self.is_global:
             return times
@@ -163,12 +163,12 @@ class Panes:
         return places, last[places] - steps * self.slide
 
     def any_ends(self, first: int, last: int, after: int, until: int) -> bool:
-        """Whether a window with a pane from ``first`` to ``last`` may end behind ``after``, not behind ``until``."""
+        """Returns whether a window with a pane from ``first`` to ``last`` may end behind ``after`` up to ``until``."""
         firsts, lasts = self._ranges(np.array([first, last]), after, until)
         return bool(firsts[0] <= lasts[1])
 
     def held_by(self, panes: Ints, starts: Ints) -> tuple[Ints, Ints]:
-        """Which of ascending panes windows hold: from one place up to another, which is not among them."""
+        """The panes, of ascending ones, that windows hold: from one place up to another, which is not among them."""
         return np.searchsorted(panes, starts), np.searchsorted(panes, starts + max(self.size, 1))
 
     def _ranges(self, panes: Ints, after: int, until: int) -> tuple[Ints, Ints]:

@@ -56,7 +56,7 @@ class Placed:
 
     @property
     def late(self) -> Mask:
-        """Which elements are late."""
+        """Marks the elements that are late."""
         return ~self.kept[self.known :]
 
 
@@ -130,7 +130,7 @@ class SessionOperator(ColumnOperator[Sessions]):
         )
 
     def measure(self, watermark: int) -> Callable[[Rows], int]:
-        """When the first of some sessions fires or goes next, under a watermark; the end of time if that is never."""
+        """The time at which the first of some sessions fires or goes next; the end of time if that is never."""
 
         def of(rows: Rows) -> int:
             last = _last_times(rows)

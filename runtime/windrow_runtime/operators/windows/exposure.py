@@ -74,7 +74,7 @@ _AROUND: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """Says which parts of a window step get copies of elements, since they may change them.
+    """Names the parts of a window step get copies of elements, since they may change them.
 
     Attributes:
         windows: Each window that an element is added to.

@@ -99,7 +99,7 @@ class WindowOperator(KeyedOperator):
 
     @property
     def keeps_tables(self) -> bool:
-        """Whether the operator itself works on :attr:`OperatorState.tables`."""
+        """Returns whether the operator itself works on :attr:`OperatorState.tables`."""
         return False
 
     def _take_from_tables(self) -> None:

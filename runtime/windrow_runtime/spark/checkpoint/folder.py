@@ -44,7 +44,7 @@ class StoredSource:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What the first run noted of its plan.
+    """The notes of the first run on its plan.
 
     Attributes:
         windrow: The version of windrow.
@@ -138,7 +138,7 @@ class Checkpoint:
         return last_number(self._spark / "offsets")
 
     def is_committed(self, batch: int) -> bool:
-        """Whether Spark has noted a batch as done. There is none below 0 that is not."""
+        """Returns whether Spark has noted a batch as done. There is none below 0 that is not."""
         return batch < 0 or (self._spark / "commits" / str(batch)).exists()
 
     def check_open(self, *, drain: bool) -> None:
@@ -160,7 +160,7 @@ class Checkpoint:
 
     @property
     def is_ending(self) -> bool:
-        """Whether a run has ended the stream."""
+        """Returns whether a run has ended the stream."""
         return self._end_line.exists()
 
     def end_stream(self) -> None:
@@ -178,7 +178,7 @@ class Checkpoint:
             self._write(self.control_folder / f"wake-{last + 1}", "wake")
 
     def has_fired_all(self) -> bool:
-        """Whether the batch behind the one that read the end of the stream is done."""
+        """Returns whether the batch behind the one that read the end of the stream is done."""
         end = self.end_mark.batch()
         return end >= 0 and self.is_committed(end + 1)
 
@@ -194,7 +194,7 @@ class Checkpoint:
         return stored.id
 
     def description(self) -> Description | None:
-        """What the first run noted of its plan; None before it."""
+        """The notes of the first run on its plan; None before it."""
         found = self.plan.read()
         if found is None and (self._newest_known() >= 0 or (not self._inside and self.last_planned() >= 0)):
             raise damaged_file(self.plan.path, "it is gone, and batches have run")
@@ -235,6 +235,6 @@ class Checkpoint:
 
 
 def _reads_stream(step: Step) -> bool:
-    """Whether a step reads a streaming DataFrame of the user's."""
+    """Returns whether a step reads a streaming DataFrame of the user's."""
     source = step.node.source if isinstance(step.node, SourceNode) else None
     return isinstance(source, DataFrameSource) and bool(source.dataframe.isStreaming)

@@ -102,7 +102,7 @@ class _Metadata(msgspec.Struct):
 
 
 class _LogOffset(msgspec.Struct, forbid_unknown_fields=True):
-    """How far a source of files was read: the number of the last entry of its log."""
+    """The number of the last entry in the log of a source of files, up to which it was read."""
 
     last: Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)] = msgspec.field(name="logOffset")
 
@@ -121,7 +121,7 @@ _KafkaOffset: TypeAlias = dict[str, dict[Annotated[str, msgspec.Meta(pattern="^[
 
 
 def _offset(file: Path, line: str) -> _LogOffset | _KafkaOffset | int | None:
-    """How far a source was read, if it is one of those that note in their log where they began; else None."""
+    """The position up to which a source was read, if it notes in its log where it began; else None."""
     with _read_of(file):
         try:
             offset: Any = json.loads(line)  # Any: as each kind of source has it

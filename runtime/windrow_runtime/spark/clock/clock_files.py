@@ -50,7 +50,7 @@ class BatchClock:
 
     @property
     def settled(self) -> bool:
-        """Whether every watermark is that of the batch before."""
+        """Returns whether every watermark is that of the batch before."""
         return self.watermarks == self.previous
 
     def renamed(self, names: Mapping[str, str]) -> BatchClock:
@@ -88,7 +88,7 @@ class ClockFiles:
         return max(file_numbers(self.folder), default=-1)
 
     def exists(self, batch: int) -> bool:
-        """Whether the time of a batch is known."""
+        """Returns whether the time of a batch is known."""
         return self.file(batch).path.exists()
 
     def read(self, batch: int) -> BatchClock:

@@ -25,7 +25,7 @@ __all__ = ["ClockKeeper", "Report", "ReportingTracker", "needs_keeper"]
 
 
 class Report(NamedTuple):
-    """What a timestamp-assigning step saw in one task.
+    """The report of a timestamp-assigning step in one task.
 
     Attributes:
         step: The id of the step.
@@ -65,7 +65,7 @@ class ReportingTracker:
             self._timestamps += timestamps
 
     def take(self) -> Report | None:
-        """What was seen since the last time; None: nothing."""
+        """The report since the last time; None: nothing was seen."""
         if not self._timestamps:
             return None
         report = Report(self._step, self._values, self._timestamps)
@@ -77,7 +77,7 @@ _HIGHEST_ONLY = (BoundedOutOfOrdernessWatermarks, NoWatermarks)
 
 
 def needs_keeper(topology: Topology) -> bool:
-    """Whether a plan's watermark is more than Spark can follow.
+    """Returns whether a plan's watermark is more than Spark can follow.
 
     Spark makes one watermark from the rows of its sources, the highest that any task gave. That will do where one step
     assigns timestamps, not behind a keyed one, and its generator needs the highest timestamp alone.
@@ -98,7 +98,7 @@ class _Trackers:
 
 
 class ClockKeeper:
-    """Tells the time of the next batch when one has ended.
+    """Computes the time of the next batch when one has ended.
 
     Args:
         files: Keeps the time of each batch.

@@ -1,4 +1,4 @@
-"""How workers name the user's classes to each other.
+"""Names the user's classes between workers.
 
 Pickle names a class by its module. That fails in a Spark worker for the classes of the user's main program, because a
 worker's ``__main__`` is Spark's own, and for classes made inside functions. Spark ships both kinds by value with the
@@ -70,7 +70,7 @@ def _resolve_annotations(user_class: UserClass) -> None:
 
 
 def class_name(kind: type[Any]) -> bytes:
-    """What to send for a class. Undone by :func:`find_class`, in this process or another."""
+    """The text to send for a class. Undone by :func:`find_class`, in this process or another."""
     return _reference(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
 
 

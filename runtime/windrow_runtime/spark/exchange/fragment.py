@@ -111,7 +111,7 @@ class PortFragment:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all elements of the source get where they go in another way."""
+        """Returns whether all elements of the source get where they go in another way."""
         if self._fragment is None:
             self._fragment = self._start()
         return not self._fragment.has_readers
@@ -152,7 +152,7 @@ class PortFragment:
             tracker.end_batch(now)
 
     def take_counts(self) -> list[Count]:
-        """What the user's functions counted since the last time, and how many records went to each step."""
+        """The counts of the user's functions since the last time, and how many records went to each step."""
         counts: list[Count] = [(step, RECORDS_IN, records) for step, records in self._records.items()]
         self._records.clear()
         for step, metrics in self._metrics.items():
@@ -160,7 +160,7 @@ class PortFragment:
         return counts
 
     def take_reports(self) -> list[Report]:
-        """What timestamp-assigning steps saw since the last time, for the driver."""
+        """The reports of timestamp-assigning steps since the last time, for the driver."""
         reports = (tracker.take() for tracker in self._reporting.values())
         return [report for report in reports if report is not None]
 

@@ -58,7 +58,7 @@ class SinkWriter(Protocol):
     """Writes the sinks that a task writes itself, see :mod:`windrow_runtime.spark.sinks.parts`."""
 
     def __contains__(self, sink: object) -> bool:
-        """Whether the task writes the sink of a number."""
+        """Returns whether the task writes the sink of a number."""
         ...
 
     def write(self, sink: int, values: Sequence[Any]) -> int:
@@ -168,7 +168,7 @@ class Packer:
             raise
 
     def writes(self, sink: int) -> bool:
-        """Whether the task writes a sink itself."""
+        """Returns whether the task writes a sink itself."""
         return self._writer is not None and sink in self._writer
 
     def write_columns(self, sink: int, rows: Any) -> Iterator[PackedRow]:

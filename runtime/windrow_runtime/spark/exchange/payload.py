@@ -40,7 +40,7 @@ _ORIGIN_BITS = 32
 
 
 class Phase:
-    """Where in a batch something was emitted: see :func:`sequence_number`."""
+    """The two phases of a batch in which elements are emitted, see :func:`sequence_number`."""
 
     BEFORE_WATERMARK: Final = 0
     """By timers, as the watermark advanced; downstream sees it under the previous watermark."""
@@ -71,7 +71,7 @@ class ColumnElements(NamedTuple):
 
 
 class PartialElements(NamedTuple):
-    """What elements for one step have been folded to."""
+    """The partial results to which elements for one step have been folded."""
 
     step: int
     partials: Partials
@@ -128,7 +128,7 @@ def pack_partials(partials: Partials) -> bytes:
 
 
 def unpack_partials(payload: bytes) -> Partials:
-    """What :func:`pack_partials` was given."""
+    """The partial results that :func:`pack_partials` was given."""
     keys, values, starts, counts = pickle.loads(payload)
     return Partials(
         with_one_nan(unpack_values(keys)),

@@ -117,7 +117,7 @@ def _find(value: object, error: Exception) -> tuple[list[str], object, Exception
 
 
 def _held_by(value: Any) -> Iterator[tuple[str, object]]:
-    """What a value holds, by the name that leads to it; without a name where the user wrote none."""
+    """The parts of a value, by the name that leads to each; without a name where the user wrote none."""
     if isinstance(value, FunctionType):
         yield from _variables_of(value)
     elif isinstance(value, functools.partial):

@@ -20,7 +20,7 @@ __all__ = [
 
 
 class RowKind:
-    """What the payload of a row is, and what its target means."""
+    """The kinds of rows: each says what the payload is, and what the target means."""
 
     ELEMENTS: Final = 0
     """Elements for keyed steps, see :func:`~windrow_runtime.spark.exchange.payload.pack_keyed`; the target is the level
@@ -48,13 +48,13 @@ class RowKind:
     """As :data:`CLOCK`; besides, the stream is at its end."""
 
     REPORTS: Final = 8
-    """What timestamp-assigning steps saw, for the driver."""
+    """The reports of timestamp-assigning steps, for the driver."""
 
     WARNINGS: Final = 9
     """Headers of CSV files, for the driver: values (names, where, line of the user's program)."""
 
     COUNTERS: Final = 10
-    """What was counted, for the driver: values (step id, counter or fact, increment)."""
+    """Counts for the driver: values (step id, counter or fact, increment)."""
 
 
 _OUTPUTS: Final = frozenset({RowKind.OUTPUT, RowKind.OUTPUT_COLUMNS})
@@ -80,7 +80,7 @@ class PackedRow(NamedTuple):
 
     @property
     def is_output(self) -> bool:
-        """Whether a sink takes it."""
+        """Returns whether a sink takes it."""
         return self.kind in _OUTPUTS
 
     def as_spark_row(self) -> Row:

@@ -157,7 +157,7 @@ def secrets_hidden(secrets: Sequence[str], where: str | None = None) -> Iterator
 
 
 def shows_secret(error: BaseException, secrets: Sequence[str]) -> bool:
-    """Whether an error shows a secret where Python prints it, or in the stack of Spark's Java side."""
+    """Returns whether an error shows a secret where Python prints it, or in the stack of Spark's Java side."""
     return shown_in(error, secrets) or any(secret in _stack_of(error) for secret in secrets)
 
 

@@ -59,7 +59,7 @@ class _Pages:
 
 @dataclass(frozen=True, slots=True)
 class BatchLevel:
-    """What Spark runs on each partition of a level, by ``mapInArrow``. The rows come by group, then by number.
+    """Runs one partition of a level; Spark calls it by ``mapInArrow``. The rows come by group, then by number.
 
     Attributes:
         level: What to run.

@@ -1,4 +1,4 @@
-"""What a keyed step emits, on its way through the steps behind it."""
+"""Runs what a keyed step emits through the steps behind it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Collector", "counts_of"]
 
 
 class Collector:
-    """What one step emits, as it is when it is emitted, until it is run through the fragment behind the step."""
+    """Holds copies of what one step emits, until they are run through the fragment behind the step."""
 
     def __init__(self, step: KeyedStep) -> None:
         self._step = step
@@ -58,13 +58,13 @@ class Collector:
                 self._sides[tag] = ([], [])
 
     def take_emitted(self) -> int:
-        """How many elements went to the main output since the last time."""
+        """The number of elements that went to the main output since the last time."""
         emitted, self._emitted = self._emitted, 0
         return emitted
 
 
 def counts_of(step: KeyedStep, metrics: Metrics, collector: Collector, facts: Counter[int]) -> list[Count]:
-    """What a step and the functions behind it counted since the last time, with the facts of the step."""
+    """The counts of a step and of the functions behind it since the last time, with the facts of the step."""
     facts[RECORDS_OUT] += collector.take_emitted()
     facts[LATE] += metrics.late
     metrics.late = 0

@@ -66,14 +66,14 @@ class ColumnRunner:
         return times.of(self.step.step_id, has_watermark=self.step.has_watermark)
 
     def take_counts(self) -> list[Count]:
-        """What was counted since the last time: (step id, counter or fact, increment)."""
+        """The counts since the last time: (step id, counter or fact, increment)."""
         counts = counts_of(self.step, self._metrics, self._collector, self.facts)
         counts += ((sink, RECORDS_IN, records) for sink, records in self._to_sinks.items())
         self._to_sinks.clear()
         return counts
 
     def take_reports(self) -> list[tuple[Any, ...]]:
-        """What timestamp-assigning steps behind the step saw since the last time."""
+        """The reports of timestamp-assigning steps behind the step since the last time."""
         return self.step.take_reports()
 
     def run(

@@ -65,7 +65,7 @@ __all__ = ["GroupTask", "GroupUpdate"]
 
 @dataclass(frozen=True, slots=True)
 class GroupUpdate:
-    """What to store for a group after a batch.
+    """The changes to what is stored for a group, after a batch.
 
     Attributes:
         data: Its state; None: it has none any more.
@@ -170,7 +170,7 @@ class _StepRunner:
 
     @contextmanager
     def _errors_with_step(self) -> Iterator[None]:
-        """Says of state that cannot be stored whose it is."""
+        """Names the step in errors about state that cannot be stored."""
         with errors_at(self.step.where):
             yield
 
@@ -195,11 +195,11 @@ class _StepRunner:
         self._collector.drain(packer)
 
     def take_reports(self) -> list[tuple[Any, ...]]:
-        """What timestamp-assigning steps behind the step saw since the last time."""
+        """The reports of timestamp-assigning steps behind the step since the last time."""
         return self.step.take_reports()
 
     def take_counts(self) -> list[Count]:
-        """What was counted since the last time: (step id, counter or fact, increment)."""
+        """The counts since the last time: (step id, counter or fact, increment)."""
         return counts_of(self.step, self._metrics, self._collector, self.facts)
 
 
@@ -290,11 +290,11 @@ class GroupTask:
         yield self._update(group, times, spark_now)
 
     def _is_deeper(self, row: PackedRow) -> bool:
-        """Whether a row is for the steps of a deeper level; columns and what is folded go to the first one alone."""
+        """Returns whether a row is for a deeper level; columns and folded elements go to the first one alone."""
         return row.kind == RowKind.ELEMENTS and row.target != self._level.number
 
     def _notes(self, origin: int, label: int) -> Iterator[PackedRow]:
-        """What was counted and reported."""
+        """The rows with counts and reports."""
         counts = [count for runner in self._runners.values() for count in runner.take_counts()]
         reports = [report for runner in self._runners.values() for report in runner.take_reports()]
         if reports:

@@ -36,11 +36,11 @@ class Fragment(Protocol):
         ...
 
     def take_counts(self) -> list[Count]:
-        """What was counted since the last time: (step id, counter or fact, increment)."""
+        """The counts since the last time: (step id, counter or fact, increment)."""
         ...
 
     def take_reports(self) -> list[Report]:
-        """What timestamp-assigning steps saw since the last time, for the driver."""
+        """The reports of timestamp-assigning steps since the last time, for the driver."""
         ...
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class SourceFragment(Fragment, Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the fragment has nothing to do, as all elements of the source go to keyed steps as columns."""
+        """Returns whether the fragment has no work: all elements of the source go to keyed steps as columns."""
         ...
 
     def observe(self, step: str, highest: int) -> None:
@@ -113,11 +113,11 @@ class KeyedStep:
             fragment.close()
 
     def take_reports(self) -> list[tuple[Any, ...]]:
-        """What timestamp-assigning steps behind the step saw since the last time."""
+        """The reports of timestamp-assigning steps behind the step since the last time."""
         return [tuple(report) for fragment in self._fragments() for report in fragment.take_reports()]
 
     def take_counts(self) -> list[Count]:
-        """What was counted behind the step since the last time: (step id, counter or fact, increment)."""
+        """The counts of the functions behind the step since the last time: (step id, counter or fact, increment)."""
         return [count for fragment in self._fragments() for count in fragment.take_counts()]
 
     def _fragments(self) -> list[Fragment]:

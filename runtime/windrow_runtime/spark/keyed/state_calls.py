@@ -45,7 +45,7 @@ class StateCalls:
 
     @property
     def are_together(self) -> bool:
-        """Whether several calls are on their way at a time."""
+        """Returns whether several calls are on their way at a time."""
         return self._client is not None
 
     def make(self, calls: Iterable[Call]) -> None:
@@ -63,7 +63,7 @@ class StateCalls:
             self._together(some)
 
     def read(self, calls: Sequence[Callable[[], tuple[Any, ...] | None]]) -> list[tuple[Any, ...] | None]:
-        """What calls give that read one value each; None: there is none.
+        """The answers of calls that read one value each; None: there is none.
 
         Raises:
             PySparkRuntimeError: If Spark refuses one.

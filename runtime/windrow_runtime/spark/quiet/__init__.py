@@ -51,12 +51,12 @@ def quiet_session(builder: Any) -> SparkSession:
 
 
 def quiet_paths() -> list[str]:
-    """Where the Python processes of a quiet session find ``sitecustomize``."""
+    """The folder in which the Python processes of a quiet session find ``sitecustomize``."""
     return [str(_FOLDER)] if _LOG4J.is_file() else []
 
 
 def is_quiet(spark: SparkSession) -> bool:
-    """Whether :func:`quiet_session` started the session."""
+    """Returns whether :func:`quiet_session` started the session."""
     context = getattr(spark, "sparkContext", None)
     return context is not None and context.applicationId in _quiet
 
@@ -81,7 +81,7 @@ def _log4j_named() -> Iterator[None]:
 
 
 def _has_own_log4j() -> bool:
-    """Whether the user has configured log4j, in any of the ways that Spark documents."""
+    """Returns whether the user has configured log4j, in any of the ways that Spark documents."""
     if any("log4j" in os.environ.get(name, "").lower() for name in _NAMING):
         return True
     if any(name.upper().startswith("LOG4J") for name in os.environ):
@@ -102,5 +102,5 @@ def _spark_home() -> str:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Whether a record of py4j's tells something that a runner does not raise."""
+    """Returns whether a record of py4j's tells something that a runner does not raise."""
     return record.exc_info is None or not isinstance(record.exc_info[1], QuietFailure)

@@ -45,12 +45,12 @@ def facts_of(step: str, found: Counter[int]) -> list[Count]:
 
 
 def windows_in(state: OperatorState) -> int:
-    """How many windows have something stored in a state."""
+    """The number of windows that have something stored in a state."""
     return sum(len(key_state.windows) for key_state in state.keys.values()) + _in_tables(state)
 
 
 def timers_in(state: OperatorState) -> int:
-    """How many timers are set in a state; each window in a table has one of its own."""
+    """The number of timers that are set in a state; each window in a table has one of its own."""
     return len(state.event_timers) + len(state.processing_timers) + _in_tables(state)
 
 

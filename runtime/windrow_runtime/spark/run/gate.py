@@ -44,12 +44,12 @@ class BatchGate:
 
     @property
     def holds(self) -> bool:
-        """Whether a batch waits here."""
+        """Returns whether a batch waits here."""
         return self._held.is_set()
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the query is being stopped."""
+        """Returns whether the query is being stopped."""
         return self._stopping.is_set()
 
     def enter(self, batch: int, spark: SparkSession) -> None:

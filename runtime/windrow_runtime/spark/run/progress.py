@@ -10,7 +10,7 @@ __all__ = ["PipelineProgress", "StepProgress"]
 
 @dataclass(frozen=True, slots=True)
 class StepProgress:
-    """What one batch did in one step, and what the step holds after it. Times are in milliseconds since 1970, UTC.
+    """The work of one batch in one step, and what the step holds after it. Times are in milliseconds since 1970, UTC.
 
     Attributes:
         records_in: How many records the step took in the batch: those that a source read, malformed ones included;

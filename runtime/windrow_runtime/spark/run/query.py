@@ -303,7 +303,7 @@ class Query:
             )
 
     def _has_idled(self, query: StreamingQuery, *, after: int) -> bool:
-        """Whether a batch behind ``after`` took nothing, and left nothing to do to the next one."""
+        """Returns whether a batch behind ``after`` took nothing, and left nothing to do to the next one."""
         return any(
             int(progress["batchId"]) > after
             and all(map(_took_nothing, progress.sources))
@@ -312,7 +312,7 @@ class Query:
         )
 
     def _is_settled(self, batch: int) -> bool:
-        """Whether the batch behind ``batch`` has the same watermark."""
+        """Returns whether the batch behind ``batch`` has the same watermark."""
         clock = self._lowered.clock
         if clock is None:
             return True
@@ -363,7 +363,7 @@ class Query:
             self._poller.flush()
 
     def result(self) -> PipelineResult:
-        """What was collected and counted so far."""
+        """The elements that were collected, and the counts, so far."""
         self.flush_reports()
         return result_of(self.pipeline, self._lowered, self._results)
 

@@ -37,7 +37,7 @@ class Reporter:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody listens."""
+        """Returns whether anybody listens."""
         return self._on_progress is not None or _LOG.isEnabledFor(logging.INFO)
 
     def report(self, progress: PipelineProgress) -> None:

@@ -83,7 +83,7 @@ class RunningPipeline:
 
     @property
     def is_active(self) -> bool:
-        """Whether it runs, or drains."""
+        """Returns whether it runs, or drains."""
         active = self._uses_checkpoint()
         if not active:
             self._let_go()

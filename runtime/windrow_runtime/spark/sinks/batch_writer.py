@@ -52,7 +52,7 @@ def driver_sinks(sinks: Iterable[Step]) -> list[Step]:
 
 @dataclass(frozen=True)
 class BatchSetup:
-    """What has to be known to write the batches of a query, but the outputs, which a process opens for itself.
+    """The description of what is written for the batches of a query, but for the outputs, which a process opens itself.
 
     Attributes:
         sinks: The sink of each number.

@@ -47,7 +47,7 @@ def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:  # Any: as abov
 
 
 def checkpoint_inside(folder: str | os.PathLike[str] | None) -> Checkpoint:
-    """What windrow keeps inside the checkpoint folder of a query that is the user's own.
+    """The part of windrow inside the checkpoint folder of a query that is the user's own.
 
     Raises:
         InvalidArgumentError: If there is no folder, or it is not in a mounted file system.

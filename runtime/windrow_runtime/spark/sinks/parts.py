@@ -45,7 +45,7 @@ class TaskWriter(Protocol):
 
     @property
     def name(self) -> bytes | None:
-        """What the driver has to know, such as a file's name, as soon as something is written; None: nothing."""
+        """The name that the driver has to know, such as a file's, as soon as something is written; None: none."""
         ...
 
     def write(self, values: list[Any]) -> int:
@@ -97,7 +97,7 @@ class PartSink:
     kind: RecordType
 
     def folder(self, batch: int) -> BatchFolder:
-        """Where the parts of a batch are."""
+        """The folder of the parts of a batch."""
         return BatchFolder(Path(self.path), batch)
 
     def task(self, batch: int) -> TaskWriter:
@@ -226,7 +226,7 @@ class PartWriter:
         self._unnamed: dict[int, TaskWriter] = {}
 
     def __contains__(self, sink: object) -> bool:
-        """Whether the sink of a number is one of them."""
+        """Returns whether the sink of a number is one of them."""
         return sink in self._sinks.sinks
 
     def pass_on(self, rows: Iterable[PackedRow]) -> Iterator[PackedRow]:

@@ -56,7 +56,7 @@ class Results(Protocol):
         ...
 
     def collected(self, number: int) -> list[Any]:
-        """What the sink of a number has taken."""
+        """The elements that the sink of a number has taken."""
         ...
 
     def counters(self) -> dict[str, dict[str, int]]:
@@ -114,7 +114,7 @@ class _StoredCounts:
     newest: list[tuple[str, str, int]]
 
     def counts(self) -> _Counts:
-        """What :meth:`_Counts.stored` was called on."""
+        """The counts that :meth:`_Counts.stored` was called on."""
         before, newest = (
             Counter({(step, name): count for step, name, count in stored})
             for stored in (self.before, self.newest)
@@ -153,7 +153,7 @@ class MemoryResults:
         self._counts = counts
 
     def collected(self, number: int) -> list[Any]:
-        """What the sink of a number has taken."""
+        """The elements that the sink of a number has taken."""
         return [value for _, values in sorted(self._collected[number].items()) for value in values]
 
     def counters(self) -> dict[str, dict[str, int]]:
@@ -245,7 +245,7 @@ class SpooledResults:
         return [report for report in found if report is not None]
 
     def collected(self, number: int) -> list[Any]:
-        """What the sink of a number has taken.
+        """The elements that the sink of a number has taken.
 
         Raises:
             CheckpointError: If a file cannot be read, or is damaged.

@@ -71,7 +71,7 @@ def way_of(step: Step) -> SinkWay:
 
 
 def takes_columns(step: Step) -> bool:
-    """Whether the elements of a sink are written as columns, whoever writes them."""
+    """Returns whether the elements of a sink are written as columns, whoever writes them."""
     sink = sink_of(step)
     if isinstance(sink, JsonFileSink):
         return _is_json_of_spark(record_type(step.node.element_type))
@@ -112,7 +112,7 @@ _WAYS: Final[dict[type[Any], SinkWay | Callable[[Any, Step], SinkWay]]] = {
 
 
 def _is_json_of_spark(kind: RecordType) -> bool:
-    """Whether JSON of a type is what Spark's writer makes of its columns.
+    """Returns whether JSON of a type is what Spark's writer makes of its columns.
 
     That would be null for a key that is absent, and an object for a tuple or a number.
     """

@@ -37,7 +37,7 @@ _LAST_ROW = (1 << 30) - 1
 
 @dataclass(frozen=True, slots=True)
 class MalformedRule:
-    """Says what becomes of malformed records of a source.
+    """The rule for malformed records of a source.
 
     Attributes:
         step_id: The source, in errors and counters.
