@@ -57,7 +57,7 @@ CONSTANT_TYPES: Final[set[type]] = {
     types.EllipsisType,
     types.NotImplementedType,
 }
-"""The types of which every value is constant. :func:`is_constant_class` adds the classes that it finds."""
+"""Types whose values are all constant. :func:`is_constant_class` adds the classes that it finds."""
 
 _ASKED: Final[dict[type, bool]] = {}
 

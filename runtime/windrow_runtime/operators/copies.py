@@ -225,7 +225,7 @@ def _is_constant(value: Any) -> bool:
 
 
 _MAY_BE_CONSTANT: Final[set[type]] = {tuple, frozenset}
-"""The types of which some values are constants: where all that they hold is."""
+"""Types that have constant values: those whose parts are constants."""
 
 _NEW: Final[Any] = object.__new__
 

@@ -217,7 +217,7 @@ class _FusedStep:
         return lambda values: map(function, self._copies(values))
 
     def _apply(self, calls: Callable[[Values], Iterable[Any]], values: Values) -> list[Any]:
-        """The results of one call for each value. What was done before one raised tells at which value it did."""
+        """The results of one call for each value. The number of results is the position of a value that fails."""
         results: list[Any] = []
         try:
             results.extend(calls(values))

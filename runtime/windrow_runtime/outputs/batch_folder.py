@@ -122,6 +122,6 @@ class BatchFolder:
 
 
 def _clear(folder: Path) -> None:
-    """Delete a folder, or what can be of it. Where the rest is in the way of a rename, the rename tells."""
+    """Delete a folder, or what can be of it. If the rest is in the way of a rename, the rename raises."""
     # On a network file system a folder stays as long as somebody reads in it.
     shutil.rmtree(folder, ignore_errors=True)

@@ -63,8 +63,8 @@ def failure(message: str, error: Exception, clean: Callable[[str], str], **parts
         clean: Takes secrets out of a text.
         parts: The other parts of the error.
     """
-    said = " ".join(clean(str(getattr(error, "orig", None) or error)).split())
-    made = SinkError(f"{message}: {shorten(said) or type(error).__name__}", **parts)
+    text = " ".join(clean(str(getattr(error, "orig", None) or error)).split())
+    made = SinkError(f"{message}: {shorten(text) or type(error).__name__}", **parts)
     # A traceback shows the cause as well.
     made.__cause__ = None if _changes(clean, error) else error
     return made

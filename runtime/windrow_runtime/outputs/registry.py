@@ -61,7 +61,7 @@ class _Entry:
 
     Attributes:
         create: Makes the output.
-        target: What tells the sinks of a query apart. It does not change when other steps come or go.
+        target: The text that distinguishes the sinks of a query. It does not change when other steps come or go.
         extra: The extra of windrow that brings the library, if there is one.
     """
 

@@ -36,7 +36,7 @@ _KEY_KINDS = frozenset(
 
 
 def check_key(key: Sequence[Field], kind: RecordType, where: str) -> None:
-    """Refuse a key by which rows cannot be told apart.
+    """Refuse a key that does not distinguish rows.
 
     Raises:
         InvalidArgumentError: If a field is Optional, has parts, or is not compared exactly.
@@ -215,7 +215,7 @@ def _fills_itself(column: ReflectedColumn) -> bool:
 
 
 def _unique_columns(inspector: sa.Inspector, name: str, schema: str | None) -> list[set[str | None]]:
-    """The sets of columns of which each combination is in the table once."""
+    """The sets of columns whose combinations of values are unique in the table."""
     sets: list[set[str | None]] = [set(inspector.get_pk_constraint(name, schema)["constrained_columns"])]
     sets += [set(found["column_names"]) for found in inspector.get_unique_constraints(name, schema)]
     # SQLite has an index behind each constraint, and SQLAlchemy does not find all constraints without them.

@@ -54,7 +54,7 @@ class KeyGroups:
 
     @staticmethod
     def balanced(partitions: int, per_partition: int) -> KeyGroups:
-        """Groups of which each of Spark's shuffle partitions has this number."""
+        """Makes groups such that each of Spark's shuffle partitions has the same number of them."""
         if partitions < 1 or per_partition < 1:
             raise ValueError(f"at least one partition and one group: {partitions=}, {per_partition=}")
         found: list[list[int]] = [[] for _ in range(partitions)]

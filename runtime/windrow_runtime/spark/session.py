@@ -186,8 +186,8 @@ def _check_java() -> None:
         raise UnsupportedOperationError(
             "Spark needs Java, and there is none", expected="Java 17 or newer", hint=_INSTALL
         )
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = told.split('version "')[1].split(".")[0].split('"')[0] if 'version "' in told else "0"
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = printed.split('version "')[1].split(".")[0].split('"')[0] if 'version "' in printed else "0"
     if version.isdigit() and int(version) < 17:
         raise UnsupportedOperationError(
             "Spark needs a newer Java", given=f"Java {version}", expected="Java 17 or newer", hint=_INSTALL

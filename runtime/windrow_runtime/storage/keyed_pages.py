@@ -28,7 +28,7 @@ def page_of(bits: int, count: int) -> int:
     """The page of a key.
 
     Args:
-        bits: What of the key's hash tells it apart from other keys of its group; at least 0.
+        bits: The bits of the key's hash that distinguish it from other keys of its group; at least 0.
         count: How many pages there are; at least 1.
     """
     reach = 1 << (count - 1).bit_length()

@@ -50,7 +50,7 @@ class PageContents(Protocol[State, Keys]):
         ...
 
     def split(self, state: State, count: int) -> Mapping[int, State]:
-        """The state by pages, of which there are ``count``. Nothing of those that have no key."""
+        """The state of each of ``count`` pages; pages without a key are left out."""
         ...
 
     def take(self, state: State, keys: Keys) -> tuple[State, State]:
@@ -64,7 +64,7 @@ class PageContents(Protocol[State, Keys]):
         ...
 
     def pages_of(self, keys: Keys, count: int) -> set[int]:
-        """The pages of keys, of which there are ``count``."""
+        """The page of each key, if there are ``count`` pages."""
         ...
 
     def among(self, keys: Keys, others: Keys, most: int) -> Keys:

@@ -106,7 +106,7 @@ class StateCodec:
         if len(kinds) == 2 and type(None) in kinds:
             present = [value is not None for value in values]
             return packed("o", bytes(present), columns=[self._pack(list(compress(values, present)))])
-        # A column for each class, and of which class each value is.
+        # A column for each class, and the class of each value.
         places = {kind: place for place, kind in enumerate(dict.fromkeys(map(type, values)))}
         chosen = array("H", [places[type(value)] for value in values]).tobytes()
         columns = [self._pack([value for value in values if type(value) is kind]) for kind in places]

@@ -44,7 +44,7 @@ __all__ = [
 # Any in this module: sources and selectors of elements of every type.
 
 CheckSource: TypeAlias = Callable[[Source[Any]], None]
-"""Declines a source of which an engine has no columns."""
+"""Declines a source that gives an engine no columns."""
 
 _KEYS = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.BYTES})
 

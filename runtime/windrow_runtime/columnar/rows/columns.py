@@ -30,7 +30,7 @@ _ORDERED: Final = frozenset(
     {Kind.INT, Kind.FLOAT, Kind.STR, Kind.BYTES, Kind.DECIMAL, Kind.DATETIME, Kind.DATE, Kind.TIMEDELTA}
 )
 _PLAIN: Final = _ORDERED | {Kind.BOOL}
-"""Kinds of which every value of the column's Arrow type is a value, years beyond 9999 left out."""
+"""Kinds whose values are all values of the column's Arrow type, years beyond 9999 left out."""
 
 _LARGEST_EXACT: Final = 2**53
 _FUNCTIONS: Final = {

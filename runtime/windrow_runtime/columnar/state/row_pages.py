@@ -1,4 +1,4 @@
-"""Pages of rows: state in columns, of which the first one holds keys.
+"""Pages of rows: state in columns, the first of which holds keys.
 
 Keys are told apart by their hashes alone. Keys that share one lie in the same page, and come into the working set and
 leave it together.

@@ -215,7 +215,7 @@ class Checkpoint:
         )
 
     def check_whole(self, topology: Topology) -> None:
-        """Refuse a folder of which a part is gone, and where Spark would go on as if that had never been."""
+        """Refuse a folder that lacks a part, if Spark would go on as if that had never been."""
         # First of all: a query that runs plans a batch before it notes it.
         newest = self._newest_known()
         stateful = bool(topology.keyed)

@@ -36,7 +36,7 @@ def last_number(folder: Path) -> int:
 
 
 def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
-    """Refuse a folder of Spark's of which a part is gone, where Spark would go on as if it had never been.
+    """Refuse a folder of Spark's that lacks a part, if Spark would go on as if that had never been.
 
     Args:
         spark: The folder.

@@ -100,8 +100,8 @@ class PortFragment:
     def _now(self) -> int:
         now = time.time_ns() // 1_000_000
         batch = current_batch()
-        told = None if self._clock is None or batch is None else self._clock.read(batch).now
-        return now if told is None else told
+        stored = None if self._clock is None or batch is None else self._clock.read(batch).now
+        return now if stored is None else stored
 
     def observe(self, step: str, highest: int) -> None:
         """Shows elements in columns to a timestamp-assigning step, which asks for the highest timestamp alone."""

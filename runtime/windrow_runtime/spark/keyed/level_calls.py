@@ -122,14 +122,14 @@ class LevelCalls:
                 yield output
 
     def _serve(self, label: int, time: BatchTime, rows: Iterator[PackedRow]) -> Iterator[PackedRow]:
-        told = False
+        has_passed_time = False
         for row in rows:
             if row.kind != RowKind.CLOCK:
                 yield row
             if row.kind not in {RowKind.CLOCK, RowKind.END}:
                 continue
-            if not told and not (self._level.number == 0 and self._level.last):
-                told = True
+            if not has_passed_time and not (self._level.number == 0 and self._level.last):
+                has_passed_time = True
                 if self._level.number == 0:
                     yield from self._tick(label, time)
                 else:
@@ -160,14 +160,14 @@ class LevelCalls:
         if self._level.clock is None:
             return BatchTime(decode_watermark(timer_values.getCurrentWatermarkInMs()), now)
         if self._time is None:
-            told = self._level.clock.read(_batch_number())
+            stored = self._level.clock.read(_batch_number())
             self._watermarks = {
-                step: (told.previous.get(step, MIN_TIMESTAMP), watermark)
-                for step, watermark in told.watermarks.items()
+                step: (stored.previous.get(step, MIN_TIMESTAMP), watermark)
+                for step, watermark in stored.watermarks.items()
             }
             # For the whole query the furthest watermark counts: it says when service groups have news to tell.
-            furthest = max(told.watermarks.values(), default=MIN_TIMESTAMP)
-            self._time = BatchTime(furthest, now if told.now is None else told.now)
+            furthest = max(stored.watermarks.values(), default=MIN_TIMESTAMP)
+            self._time = BatchTime(furthest, now if stored.now is None else stored.now)
         return self._time
 
     def _load(self) -> bytes | None:

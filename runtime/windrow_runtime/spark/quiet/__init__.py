@@ -102,5 +102,5 @@ def _spark_home() -> str:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Returns whether a record of py4j's tells something that a runner does not raise."""
+    """Returns whether a record of py4j's has news: something that a runner does not raise."""
     return record.exc_info is None or not isinstance(record.exc_info[1], QuietFailure)

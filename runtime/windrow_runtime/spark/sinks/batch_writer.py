@@ -192,7 +192,7 @@ class BatchWriter:
                     self._outputs[step.id].write(batch, values)
 
     def _count(self, payload: bytes, counted: Counter[tuple[str, str]]) -> None:
-        """Take note of what a task counted; what tells of the batch alone is kept for the report."""
+        """Adds the counts of a task; those about the batch alone are kept for the report."""
         for step, name, count in load_values(payload):
             if isinstance(name, str):
                 counted[step, name] += count

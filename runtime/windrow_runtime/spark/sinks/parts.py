@@ -187,7 +187,7 @@ def worker_sinks(
 
     Args:
         sinks: All sinks, by their numbers.
-        query: Gives the identity of the query; called where a sink of the user's own is told of it.
+        query: Gives the identity of the query; called if a sink of the user's own needs it.
         batch: The number of the one batch of a job; None: it is a stream.
 
     Raises:
