@@ -1,4 +1,4 @@
-"""One level of keyed steps in a Spark batch job: no state store, no timers of Spark's.
+"""Runs one level of keyed steps in a Spark batch job, which has neither a state store nor timers of Spark's.
 
 A group is run in two rounds, as in a streaming run with one micro-batch that is drained: all its elements under no
 watermark, then the watermark at the end of time, which fires what is open. What is emitted in the second round comes
@@ -29,17 +29,17 @@ __all__ = ["FIRST_ROUND", "SECOND_ROUND", "BatchLevel"]
 # Any in this module: pyarrow has no types.
 
 FIRST_ROUND: Final = 0
-"""The round of elements: it takes the place of the phase in sequence numbers."""
+"""The round that runs the elements. In a batch job, sequence numbers hold the round instead of the phase."""
 
 SECOND_ROUND: Final = 1
-"""The round of the end of time."""
+"""The round that advances the watermark to the end of time."""
 
 _PIECE_BYTES: Final = 16 << 20
-_ROWS_BYTES: Final = 8 << 20  # how much is given to Spark at a time
+_ROWS_BYTES: Final = 8 << 20  # an Arrow batch for Spark holds about this much
 
 
 class _Pages:
-    """The pages of one group, in memory while it is run."""
+    """Holds the pages of one group in memory while the group is run."""
 
     def __init__(self) -> None:
         self._pages: dict[int, bytes] = {}
@@ -59,12 +59,12 @@ class _Pages:
 
 @dataclass(frozen=True, slots=True)
 class BatchLevel:
-    """Runs one partition of a level; Spark calls it by ``mapInArrow``. The rows come by group, then by number.
+    """Runs a level on one partition, as Spark's ``mapInArrow`` calls it. The rows come by group, then by number.
 
     Attributes:
-        level: What to run.
+        level: The level to run.
         now: The clock of the job, in milliseconds.
-        piece_bytes: How much of a group is taken apart at a time.
+        piece_bytes: How many bytes of a group's payloads are unpacked at a time.
     """
 
     level: Level
@@ -72,7 +72,7 @@ class BatchLevel:
     piece_bytes: int = _PIECE_BYTES
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Called by Spark with the Arrow batches of a partition; gives Arrow batches of packed rows."""
+        """Takes the Arrow batches of a partition from Spark; yields Arrow batches of packed rows."""
         with failures_marked(), infrequent_gc():
             register_classes(self.level.classes)
             with ExitStack() as stack:
@@ -91,7 +91,7 @@ class BatchLevel:
 
 
 class _Group:
-    """One group on its way through both rounds."""
+    """Runs one key group through both rounds."""
 
     def __init__(self, stage: BatchLevel, task: GroupTask, label: int) -> None:
         self._task = task
@@ -123,7 +123,7 @@ class _Group:
 
 
 def _pieces(rows: Iterable[PackedRow], limit: int) -> Iterator[list[PackedRow]]:
-    """Lists of rows whose payloads together reach a limit, in bytes."""
+    """Yields lists of rows whose payloads together reach a limit, in bytes."""
     piece: list[PackedRow] = []
     size = 0
     for row in rows:

@@ -1,4 +1,4 @@
-"""Runs what a keyed step emits through the steps behind it."""
+"""Collects the elements that a keyed step emits, and runs them through the fragments behind the step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Collector", "counts_of"]
 
 
 class Collector:
-    """Holds copies of what one step emits, until they are run through the fragment behind the step."""
+    """Keeps copies of the elements that one step emits until they are run through the fragments behind the step."""
 
     def __init__(self, step: KeyedStep) -> None:
         self._step = step
@@ -41,13 +41,13 @@ class Collector:
             side[1].append(timestamp)
 
     def drain(self, packer: Packer) -> None:
-        """Runs what was emitted through the fragments, and hands the results to ``packer``."""
+        """Runs the emitted elements through the fragments, and hands the results to ``packer``."""
         if self._values:
             self._emitted += len(self._values)
             if self._step.output is not None:
                 for target, values, timestamps in self._step.output.run(self._values, self._timestamps):
                     packer.add(target, values, timestamps)
-            # New lists: a fragment without steps hands on the very lists that it was given.
+            # The lists are replaced, not cleared: a fragment without steps passes on the very lists that it was given.
             self._values, self._timestamps = [], []
         for tag, (side_values, side_timestamps) in self._sides.items():
             if side_values:
@@ -58,13 +58,13 @@ class Collector:
                 self._sides[tag] = ([], [])
 
     def take_emitted(self) -> int:
-        """The number of elements that went to the main output since the last time."""
+        """Returns how many elements went to the main output since the last call."""
         emitted, self._emitted = self._emitted, 0
         return emitted
 
 
 def counts_of(step: KeyedStep, metrics: Metrics, collector: Collector, facts: Counter[int]) -> list[Count]:
-    """The counts of a step and of the functions behind it since the last time, with the facts of the step."""
+    """Returns the counts of a step and of the functions behind it since the last call, with the step's facts."""
     facts[RECORDS_OUT] += collector.take_emitted()
     facts[LATE] += metrics.late
     metrics.late = 0

@@ -38,11 +38,11 @@ _VALUES_AT_ONCE: Final = 50_000
 
 
 class ColumnRunner:
-    """One columnar step in one task, on one group at a time.
+    """Runs one columnar step in one task, on one key group at a time.
 
     Args:
         step: The step.
-        form: How it runs.
+        form: How the step runs on columns.
         tuning: How its state is laid out.
     """
 
@@ -62,18 +62,18 @@ class ColumnRunner:
         self.step.close()
 
     def times(self, times: BatchTimes) -> tuple[BatchTime, BatchTime]:
-        """The time of the batch before and of this one, for the step."""
+        """Returns the time of the previous batch and of this one, for the step."""
         return times.of(self.step.step_id, has_watermark=self.step.has_watermark)
 
     def take_counts(self) -> list[Count]:
-        """The counts since the last time: (step id, counter or fact, increment)."""
+        """Returns the counts since the last call: (step id, counter or fact, increment)."""
         counts = counts_of(self.step, self._metrics, self._collector, self.facts)
         counts += ((sink, RECORDS_IN, records) for sink, records in self._to_sinks.items())
         self._to_sinks.clear()
         return counts
 
     def take_reports(self) -> list[tuple[Any, ...]]:
-        """The reports of timestamp-assigning steps behind the step since the last time."""
+        """Returns the reports of timestamp-assigning steps behind the step since the last call."""
         return self.step.take_reports()
 
     def run(
@@ -84,7 +84,7 @@ class ColumnRunner:
         elements: Sequence[ColumnElements],
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
-        """Runs one batch of one group; gives the rows that are full."""
+        """Runs one batch of one group; yields rows as soon as they are full."""
         _, current = self.times(times)
         watermark = max(current.watermark, record.watermark)
         operator = self._operator
@@ -110,7 +110,7 @@ class ColumnRunner:
         if watermark > record.watermark:
             for fired in operator.advance(chunks, record.watermark, watermark):
                 yield from self._emit(fired, before)
-                del fired  # not beside the next ones
+                del fired  # frees its memory before the next ones are made
         if elements:
             yield from self._add(operator, chunks, elements, watermark, after)
         chunks.end_batch()
@@ -141,7 +141,7 @@ class ColumnRunner:
         pages.end_batch()
 
     def _add_to_sessions(self, operator: SessionOperator, rows: Any, arrived: Any, watermark: int) -> Any:
-        """The sessions with elements of the same keys."""
+        """Returns the sessions with the elements that arrived for their keys."""
         inputs = self._form.inputs_in(arrived)
         placed = operator.place(rows, arrived.column(0), arrived.column(1).to_numpy(), watermark)
         if placed.late.any():

@@ -6,7 +6,7 @@ The order within a group and a batch is Flink's, for each step::
                          -> the watermark advances, timers fire
     new watermark        elements that upstream emitted for the batch's elements
 
-What is emitted before the last line reaches the next level before its watermark advances; the rest after.
+Elements emitted before the last line reach the next level before its watermark advances; the rest after.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ __all__ = ["GroupTask", "GroupUpdate"]
 
 @dataclass(frozen=True, slots=True)
 class GroupUpdate:
-    """The changes to what is stored for a group, after a batch.
+    """The state and the timers to store for a group after a batch.
 
     Attributes:
         data: Its state; None: it has none any more.
@@ -79,7 +79,7 @@ class GroupUpdate:
 
 
 class _StepRunner:
-    """One step in one task, on one group at a time."""
+    """Runs one step in one task, on one key group at a time."""
 
     def __init__(self, step: KeyedStep) -> None:
         self.step = step
@@ -95,13 +95,13 @@ class _StepRunner:
         self.step.close()
 
     def times(self, times: BatchTimes) -> tuple[BatchTime, BatchTime]:
-        """The time of the batch before and of this one, for the step."""
+        """Returns the time of the previous batch and of this one, for the step."""
         return times.of(self.step.step_id, has_watermark=self.step.has_watermark)
 
     def objects_of(
         self, elements: Sequence[KeyedElements | ColumnElements | PartialElements]
     ) -> list[Elements]:
-        """Elements as the operator takes them, in their order."""
+        """Returns the elements as Python objects for the operator, in their order."""
         found: list[Elements] = []
         for part in elements:
             if isinstance(part, KeyedElements):
@@ -111,7 +111,7 @@ class _StepRunner:
             else:
                 form = self.step.arrival
                 assert form is not None, "columns are sent to steps that take them"
-                # A plan without columns needs nothing of them.
+                # A plan without columns does not import the columnar modules.
                 from windrow_runtime.columnar.state.chunks import load_rows
 
                 found += form.slices(load_rows(part.stream, form.exchange_schema))
@@ -125,7 +125,7 @@ class _StepRunner:
         elements: tuple[Sequence[Elements], Sequence[Elements]],
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
-        """Runs one batch of one group, page by page; gives the rows that are full."""
+        """Runs one batch of one group, page by page; yields rows as soon as they are full."""
         self._runtime.key_group = key_group
         _, current = self.times(times)
         for share in pages.shares(*elements, *current):
@@ -142,7 +142,7 @@ class _StepRunner:
         state = pages.load(share.pages)
         windows, timers = windows_in(state), timers_in(state)
         self._operator.bind(state, self._collector)
-        # Not an advance: that would fire timers that were set behind this time, and wait for the next one.
+        # Times are assigned, not advanced: timers set behind this time must wait for the next advance.
         self._operator.current_watermark = pages.record.watermark
         self._operator.current_processing_time = pages.record.now
         self._operator.set_clock(current.now)
@@ -170,23 +170,23 @@ class _StepRunner:
 
     @contextmanager
     def _errors_with_step(self) -> Iterator[None]:
-        """Names the step in errors about state that cannot be stored."""
+        """Adds the step to errors about state that cannot be stored."""
         with errors_at(self.step.where):
             yield
 
     def _advance(self, watermark: int, packer: Packer) -> Iterator[PackedRow]:
-        """Fires what the watermark makes due."""
+        """Fires the timers that the watermark makes due."""
         if watermark > self._operator.current_watermark:
             yield from self._fire(self._operator.advancing_watermark(watermark), packer)
 
     def _fire(self, firing: Iterator[None], packer: Packer) -> Iterator[PackedRow]:
-        """Hands on what is emitted while it is: one advance over years may fire a trigger millions of times."""
+        """Passes on results while timers fire: one advance over years may fire a trigger millions of times."""
         for _ in chain(firing, (None,)):
             self._collector.drain(packer)
             yield from packer.full()
 
     def _process(self, elements: Elements, packer: Packer) -> None:
-        """Takes elements; what was emitted before and for them goes to ``packer``."""
+        """Processes elements; all results since the last drain go to ``packer``."""
         if isinstance(elements, Partials):
             assert isinstance(self._operator, TableOperator), "only its elements are folded before"
             self._operator.merge_batch(*elements)
@@ -195,11 +195,11 @@ class _StepRunner:
         self._collector.drain(packer)
 
     def take_reports(self) -> list[tuple[Any, ...]]:
-        """The reports of timestamp-assigning steps behind the step since the last time."""
+        """Returns the reports of timestamp-assigning steps behind the step since the last call."""
         return self.step.take_reports()
 
     def take_counts(self) -> list[Count]:
-        """The counts since the last time: (step id, counter or fact, increment)."""
+        """Returns the counts since the last call: (step id, counter or fact, increment)."""
         return counts_of(self.step, self._metrics, self._collector, self.facts)
 
 
@@ -237,7 +237,7 @@ class GroupTask:
         before: Sequence[PackedRow],
         after: Sequence[PackedRow],
     ) -> Iterator[PackedRow | GroupUpdate]:
-        """Runs one batch of one group. Gives rows for the next stage and, last, what to store.
+        """Runs one batch of one group. Yields rows for the next stage and, last, the update to store.
 
         Args:
             label: The group's label.
@@ -290,11 +290,11 @@ class GroupTask:
         yield self._update(group, times, spark_now)
 
     def _is_deeper(self, row: PackedRow) -> bool:
-        """Returns whether a row is for a deeper level; columns and folded elements go to the first one alone."""
+        """Returns whether a row is for the steps of a deeper level; columns and partials go to the first one alone."""
         return row.kind == RowKind.ELEMENTS and row.target != self._level.number
 
     def _notes(self, origin: int, label: int) -> Iterator[PackedRow]:
-        """The rows with counts and reports."""
+        """Yields rows with the counts and the reports for the driver."""
         counts = [count for runner in self._runners.values() for count in runner.take_counts()]
         reports = [report for runner in self._runners.values() for report in runner.take_reports()]
         if reports:
@@ -317,7 +317,7 @@ class GroupTask:
         return GroupUpdate(group.dump(self._level.fingerprint), old if changed else 0, new if changed else 0)
 
     def _next_call(self, group: GroupState, times: BatchTimes, spark_now: int) -> int:
-        """The Spark timer that calls the group when its next timer is due; 0 for none."""
+        """Returns the Spark timer that calls the group when its next timer is due; 0 for none."""
         events: list[int] = []
         clocks: list[int] = []
         for runner in self._runners.values():
@@ -335,7 +335,7 @@ class GroupTask:
         if not self._level.by_clock:
             return encode_timer(min(events)) if events else 0
         if events or (clocks and self._level.clock is not None):
-            # Spark's timers wait for its clock alone, so every batch looks whether our time has advanced.
+            # Spark's timers follow Spark's clock alone, so each batch looks whether our time has advanced.
             clocks.append(spark_now)
         return min(max(min(clocks), spark_now + 1), _FARTHEST) if clocks else 0
 
@@ -347,7 +347,7 @@ _Found: TypeAlias = "dict[int, list[KeyedElements | ColumnElements | PartialElem
 
 
 def _by_step(rows: Iterable[PackedRow]) -> _Found:
-    """The elements of some rows for each step."""
+    """Returns the elements of some rows by step."""
     found: _Found = {}
     for row in rows:
         for elements in _elements_of(row):
@@ -367,7 +367,7 @@ def _elements_of(row: PackedRow) -> Sequence[KeyedElements | ColumnElements | Pa
 def _runner_of(step: KeyedStep, tuning: StateTuning) -> _StepRunner | ColumnRunner:
     if step.form is None:
         return _StepRunner(step)
-    # A plan without columns needs nothing of them.
+    # A plan without columns does not import the columnar modules.
     from windrow_runtime.spark.keyed.column_step import ColumnRunner
 
     return ColumnRunner(step, step.form, tuning)

@@ -32,15 +32,15 @@ class Fragment(Protocol):
     def run(
         self, values: Sequence[Any], timestamps: Sequence[int | None]
     ) -> Iterable[tuple[ToStep | ToSink, Sequence[Any], Sequence[int | None]]]:
-        """Runs the steps; gives the elements for each target."""
+        """Runs the steps; returns the elements for each target."""
         ...
 
     def take_counts(self) -> list[Count]:
-        """The counts since the last time: (step id, counter or fact, increment)."""
+        """Returns the counts since the last call: (step id, counter or fact, increment)."""
         ...
 
     def take_reports(self) -> list[Report]:
-        """The reports of timestamp-assigning steps since the last time, for the driver."""
+        """Returns the reports of timestamp-assigning steps since the last call, for the driver."""
         ...
 
     def close(self) -> None:
@@ -53,12 +53,12 @@ class SourceFragment(Fragment, Protocol):
 
     @property
     def watermark(self) -> int:
-        """The watermark from the elements so far; MIN_TIMESTAMP while there is none."""
+        """The watermark that follows from the elements so far; MIN_TIMESTAMP while there is none."""
         ...
 
     @property
     def is_idle(self) -> bool:
-        """Returns whether the fragment has no work: all elements of the source go to keyed steps as columns."""
+        """Returns whether all elements of the source go to keyed steps as columns, so that the fragment has no work."""
         ...
 
     def observe(self, step: str, highest: int) -> None:
@@ -72,7 +72,7 @@ class SourceFragment(Fragment, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeyedStep:
-    """One keyed step as a level runs it.
+    """The description of one keyed step for the level that runs it.
 
     Attributes:
         number: Names the step in packed rows.
@@ -85,7 +85,7 @@ class KeyedStep:
         has_watermark: Whether a timestamp-assigning step is in front of it.
         name: What the user called the step, if anything.
         where: The step and its line in the user's program, in errors.
-        form: How it runs on columns; None: on Python objects.
+        form: How it runs on columns; None if it runs on Python objects.
         arrival: How elements in columns become objects; None: they come as objects.
         direct_sinks: The sinks that take its results as columns, with the types of their rows; none if something else
             reads it, too.
@@ -113,11 +113,11 @@ class KeyedStep:
             fragment.close()
 
     def take_reports(self) -> list[tuple[Any, ...]]:
-        """The reports of timestamp-assigning steps behind the step since the last time."""
+        """Returns the reports of timestamp-assigning steps behind the step since the last call."""
         return [tuple(report) for fragment in self._fragments() for report in fragment.take_reports()]
 
     def take_counts(self) -> list[Count]:
-        """The counts of the functions behind the step since the last time: (step id, counter or fact, increment)."""
+        """Returns the counts behind the step since the last call: (step id, counter or fact, increment)."""
         return [count for fragment in self._fragments() for count in fragment.take_counts()]
 
     def _fragments(self) -> list[Fragment]:

@@ -40,7 +40,7 @@ class LevelCalls:
 
     Args:
         level: The level.
-        handle: Spark's, for timers.
+        handle: Spark's handle, for timers.
         state: The record of the group that Spark is at.
         pages: Its pages.
     """
@@ -64,10 +64,10 @@ class LevelCalls:
         self._spark_now = 0
 
     def take(self, label: int, timer_values: TimerValues, rows: Iterator[Any]) -> Iterator[Row]:
-        """Called for each group with rows in the batch, by label, so service groups come first.
+        """Runs a group that has rows in the batch. Spark calls this in the order of labels: service groups come first.
 
         Args:
-            label: The group.
+            label: The group's label.
             timer_values: Spark's time.
             rows: Packed rows, as Spark gives them.
         """
@@ -76,7 +76,7 @@ class LevelCalls:
                 yield packed.as_spark_row()
 
     def expire(self, label: int, timer_values: TimerValues) -> Iterator[Row]:
-        """Called for each group whose timer is due, and that got no rows."""
+        """Runs a group whose timer is due and that got no rows in the batch."""
         with failures_marked(), infrequent_gc():
             time = self._time_of(timer_values)
             rows = self._tick(label, time) if label < 0 else self._run(label, time, [], [])
@@ -84,7 +84,7 @@ class LevelCalls:
                 yield packed.as_spark_row()
 
     def close(self) -> None:
-        """Called at the end of the task."""
+        """Closes the operators and the writer at the end of the task."""
         with failures_marked(), ExitStack() as stack:
             for part in (self._writer, self._task):
                 if part is not None:
@@ -122,26 +122,26 @@ class LevelCalls:
                 yield output
 
     def _serve(self, label: int, time: BatchTime, rows: Iterator[PackedRow]) -> Iterator[PackedRow]:
-        has_passed_time = False
+        served = False
         for row in rows:
             if row.kind != RowKind.CLOCK:
                 yield row
             if row.kind not in {RowKind.CLOCK, RowKind.END}:
                 continue
-            if not has_passed_time and not (self._level.number == 0 and self._level.last):
-                has_passed_time = True
+            if not served and not (self._level.number == 0 and self._level.last):
+                served = True
                 if self._level.number == 0:
                     yield from self._tick(label, time)
                 else:
                     self._previous = BatchTime(*load_values(row.payload))
-                    yield from self._tell(label)
+                    yield from self._send_clock(label)
 
     def _tick(self, label: int, time: BatchTime) -> Iterator[PackedRow]:
-        """The first level's service group learns the time of this batch, and tells that of the one before."""
+        """Stores this batch's time in the first level's service group; sends the previous time to deeper levels."""
         data = self._load()
         group = GroupState() if data is None else GroupState.load(data, self._level.fingerprint)
         self._previous = BatchTime(group.watermark, group.now)
-        yield from self._tell(label)
+        yield from self._send_clock(label)
         if time.watermark != group.watermark or data is None or self._level.by_clock:
             old = group.timer
             group.watermark, group.now = time
@@ -151,7 +151,7 @@ class LevelCalls:
                 group.timer = 0 if time.watermark == MAX_TIMESTAMP else encode_timer(time.watermark + 1)
             self._store(GroupUpdate(group.dump(self._level.fingerprint), old, group.timer))
 
-    def _tell(self, label: int) -> Iterator[PackedRow]:
+    def _send_clock(self, label: int) -> Iterator[PackedRow]:
         if not self._level.last:
             yield PackedRow(label, RowKind.CLOCK, 0, 0, dump_values(list(self._previous)))
 
@@ -165,7 +165,7 @@ class LevelCalls:
                 step: (stored.previous.get(step, MIN_TIMESTAMP), watermark)
                 for step, watermark in stored.watermarks.items()
             }
-            # For the whole query the furthest watermark counts: it says when service groups have news to tell.
+            # The furthest watermark stands for the whole query: service groups store the time when it moves.
             furthest = max(stored.watermarks.values(), default=MIN_TIMESTAMP)
             self._time = BatchTime(furthest, now if stored.now is None else stored.now)
         return self._time

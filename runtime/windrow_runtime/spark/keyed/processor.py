@@ -1,4 +1,4 @@
-"""The stateful processor: one level of keyed steps, as Spark calls it.
+"""The stateful processor through which Spark runs one level of keyed steps.
 
 At every start of a query Spark loads the processor in a fresh Python process beside the driver, asks it for its state,
 and ends that process. So this module imports nothing of windrow, and the level is unpacked where it runs.
@@ -33,12 +33,12 @@ class KeyGroupProcessor(StatefulProcessor):
     Spark makes one for each partition and batch. Within a partition it first hands over the groups that have rows, by
     label, so service groups come first; then it calls the groups whose timer is due.
 
-    A service group passes on what goes to sinks, and knows the watermark of the batch before: the first level stores
-    it, and tells the levels below. It matters to elements that timers upstream emit, because they precede the new
+    A service group passes on the rows for sinks, and knows the watermark of the batch before: the first level stores
+    it, and sends it to deeper levels. It matters to elements that timers upstream emit, because they precede the new
     watermark.
 
     Args:
-        level: What to run.
+        level: The level to run.
     """
 
     def __init__(self, level: Level) -> None:
@@ -51,7 +51,7 @@ class KeyGroupProcessor(StatefulProcessor):
         self._calls: LevelCalls | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called by Spark beside the driver too, before the first batch: so the level is not unpacked here."""
+        """Keeps Spark's handle and states. Spark calls this beside the driver too, so the level stays packed here."""
         self._handle = handle
         self._state = handle.getValueState("group", _STATE_SCHEMA)
         self._pages = handle.getMapState("pages", _PAGE_SCHEMA, _STATE_SCHEMA)
@@ -62,7 +62,7 @@ class KeyGroupProcessor(StatefulProcessor):
         rows: Iterator[Any],  # of Row; Spark's annotation allows pandas too, which Row mode never gives
         timerValues: TimerValues,  # noqa: N803  Spark's name
     ) -> Iterator[Row]:
-        """Called by Spark for each group with rows in the batch."""
+        """Runs one group that has rows in the batch."""
         (label,) = key
         yield from self._level_calls().take(label, timerValues, rows)
 
@@ -72,12 +72,12 @@ class KeyGroupProcessor(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803  Spark's name
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803  Spark's name
     ) -> Iterator[Row]:
-        """Called by Spark for each group whose timer is due, and that got no rows."""
+        """Runs one group whose timer is due and that got no rows in the batch."""
         (label,) = key
         yield from self._level_calls().expire(label, timerValues)
 
     def close(self) -> None:
-        """Called by Spark at the end of the task, and beside the driver."""
+        """Closes the level. Spark calls this at the end of the task, and beside the driver."""
         if self._calls is not None:
             self._calls.close()
             self._calls = None

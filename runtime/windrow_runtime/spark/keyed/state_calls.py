@@ -1,4 +1,4 @@
-"""Calls of Spark's state API, many on their way at a time.
+"""Sends many calls of Spark's state API before it reads the first answer.
 
 Spark's client in a worker sends a request to the JVM and waits for the answer before the next one, so that each call
 costs two changes of threads: 0.1 to 0.3 ms, of which a third is work. The JVM answers requests in their order, so as
@@ -23,7 +23,7 @@ __all__ = ["StateCalls", "StoredPages"]
 Call: TypeAlias = "Callable[[], object]"
 
 _AT_ONCE: Final = 32
-"""Requests and answers of so many calls are far smaller than what the kernel holds for a socket: neither side waits
+"""Requests and answers of 32 calls are far smaller than the kernel's buffer for a socket: neither side waits
 for the other one to read. Only answers to reads are large, and while the JVM waits with one the requests are sent."""
 _BYTES_AT_ONCE: Final = 64 << 10  # requests that write pages are large themselves
 _DONE: Final = (0, "", b"")
@@ -45,7 +45,7 @@ class StateCalls:
 
     @property
     def are_together(self) -> bool:
-        """Returns whether several calls are on their way at a time."""
+        """Returns whether several calls are sent before the first answer is read."""
         return self._client is not None
 
     def make(self, calls: Iterable[Call]) -> None:
@@ -63,7 +63,7 @@ class StateCalls:
             self._together(some)
 
     def read(self, calls: Sequence[Callable[[], tuple[Any, ...] | None]]) -> list[tuple[Any, ...] | None]:
-        """The answers of calls that read one value each; None: there is none.
+        """Returns the results of calls that read one value each; None where there is no value.
 
         Raises:
             PySparkRuntimeError: If Spark refuses one.
@@ -77,12 +77,12 @@ class StateCalls:
         return found
 
     def _together(self, calls: Sequence[Call]) -> list[bytes]:
-        """The values of the answers to calls."""
+        """Sends calls together; returns the values of their answers."""
         client = self._client
         file = client.sockfile
         requests = _Requests(file)
         client.sockfile = requests
-        # What a call makes of its answer is of no interest: the answer comes later.
+        # Each call gets an empty answer now: the true answers are read later.
         client._receive_proto_message = lambda: _DONE
         try:
             for call in calls:
@@ -105,7 +105,7 @@ class StateCalls:
         del self._client._receive_proto_message
 
     def _answers(self, count: int) -> list[bytes]:
-        """The values of so many answers. Spark sends none behind one that is an error."""
+        """Reads ``count`` answers; returns their values. Spark sends none behind one that is an error."""
         from pyspark.errors import PySparkRuntimeError
 
         client = self._client
@@ -113,7 +113,7 @@ class StateCalls:
         try:
             client.sockfile.flush()
         except OSError as error:
-            # Spark has given up, and said why if it could.
+            # Spark has closed the socket; an answer that it sent before may hold the reason.
             unsent = error
         found: list[bytes] = []
         for _ in range(count):
@@ -128,19 +128,19 @@ class StateCalls:
 
 
 class _Requests:
-    """Takes what is written to a file; leaves it in the file's buffer until that is full."""
+    """Counts the requests to a file, and leaves them in the file's buffer until that is full."""
 
     def __init__(self, file: Any) -> None:
         self.count = 0
         self.write = file.write
 
     def flush(self) -> None:
-        """Called by Spark's client at the end of each request."""
+        """Counts a request: Spark's client calls this at the end of each."""
         self.count += 1
 
 
 class StoredPages:
-    """The pages of the group that Spark is at, in Spark's state store. Writes are made when :meth:`settle` is called.
+    """The pages of the current key group in Spark's state store. Writes are made when :meth:`settle` is called.
 
     Args:
         state: Spark's map of pages.
@@ -154,12 +154,12 @@ class StoredPages:
         self._size = 0
 
     def get(self, number: int) -> bytes | None:
-        """A page; None: there is none."""
+        """Returns a page; None if there is none."""
         (found,) = self.get_all([number])
         return found
 
     def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
-        """Pages; None for one that there is not."""
+        """Returns pages; None for each that does not exist."""
         waiting, state = self._waiting, self._state
         unknown = [number for number in numbers if number not in waiting]
         rows = self._calls.read([_reading(state, number) for number in unknown]) if unknown else []
@@ -182,7 +182,7 @@ class StoredPages:
             self.settle()
 
     def settle(self, more: Iterable[Call] = ()) -> None:
-        """Make the calls that are still to be made, and more of them behind."""
+        """Make the waiting calls, and then ``more``."""
         state = self._state
         calls: list[Call] = [_writing(state, number, data) for number, data in self._waiting.items()]
         self._waiting.clear()
