@@ -50,7 +50,7 @@ def _reduced_new_type(made: Any) -> Any:  # a tuple or a text, as pickle takes t
 
 
 def _new_type(name: str, module: str, supertype: Any) -> Any:
-    make: Any = NewType  # mypy knows the types alone that are made in a module
+    make: Any = NewType  # mypy accepts NewType only where its arguments are literals
     made = make(name, supertype)
     made.__module__ = module
     return made
@@ -102,7 +102,7 @@ def _give_fields_to_bases(kind: Any) -> None:
 def _give_slots_to_bases(kind: Any) -> None:
     bases = vars(kind).get("__orig_bases__", kind.__bases__)
     if not any(isinstance(base, _Slots) for base in bases):
-        # The others stay: what reads the bases of a generic class finds them there.
+        # The other bases stay: code that reads the bases of a generic class finds them there.
         kind.__orig_bases__ = (_Slots(type(kind), kind.__slots__), *bases)
 
 
@@ -155,7 +155,7 @@ class _StructBase:
 
     def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type[Any]]:
         space: dict[str, Any] = {name: msgspec.field(**given) for name, given in self.fields}
-        # The class that is derived from this one says the types: they may name the class itself.
+        # The derived class gives the types of the fields, which may name the class itself.
         space["__annotations__"] = dict.fromkeys(space, Any)
         space["__module__"] = self.module
         if self.has_post_init:
@@ -164,11 +164,11 @@ class _StructBase:
 
 
 class _Slots:
-    """Stands in front of the bases of a class that is shipped, and sees to it that the class is made with its slots.
+    """Stands in front of the bases of a class that is shipped, and passes its slots to its metaclass.
 
     Args:
         metaclass: The metaclass of the class.
-        slots: What its body says.
+        slots: Its slots, as its body lists them.
     """
 
     def __init__(self, metaclass: type[Any], slots: str | Iterable[str]) -> None:
@@ -192,5 +192,5 @@ class _Slots:
 
 
 def _post_init(instance: Any) -> None:
-    """Calls the method of the class of an instance: msgspec looks it up when a class is made, and it is set later."""
+    """Calls the class's ``__post_init__``: msgspec looks it up when a class is made, and pickle sets it later."""
     type(instance).__post_init__(instance)

@@ -1,4 +1,4 @@
-"""Names the user's classes between workers.
+"""Gives the user's classes names, by which processes of a query refer to them in values that they exchange.
 
 Pickle names a class by its module. That fails in a Spark worker for the classes of the user's main program, because a
 worker's ``__main__`` is Spark's own, and for classes made inside functions. Spark ships both kinds by value with the
@@ -29,7 +29,7 @@ __all__ = [
 
 _PROTOCOL = 5
 _MAIN = "__main__"
-# The daemons that workers are copies of, and what Spark runs in processes beside the driver.
+# Main modules of the daemons that workers are copies of, and of the processes that Spark runs beside the driver.
 _WORKER_PROGRAMS = ("pyspark.", DAEMON_MODULE)
 
 _registered: dict[str, type[Any]] = {}  # Any: classes of the user's
@@ -49,7 +49,7 @@ def register_classes(classes: Iterable[UserClass]) -> None:
         if kind.__qualname__ != user_class.qualified:
             kind.__qualname__ = user_class.qualified
         name = _full_name(kind)
-        # Each time: when a class comes again by value, its annotations are set back to what they were.
+        # This is done each time: a class that arrives again by value has its unresolved annotations again.
         _resolve_annotations(user_class)
         if _registered.get(name) is kind and getattr(main, kind.__qualname__, kind) is kind:
             continue
@@ -70,17 +70,17 @@ def _resolve_annotations(user_class: UserClass) -> None:
 
 
 def class_name(kind: type[Any]) -> bytes:
-    """The text to send for a class. Undone by :func:`find_class`, in this process or another."""
+    """Returns the bytes that stand for a class, for :func:`find_class` in this process or another."""
     return _reference(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
 
 
 def find_class(reference: bytes) -> type[Any]:
-    """The class that :func:`class_name` named."""
+    """Returns the class that :func:`class_name` named."""
     return _resolve(reference)
 
 
 def pickle_any(value: object) -> bytes:
-    """Pickles; what pickle cannot name (a lambda, a class that is not registered) goes by value."""
+    """Pickles a value; by value where pickle cannot name a part (a lambda, a class that is not registered)."""
     try:
         return pickle.dumps(value, _PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):

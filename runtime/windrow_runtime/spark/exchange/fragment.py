@@ -1,4 +1,4 @@
-"""The fragments of a pipeline as the stages of a query run them."""
+"""Runs the fragments of a pipeline in the stages of a query."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Routes:
 
 
 class PortFragment:
-    """The steps behind a port. It is shipped as a description, and built where it first runs.
+    """Runs the steps behind a port. It is shipped as a description, and built where it first runs.
 
     Args:
         topology: The pipeline, as workers know it.
         port: Where the fragment begins.
-        routes: The numbers of what it leads to.
+        routes: The numbers of the keyed steps and sinks that it leads to.
         clock: Where the time of each batch is kept, if windrow keeps it; the driver's trackers make the watermark then.
         fed_by_columns: The keyed steps that get their elements as columns.
     """
@@ -80,7 +80,7 @@ class PortFragment:
         self.__init__(*state)  # type: ignore[misc]  # unpickling begins the object anew
 
     def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> list[Routed]:
-        """Runs the steps; gives the elements for each target."""
+        """Runs the steps; returns the elements for each target."""
         if self._fragment is None:
             self._fragment = self._start()
         self._routed = []
@@ -104,14 +104,14 @@ class PortFragment:
         return now if stored is None else stored
 
     def observe(self, step: str, highest: int) -> None:
-        """Shows elements in columns to a timestamp-assigning step, which asks for the highest timestamp alone."""
+        """Passes the highest timestamp of elements in columns to the observer of a timestamp-assigning step."""
         found = self._topology.step(step)
         assert isinstance(found.node, TimestampsNode)
         self._observer_of(found, found.node).observe([None], [highest])
 
     @property
     def is_idle(self) -> bool:
-        """Returns whether all elements of the source get where they go in another way."""
+        """Returns whether all elements of the source go to keyed steps as columns, so that the fragment has no work."""
         if self._fragment is None:
             self._fragment = self._start()
         return not self._fragment.has_readers
@@ -142,7 +142,7 @@ class PortFragment:
 
     @property
     def watermark(self) -> int:
-        """The watermark from the elements so far."""
+        """The watermark that follows from the elements so far."""
         return combined_watermark(self._trackers.values())
 
     def end_batch(self) -> None:
@@ -152,7 +152,7 @@ class PortFragment:
             tracker.end_batch(now)
 
     def take_counts(self) -> list[Count]:
-        """The counts of the user's functions since the last time, and how many records went to each step."""
+        """Returns the counts of the user's functions since the last call, and how many records went to each step."""
         counts: list[Count] = [(step, RECORDS_IN, records) for step, records in self._records.items()]
         self._records.clear()
         for step, metrics in self._metrics.items():
@@ -160,7 +160,7 @@ class PortFragment:
         return counts
 
     def take_reports(self) -> list[Report]:
-        """The reports of timestamp-assigning steps since the last time, for the driver."""
+        """Returns the reports of timestamp-assigning steps since the last call, for the driver."""
         reports = (tracker.take() for tracker in self._reporting.values())
         return [report for report in reports if report is not None]
 

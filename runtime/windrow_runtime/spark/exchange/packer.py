@@ -62,7 +62,7 @@ class SinkWriter(Protocol):
         ...
 
     def write(self, sink: int, values: Sequence[Any]) -> int:
-        """Write values; returns how many bytes they took, 0 where nobody knows."""
+        """Write values; returns how many bytes they took, 0 if that is unknown."""
         ...
 
     def write_columns(self, sink: int, rows: Any) -> None:
@@ -70,7 +70,7 @@ class SinkWriter(Protocol):
         ...
 
     def take_names(self) -> list[tuple[int, bytes]]:
-        """Return what the driver has to know of each sink, such as a file's name, since the last time."""
+        """Return what the driver has to know of the writes since the last call, such as a file's name, by sink."""
         ...
 
 
@@ -79,7 +79,7 @@ _Route: TypeAlias = tuple[Callable[[Any], None], Callable[[Any], None], Callable
 
 
 class _Routes(dict[Any, _Route]):
-    """For each key that was seen: how to append to the lists of its group, and the first object that equalled it."""
+    """Maps each key to the append methods of its group's lists, and to the first object that equalled the key."""
 
     def __init__(self, groups: KeyGroups, hash_key: Callable[[Any], int]) -> None:
         super().__init__()
@@ -96,10 +96,10 @@ class _Routes(dict[Any, _Route]):
 
 
 class Packer:
-    """Gathers elements until they are worth a row, or worth writing.
+    """Gathers elements until they fill a row, or a write to a sink.
 
     A row's payload is kept near 4 MiB, whatever the size of the elements: the number of elements in a row follows from
-    the rows before it. So does what is written at once.
+    the rows before it. So does the number of elements in one write.
 
     Args:
         groups: The key groups of the query.
@@ -128,11 +128,11 @@ class Packer:
         self._wheres: dict[tuple[type[ToStep | ToSink], int], str | None] = {}
 
     def start(self, origin: int, service_label: int) -> None:
-        """Begins with the elements of another origin; those of the one before must have been flushed.
+        """Starts on the elements of another origin; those of the previous one must have been flushed.
 
         Args:
             origin: Orders the rows among those of other origins.
-            service_label: The group that passes on what goes to sinks.
+            service_label: The label of the service group that passes on the rows for sinks.
         """
         self._origin = origin
         self._service_label = service_label
@@ -173,28 +173,28 @@ class Packer:
 
     def write_columns(self, sink: int, rows: Any) -> Iterator[PackedRow]:
         """Writes the elements of an Arrow batch to a sink that the task writes itself, at once."""
-        assert self._writer is not None, "writes() was asked"
+        assert self._writer is not None, "the caller has checked writes()"
         self._writer.write_columns(sink, rows)
         yield from self._part_rows(self._writer)
 
     def row_of_columns(self, sink: int, stream: bytes) -> PackedRow:
-        """A row for a sink with elements in columns; it takes its place behind the rows before."""
+        """Returns a row for a sink with elements in columns, numbered behind the rows before it."""
         return self._next_row(self._service_label, RowKind.OUTPUT_COLUMNS, sink, stream)
 
     def row_for_level(self, row: PackedRow) -> PackedRow:
-        """A row for a deeper level, as it came from the level above; its key group is the same there."""
+        """Returns a row for a deeper level, as it came from the level above; its key group is the same there."""
         return self._next_row(row.group, row.kind, row.target, row.payload)
 
     def full(self) -> Iterator[PackedRow]:
-        """The rows that are due already. Call it after some elements have been added."""
+        """Yields the rows that are full. Call it after some elements have been added."""
         yield from self._rows(self._limit)
 
     def flush(self) -> Iterator[PackedRow]:
-        """All rows that are left."""
+        """Yields all rows that are left."""
         yield from self._rows(1)
 
     def _rows(self, least: int) -> Iterator[PackedRow]:
-        """Packs what is gathered for a group or for a sink, where that is ``least`` elements or more."""
+        """Packs the elements of each group and each sink that has gathered ``least`` elements or more."""
         for number in range(self._groups.count):
             for level, steps in self._levels.items():
                 if any(len(routes.buckets[number][0]) >= least for routes in steps.values()):
@@ -224,7 +224,7 @@ class Packer:
         return self._next_row(self._groups.labels[number], RowKind.ELEMENTS, level, payload)
 
     def _send_output(self, sink: int, values: list[Any]) -> Iterator[PackedRow]:
-        """Writes or packs what is gathered for a sink."""
+        """Writes or packs the elements gathered for a sink."""
         writer = self._writer if self.writes(sink) else None
         start = 0
         while start < len(values):
@@ -248,7 +248,7 @@ class Packer:
             yield self._next_row(self._service_label, RowKind.PART, sink, name)
 
     def _adapt(self, size: int, count: int) -> None:
-        """Chooses how many elements make a row, by the size in bytes of the last ones; 0: it is not known."""
+        """Chooses how many elements fill a row, by the bytes that the last ones took; 0 if that is unknown."""
         if not size:
             return
         self._limit = max(1, min(_LARGEST_LIMIT, _PAYLOAD_BYTES * count // size))

@@ -1,4 +1,4 @@
-"""Packs and unpacks what rows carry: elements for the keyed steps of one key group, and values for a sink."""
+"""Packs and unpacks payloads: elements for the keyed steps of one key group, and values for a sink."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _ORIGIN_BITS = 32
 
 
 class Phase:
-    """The two phases of a batch in which elements are emitted, see :func:`sequence_number`."""
+    """The part of a batch in which an element was emitted, see :func:`sequence_number`."""
 
     BEFORE_WATERMARK: Final = 0
-    """By timers, as the watermark advanced; downstream sees it under the previous watermark."""
+    """Timers emitted it as the watermark advanced; downstream sees it under the previous watermark."""
 
     AFTER_WATERMARK: Final = 1
-    """For the batch's elements; downstream sees it under the new watermark."""
+    """A step emitted it for the batch's elements; downstream sees it under the new watermark."""
 
 
 class KeyedElements(NamedTuple):
@@ -58,7 +58,7 @@ class KeyedElements(NamedTuple):
     timestamps: Sequence[int | None]
 
     def pick(self, places: Sequence[int]) -> KeyedElements:
-        """Those at some places."""
+        """Returns the elements at some places."""
         columns = [[column[place] for place in places] for column in self[1:]]
         return KeyedElements(self.step, *columns)
 
@@ -71,7 +71,7 @@ class ColumnElements(NamedTuple):
 
 
 class PartialElements(NamedTuple):
-    """The partial results to which elements for one step have been folded."""
+    """Partial accumulators to which elements for one step have been folded."""
 
     step: int
     partials: Partials
@@ -88,7 +88,7 @@ def sequence_number(phase: int, origin: int, row: int) -> int:
 
 
 def phase_of(number: int) -> int:
-    """The phase in a sequence number."""
+    """Returns the phase in a sequence number."""
     return number >> (_ORIGIN_BITS + _ROWS_BITS)
 
 
@@ -105,7 +105,7 @@ def pack_keyed(steps: Sequence[tuple[int, list[Any], list[Any], list[int | None]
 
 
 def unpack_keyed(payload: bytes) -> list[KeyedElements]:
-    """The elements that :func:`pack_keyed` was given."""
+    """Returns the elements that :func:`pack_keyed` was given."""
     packed: list[tuple[int, PackedValues, PackedValues, PackedTimestamps]] = pickle.loads(payload)
     return [
         KeyedElements(
@@ -116,7 +116,7 @@ def unpack_keyed(payload: bytes) -> list[KeyedElements]:
 
 
 def pack_partials(partials: Partials) -> bytes:
-    """Packs what elements for one step have been folded to. Undone by :func:`unpack_partials`."""
+    """Packs the partial accumulators of one step. Undone by :func:`unpack_partials`."""
     keys, values, starts, counts = map(list, partials)
     packed = (
         pack_values(keys),
@@ -128,7 +128,7 @@ def pack_partials(partials: Partials) -> bytes:
 
 
 def unpack_partials(payload: bytes) -> Partials:
-    """The partial results that :func:`pack_partials` was given."""
+    """Returns the partial accumulators that :func:`pack_partials` was given."""
     keys, values, starts, counts = pickle.loads(payload)
     return Partials(
         with_one_nan(unpack_values(keys)),
@@ -144,5 +144,5 @@ def dump_values(values: list[Any]) -> bytes:
 
 
 def load_values(payload: bytes) -> Sequence[Any]:
-    """The values that :func:`dump_values` was given."""
+    """Returns the values that :func:`dump_values` was given."""
     return unpack_values(pickle.loads(payload))

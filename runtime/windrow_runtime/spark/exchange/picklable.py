@@ -1,4 +1,4 @@
-"""Finds what cannot be sent to other processes: in the functions of a plan before anything runs, and in elements."""
+"""Finds objects that cannot be pickled, in the functions of a plan before it runs, and in elements."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _IN_OPEN: Final = (
 def check_picklable(
     step: Step, parts: Iterable[object], what: str = "a function of the step", hint: str = _IN_OPEN
 ) -> None:
-    """Refuse a step whose functions hold what cannot be sent to workers.
+    """Refuse a step whose functions hold objects that cannot be sent to workers.
 
     Args:
         step: The step.
         parts: Its functions, and objects that have some.
-        what: What they are called in the error.
-        hint: What to do about them.
+        what: Their name in the error.
+        hint: The hint of the error.
 
     Raises:
         UnsupportedOperationError: With the variable that holds it.
@@ -65,7 +65,7 @@ def check_picklable(
 
 
 def check_sendable(values: Iterable[object], where: str | None) -> None:
-    """Refuse elements that cannot be sent to another process; called where something failed that pickled them.
+    """Refuse elements that cannot be sent to another process; called after pickling them has failed.
 
     Args:
         values: The elements, or their keys.
@@ -100,7 +100,7 @@ def _failure(value: object) -> Exception | None:
 
 
 def _find(value: object, error: Exception) -> tuple[list[str], object, Exception]:
-    """The innermost value that cannot be pickled, with the names that lead to it."""
+    """Returns the innermost value that cannot be pickled, with the names that lead to it."""
     path: list[str] = []
     seen = {id(value)}
     while len(seen) < _DEEPEST:
@@ -117,7 +117,7 @@ def _find(value: object, error: Exception) -> tuple[list[str], object, Exception
 
 
 def _held_by(value: Any) -> Iterator[tuple[str, object]]:
-    """The parts of a value, by the name that leads to each; without a name where the user wrote none."""
+    """Yields the objects that a value holds, each with the name that leads to it, empty if the user wrote none."""
     if isinstance(value, FunctionType):
         yield from _variables_of(value)
     elif isinstance(value, functools.partial):

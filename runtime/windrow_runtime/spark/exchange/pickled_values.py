@@ -20,7 +20,7 @@ __all__ = ["PlanPickle", "state_codec"]
 
 
 def state_codec(classes: Iterable[UserClass], *, allow_pickled: bool) -> StateCodec:
-    """The codec for the state of a plan.
+    """Returns the codec for the state of a plan.
 
     Args:
         classes: The classes that the plan names.
@@ -46,7 +46,7 @@ class PlanPickle:
         self._names = {kind: name for name, kind in self._kinds.items()}
 
     def dumps(self, kind: type[Any], values: Sequence[Any]) -> bytes:
-        """Values of a class as bytes.
+        """Returns values of a class as bytes.
 
         Raises:
             UnsupportedOperationError: If they cannot be pickled.
@@ -66,7 +66,7 @@ class PlanPickle:
         return buffer.getvalue()
 
     def loads(self, data: bytes) -> list[Any]:
-        """The values that :meth:`dumps` was given. It runs what the bytes say: the plan has allowed that."""
+        """Returns the values that :meth:`dumps` was given. It runs code from the bytes: the plan has allowed that."""
         return list(_Unpickler(io.BytesIO(data), self._kinds).load())
 
 

@@ -20,7 +20,7 @@ __all__ = [
 
 
 class RowKind:
-    """The kinds of rows: each says what the payload is, and what the target means."""
+    """The kinds of rows, which say how to read a row's payload and its target."""
 
     ELEMENTS: Final = 0
     """Elements for keyed steps, see :func:`~windrow_runtime.spark.exchange.payload.pack_keyed`; the target is the level
@@ -48,13 +48,13 @@ class RowKind:
     """As :data:`CLOCK`; besides, the stream is at its end."""
 
     REPORTS: Final = 8
-    """The reports of timestamp-assigning steps, for the driver."""
+    """Reports of timestamp-assigning steps, for the driver."""
 
     WARNINGS: Final = 9
     """Headers of CSV files, for the driver: values (names, where, line of the user's program)."""
 
     COUNTERS: Final = 10
-    """Counts for the driver: values (step id, counter or fact, increment)."""
+    """Counts of steps, for the driver: values (step id, counter or fact, increment)."""
 
 
 _OUTPUTS: Final = frozenset({RowKind.OUTPUT, RowKind.OUTPUT_COLUMNS})
@@ -80,18 +80,18 @@ class PackedRow(NamedTuple):
 
     @property
     def is_output(self) -> bool:
-        """Returns whether a sink takes it."""
+        """Returns whether a sink takes the row."""
         return self.kind in _OUTPUTS
 
     def as_spark_row(self) -> Row:
-        """As what a stateful processor yields."""
+        """Returns the row in the form that a stateful processor yields."""
         from pyspark.sql import Row
 
         return Row(**self._asdict())
 
 
 def exchange_schema() -> StructType:
-    """The columns of :class:`PackedRow`."""
+    """Returns the columns of :class:`PackedRow`."""
     from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
     return StructType(
@@ -106,7 +106,7 @@ def exchange_schema() -> StructType:
 
 
 def source_schema() -> StructType:
-    """The columns of :class:`PackedRow` and those that are for Spark itself.
+    """Returns the columns of :class:`PackedRow` and those that are for Spark itself.
 
     These are the watermark in Spark's milliseconds, null where it does not move, and how many records were read.
     """
@@ -122,13 +122,13 @@ def source_schema() -> StructType:
 
 
 def exchange_batch(rows: Iterable[PackedRow]) -> Any:  # pyarrow has no types
-    """The rows as an Arrow batch with the columns of :func:`exchange_schema`."""
+    """Returns the rows as an Arrow batch with the columns of :func:`exchange_schema`."""
     return packed_batch(rows, None).select(list(PackedRow._fields))
 
 
 # Any: pyarrow has no types.
 def packed_batch(rows: Iterable[PackedRow], watermark: int | None, records: int = 0) -> Any:
-    """The rows as an Arrow batch with the columns of :func:`source_schema`.
+    """Returns the rows as an Arrow batch with the columns of :func:`source_schema`.
 
     All bear the same watermark, and the first one the number of records.
     """

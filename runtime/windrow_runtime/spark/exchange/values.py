@@ -1,4 +1,4 @@
-"""Lists of Python values as bytes, for the exchange between Python workers.
+"""Packs lists of Python values into bytes, for the exchange between Python workers.
 
 Values of one record class are taken apart into columns and put together again by calling the class; that is two to five
 times as fast as pickling them one by one. Everything else is pickled as it is. No value changes its type: a list whose
@@ -37,7 +37,7 @@ _SCALARS = frozenset({bool, int, float, str, bytes, type(None)})
 
 
 def pack_values(values: list[Any]) -> PackedValues:
-    """``values`` as nested builtins, which pickle carries fast. Undone by :func:`unpack_values`."""
+    """Turns values into nested builtins, which pickle carries fast. Undone by :func:`unpack_values`."""
     kinds = set(map(type, values))
     if kinds <= _SCALARS:
         return values
@@ -50,7 +50,7 @@ def pack_values(values: list[Any]) -> PackedValues:
 
 
 def unpack_values(packed: PackedValues) -> Sequence[Any]:
-    """The values that :func:`pack_values` was given."""
+    """Returns the values that :func:`pack_values` was given."""
     if isinstance(packed, bytes):
         values: Sequence[Any] = pickle.loads(packed)
         return values
@@ -61,16 +61,16 @@ def unpack_values(packed: PackedValues) -> Sequence[Any]:
 
 
 def pack_timestamps(timestamps: Sequence[int | None]) -> PackedTimestamps:
-    """Timestamps as nested builtins. Undone by :func:`unpack_timestamps`."""
+    """Turns timestamps into nested builtins. Undone by :func:`unpack_timestamps`."""
     try:
-        # None makes this raise, and that is cheaper to find out than to ask for.
+        # None makes this raise, which costs less than a search for None.
         return array("q", timestamps).tobytes()  # type: ignore[type-var]
     except TypeError:
         return list(timestamps)
 
 
 def unpack_timestamps(packed: PackedTimestamps) -> Sequence[int | None]:
-    """The timestamps that :func:`pack_timestamps` was given."""
+    """Returns the timestamps that :func:`pack_timestamps` was given."""
     if isinstance(packed, bytes):
         return array("q", packed).tolist()
     return packed
