@@ -122,14 +122,14 @@ class LevelCalls:
                 yield output
 
     def _serve(self, label: int, time: BatchTime, rows: Iterator[PackedRow]) -> Iterator[PackedRow]:
-        served = False
+        has_passed_time = False
         for row in rows:
             if row.kind != RowKind.CLOCK:
                 yield row
             if row.kind not in {RowKind.CLOCK, RowKind.END}:
                 continue
-            if not served and not (self._level.number == 0 and self._level.last):
-                served = True
+            if not has_passed_time and not (self._level.number == 0 and self._level.last):
+                has_passed_time = True
                 if self._level.number == 0:
                     yield from self._tick(label, time)
                 else:

@@ -46,20 +46,20 @@ __all__ = [
 
 
 def driver_sinks(sinks: Iterable[Step]) -> list[Step]:
-    """The sinks that :func:`windrow_runtime.outputs.open_outputs` opens on the driver."""
+    """Returns the sinks that :func:`windrow_runtime.outputs.open_outputs` opens on the driver."""
     return [step for step in sinks if way_of(step) is SinkWay.OUTPUT]
 
 
 @dataclass(frozen=True)
 class BatchSetup:
-    """The description of what is written for the batches of a query, but for the outputs, which a process opens itself.
+    """The settings of a query's :class:`BatchWriter`, but for the outputs, which each process opens for itself.
 
     Attributes:
         sinks: The sink of each number.
         classes: The user's classes that may occur in elements.
-        results: Keeps what is collected and counted.
+        results: Keeps collected elements and counts.
         query: The identity of the query.
-        parts: The sinks that the last stage of the query writes; of these the rows bring names alone.
+        parts: The sinks that the last stage of the query writes; the rows for these carry names of parts alone.
         keeper: Computes the time of the next batch, where windrow keeps it.
         note: Notes the newest batch; None: there is one only.
         progress: Makes a report of each batch.
@@ -81,8 +81,8 @@ class BatchWriter:
     Each sink is idempotent by the number of the batch: one that is run again replaces what it wrote before.
 
     Args:
-        setup: What is written, and where to.
-        outputs: What writes for sinks that have an output, by the ids of their steps.
+        setup: The sinks and the settings of the query.
+        outputs: The outputs of the sinks that have one, by the ids of their steps.
     """
 
     def __init__(self, setup: BatchSetup, outputs: Mapping[str, Output]) -> None:
@@ -92,7 +92,7 @@ class BatchWriter:
         self._warned: set[tuple[str, Location | None]] = set()
         self._ended = False
         self._parts = {} if setup.parts is None else setup.parts.sinks
-        # What Spark writes from the workers, in a pass of its own over the batch.
+        # Spark writes these sinks from the workers, in a pass of its own over the batch.
         self._by_spark = {
             number: step
             for number, step in setup.sinks.items()
@@ -123,7 +123,7 @@ class BatchWriter:
             )
 
     def _write_kept(self, frame: DataFrame, batch: int) -> dict[int, list[bytes]]:
-        """Writes the sinks that Spark writes, too: several actions read the batch, so that it is kept."""
+        """Writes a batch that has sinks for Spark, too: it is persisted, since several of Spark's actions read it."""
         classes = self._setup.classes
         kept = frame.persist()
         try:
@@ -149,7 +149,7 @@ class BatchWriter:
         """
         from pyspark.sql import functions as f
 
-        # The payloads of files and topics stay on the workers. Each step of a plan takes time, so none is idle.
+        # The payloads of files and topics stay on the workers. Other batches get no column, which would take time.
         if self._by_spark:
             payload = f.when(f.expr(f"NOT ({are_of(self._by_spark)})"), f.col("payload"))
             frame = frame.withColumn("payload", payload)
@@ -181,7 +181,7 @@ class BatchWriter:
         return names, present
 
     def _put(self, batch: int, taken: Mapping[int, list[bytes]], counted: Counter[tuple[str, str]]) -> None:
-        """Keeps what is collected and counted, and hands the other sinks of the driver their elements."""
+        """Keeps collected elements and counts, and hands the other sinks of the driver their elements."""
         sinks = self._setup.sinks
         collected = {number for number, step in sinks.items() if way_of(step) is SinkWay.RESULTS}
         self._setup.results.put(batch, {number: taken.get(number, []) for number in collected}, counted)
@@ -213,8 +213,8 @@ class ConnectWriter:
     The outputs of sinks hold connections, so they are opened there.
 
     Args:
-        setup: What is written; the steps of sinks are without the steps in front of them.
-        secrets: What neither the server's log nor an error may show.
+        setup: As for :class:`BatchWriter`; the steps of sinks are without the steps in front of them.
+        secrets: Texts that neither the server's log nor an error may show.
     """
 
     def __init__(self, setup: BatchSetup, secrets: tuple[str, ...]) -> None:
@@ -229,7 +229,7 @@ class ConnectWriter:
         self.__init__(*given)  # type: ignore[misc]  # unpickling begins the object anew
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Write one batch; what it raises gets back to the user's process as text."""
+        """Write one batch; Spark carries its errors back to the user's process as text."""
         with failures_marked(), secrets_hidden(self._secrets):
             if self._batches is None:
                 outputs = open_outputs(driver_sinks(self._setup.sinks.values()), self._setup.query)

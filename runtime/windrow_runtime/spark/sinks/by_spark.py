@@ -1,4 +1,4 @@
-"""Spark writes some sinks from the packed rows of a batch: files in other file systems, and columns of its own."""
+"""Lets Spark write some sinks from packed rows: files in other file systems, and columns that only Spark writes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TIMESTAMP: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
 @dataclass(frozen=True)
 class _Unpack:
-    """Makes typed columns of packed rows, in a worker."""
+    """Turns packed rows into typed columns, in a worker."""
 
     kind: RecordType
     where: str
@@ -71,7 +71,7 @@ class _Unpack:
 
 @dataclass(frozen=True)
 class _Lines:
-    """Makes the lines of files of packed rows, in a worker."""
+    """Turns packed rows into the lines of text files, in a worker."""
 
     sink: FileSink[Any]
     kind: RecordType
@@ -83,7 +83,7 @@ class _Lines:
 
         register_classes(self.classes)
         encoder = line_encoder(self.sink, self.kind)
-        assert encoder is not None, "the sink was asked"
+        assert encoder is not None, "sinks that take columns have no lines"
         header = [] if encoder.header is None else [encoder.header]
         with failures_marked():
             for batch in batches:
@@ -97,10 +97,10 @@ class _Lines:
 
 
 def refuse_written(spark: SparkSession, sinks: Iterable[Step]) -> None:
-    """Refuse file sinks in other file systems whose folders have batches; called by runs that begin anew.
+    """Refuse file sinks in other file systems whose folders have batches; runs that begin with batch 0 call this.
 
     Raises:
-        SinkError: If one has.
+        SinkError: If a folder has batches.
     """
     for step in sinks:
         sink = sink_of(step)
@@ -118,18 +118,18 @@ def refuse_written(spark: SparkSession, sinks: Iterable[Step]) -> None:
 
 
 def unpacked(frame: DataFrame, number: int, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
-    """The elements of one sink as typed columns."""
+    """Returns the elements of one sink as typed columns."""
     kind = record_type(step.node.element_type)
     return rows_of(frame, number).mapInArrow(_Unpack(kind, step.where, classes), spark_ddl(kind))
 
 
 def rows_of(frame: DataFrame, number: int) -> DataFrame:
-    """The kind and the payload of the rows of one sink."""
+    """Returns the kind and the payload of the rows of one sink."""
     return frame.where(are_of([number])).select("kind", "payload")
 
 
 def are_of(numbers: Iterable[int]) -> str:
-    """The condition, in SQL, for rows of sinks."""
+    """Returns the SQL condition that selects the rows of some sinks."""
     kinds = f"{RowKind.OUTPUT}, {RowKind.OUTPUT_COLUMNS}"
     return f"target IN ({', '.join(map(str, numbers))}) AND kind IN ({kinds})"
 
@@ -137,7 +137,7 @@ def are_of(numbers: Iterable[int]) -> str:
 def write_files(
     frame: DataFrame, batch: int, number: int, step: Step, classes: tuple[UserClass, ...], *, has_rows: bool
 ) -> None:
-    """Write what a file sink has in a batch, with Spark's writers.
+    """Write the elements of a file sink in a batch with Spark's writers.
 
     Args:
         frame: The rows of the batch.
@@ -162,7 +162,7 @@ def write_files(
             return
         folder = BatchFolder(Path(local), batch)
         if not has_rows:
-            # A batch that is run again may have nothing where it had something before.
+            # A batch that is run again may have no elements, though it had some before.
             folder.withdraw()
             return
         folder.begin()

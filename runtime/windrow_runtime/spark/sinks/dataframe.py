@@ -19,11 +19,11 @@ _FOLDER = "windrow"
 
 
 class ColumnsSink(Sink[Any]):  # elements of every type
-    """Stands where the user's own query goes on."""
+    """The end of a plan whose elements the user's own query takes as a DataFrame."""
 
     @property
     def needs_schema(self) -> bool:
-        """True."""
+        """Returns True: the columns need types."""
         return True
 
     def describe(self) -> str:
@@ -31,7 +31,7 @@ class ColumnsSink(Sink[Any]):  # elements of every type
 
 
 def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:  # Any: as above
-    """A plan that ends in the columns of a stream's elements.
+    """Makes a plan that ends in the columns of a stream's elements.
 
     Raises:
         InvalidArgumentError: If it is not a stream.
@@ -47,7 +47,7 @@ def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:  # Any: as abov
 
 
 def checkpoint_inside(folder: str | os.PathLike[str] | None) -> Checkpoint:
-    """The part of windrow inside the checkpoint folder of a query that is the user's own.
+    """Returns the part of windrow inside the checkpoint folder of a query that is the user's own.
 
     Raises:
         InvalidArgumentError: If there is no folder, or it is not in a mounted file system.

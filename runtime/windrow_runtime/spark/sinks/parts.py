@@ -1,6 +1,6 @@
 """Workers write some sinks while they compute a batch: files, and sinks of the user's own that ask for it.
 
-The last stage of a query writes them, as elements come, and what upper levels have for such sinks travels there. The
+The last stage of a query writes them, as elements come, and upper levels send it their elements for such sinks. The
 driver makes all files of a batch visible at once: a worker writes a part file into a hidden folder, under a unique
 name, and sends the name to the driver in a row. The driver deletes the files whose names it did not get, such as those
 of a task that failed half-way, and renames the folder.
@@ -41,15 +41,15 @@ __all__ = ["PartSink", "PartWriter", "WorkerSink", "WorkerSinks", "worker_sinks"
 
 
 class TaskWriter(Protocol):
-    """Writes what one task has for one sink."""
+    """Writes the elements of one task for one sink."""
 
     @property
     def name(self) -> bytes | None:
-        """The name that the driver has to know, such as a file's, as soon as something is written; None: none."""
+        """The name that the driver has to know, such as a file's, once something is written; None if there is none."""
         ...
 
     def write(self, values: list[Any]) -> int:
-        """Write elements; returns how many bytes they took, 0 where nobody knows."""
+        """Write elements; returns how many bytes they took, 0 if that is unknown."""
         ...
 
     def write_columns(self, rows: Any) -> None:
@@ -57,7 +57,7 @@ class TaskWriter(Protocol):
         ...
 
     def close(self) -> None:
-        """Finish what was written, also where a row could not be."""
+        """Finish the writes, also after one that failed."""
         ...
 
 
@@ -70,15 +70,15 @@ class WorkerSink(Protocol):
         ...
 
     def begin(self, batch: int) -> None:
-        """Called by the driver before the tasks of a batch begin."""
+        """Prepare for a batch; the driver calls this before the tasks of the batch begin."""
         ...
 
     def task(self, batch: int) -> TaskWriter:
-        """Called by a worker, in each task that has rows for the sink."""
+        """Make a writer; a worker calls this in each task that has rows for the sink."""
         ...
 
     def publish(self, batch: int, names: Sequence[bytes]) -> None:
-        """Called by the driver behind the tasks of a batch, with the names of their parts."""
+        """Make a batch visible; the driver calls this after the tasks of the batch, with the names of their parts."""
         ...
 
 
@@ -97,7 +97,7 @@ class PartSink:
     kind: RecordType
 
     def folder(self, batch: int) -> BatchFolder:
-        """The folder of the parts of a batch."""
+        """Returns the folder of the parts of a batch."""
         return BatchFolder(Path(self.path), batch)
 
     def task(self, batch: int) -> TaskWriter:
@@ -105,7 +105,7 @@ class PartSink:
         return _FileTask(self, batch)
 
     def begin(self, batch: int) -> None:
-        """Take away what an earlier attempt left.
+        """Delete the files that an earlier attempt left.
 
         Raises:
             SinkError: If that fails.
@@ -153,14 +153,14 @@ class CustomWorkerSink:
     query: str
 
     def begin(self, batch: int) -> None:
-        """There is nothing to clear: the sink replaces what an earlier attempt left."""
+        """Do nothing: the sink itself replaces what an earlier attempt wrote."""
 
     def task(self, batch: int) -> TaskWriter:
         """Open the sink for a task."""
         return _CustomTask(self, batch)
 
     def publish(self, batch: int, names: Sequence[bytes]) -> None:
-        """There is nothing to make visible."""
+        """Do nothing: the sink itself makes its elements visible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +176,14 @@ class WorkerSinks:
     batch: int | None = None
 
     def writer(self) -> PartWriter:
-        """Make the writer of a task; it opens a sink when it has something for it."""
+        """Make the writer of a task; it opens a sink when it gets the first elements for it."""
         return PartWriter(self)
 
 
 def worker_sinks(
     sinks: Mapping[int, Step], query: Callable[[], str], batch: int | None = None
 ) -> WorkerSinks | None:
-    """The sinks that workers write themselves; None: there are none. Others are written by the driver or by Spark.
+    """Returns the sinks that workers write themselves; None: there are none. The driver or Spark writes the others.
 
     Args:
         sinks: All sinks, by their numbers.
@@ -214,7 +214,7 @@ def _worker_sink(step: Step, query: Callable[[], str]) -> WorkerSink:
 
 
 class PartWriter:
-    """Writes what one task has for the sinks that workers write.
+    """Writes the elements of one task for the sinks that workers write.
 
     Args:
         sinks: The sinks.
@@ -230,7 +230,7 @@ class PartWriter:
         return sink in self._sinks.sinks
 
     def pass_on(self, rows: Iterable[PackedRow]) -> Iterator[PackedRow]:
-        """Write the rows for the sinks; give all others, and a row for each name.
+        """Write the rows for the sinks; yield all other rows, and a row for each name that the driver has to know.
 
         Raises:
             SinkError: If a file cannot be written.
@@ -249,7 +249,7 @@ class PartWriter:
                 yield row._replace(kind=RowKind.PART, target=sink, payload=name)
 
     def write(self, sink: int, values: Sequence[Any]) -> int:
-        """Write elements; returns how many bytes they took, 0 where nobody knows. Raises as :meth:`pass_on`."""
+        """Write elements; returns how many bytes they took, 0 if that is unknown. Raises as :meth:`pass_on`."""
         return self._task(sink).write(list(values))
 
     def write_columns(self, sink: int, rows: Any) -> None:
@@ -257,7 +257,7 @@ class PartWriter:
         self._task(sink).write_columns(rows)
 
     def take_names(self) -> list[tuple[int, bytes]]:
-        """The names that the driver has to know, with their sinks, since the last time."""
+        """Returns the names since the last call that the driver has to know, with their sinks."""
         named = [(sink, name) for sink, task in self._unnamed.items() if (name := task.name) is not None]
         for sink, _ in named:
             del self._unnamed[sink]
@@ -284,7 +284,7 @@ class PartWriter:
 
 
 class _FileTask:
-    """Writes the part file of a task; there is none where no element comes."""
+    """Writes the part file of a task; makes no file if there are no elements."""
 
     def __init__(self, sink: PartSink, batch: int) -> None:
         self._file = PartFile(sink.step, sink.kind, sink.folder(batch).aside, f"part-{uuid.uuid4().hex}")
@@ -320,7 +320,7 @@ class _CustomTask:
 
     def write(self, values: list[Any]) -> int:
         if values:
-            # Other sinks may get the same objects, and what the user does with these is not known.
+            # The user's sink may change the objects, which other sinks may get, too.
             self._output.write(self._batch, list(map(own, values)))
         return 0
 

@@ -1,4 +1,4 @@
-"""Keeps what the batches of a query collected and counted, where the runner finds it."""
+"""Keeps the collected elements and the counts of a query's batches for the runner."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BATCH: Final = "batch-"
 _REPORT: Final = "report-"
 _REPORTS_KEPT: Final = 100
 _PIECE: Final = struct.Struct("<iq")
-"""Stands before what a sink took: its number, and the length."""
+"""The header of a sink's elements in a file: the number of the sink, and their length in bytes."""
 
 
 class Results(Protocol):
@@ -44,7 +44,7 @@ class Results(Protocol):
     """
 
     def put(self, batch: int, collected: Mapping[int, Sequence[bytes]], counted: Counted) -> None:
-        """Keep what a batch collected, as packed elements by the number of the sink, and what it counted."""
+        """Keep the collected elements of a batch, packed, by the number of the sink, and its counts."""
         ...
 
     def report(self, progress: PipelineProgress) -> None:
@@ -52,26 +52,26 @@ class Results(Protocol):
         ...
 
     def latest_report(self) -> PipelineProgress | None:
-        """The report on the newest batch; None: there was none."""
+        """Returns the report on the newest batch; None: there was none."""
         ...
 
     def collected(self, number: int) -> list[Any]:
-        """The elements that the sink of a number has taken."""
+        """Returns the elements that the sink of a number has taken."""
         ...
 
     def counters(self) -> dict[str, dict[str, int]]:
-        """The totals of all counters, by step and name."""
+        """Returns the totals of all counters, by step and name."""
         ...
 
 
 @dataclass(slots=True)
 class _Counts:
-    """The counters of all batches, in a size that does not follow their number.
+    """The counters of all batches; their size does not depend on how many batches there were.
 
     Attributes:
-        before: The totals of the batches before the newest that counted anything.
-        batch: The number of that one.
-        newest: What it counted.
+        before: The totals of all batches but the newest one that counted anything.
+        batch: The number of that newest one.
+        newest: Its counts.
     """
 
     before: Counted = field(default_factory=Counter)
@@ -79,7 +79,7 @@ class _Counts:
     newest: Counted = field(default_factory=Counter)
 
     def put(self, batch: int, counted: Counted) -> bool:
-        """Keep what a batch counted; gives whether that changes anything."""
+        """Keep the counts of a batch; returns whether that changes anything."""
         assert batch >= self.batch, f"batch {batch} is run again behind batch {self.batch}"
         if not counted and (batch > self.batch or not self.newest):
             return False
@@ -91,7 +91,7 @@ class _Counts:
         return True
 
     def totals(self) -> dict[str, dict[str, int]]:
-        """By step and name."""
+        """Returns the totals by step and name."""
         totals: defaultdict[str, dict[str, int]] = defaultdict(dict)
         for counted in (self.before, self.newest):
             for (step, name), count in counted.items():
@@ -99,7 +99,7 @@ class _Counts:
         return dict(totals)
 
     def stored(self) -> _StoredCounts:
-        """As JSON has it. Undone by :meth:`_StoredCounts.counts`."""
+        """Returns the counters in a form for JSON. Undone by :meth:`_StoredCounts.counts`."""
         before, newest = (
             [(step, name, count) for (step, name), count in counted.items()]
             for counted in (self.before, self.newest)
@@ -114,7 +114,7 @@ class _StoredCounts:
     newest: list[tuple[str, str, int]]
 
     def counts(self) -> _Counts:
-        """The counts that :meth:`_Counts.stored` was called on."""
+        """Returns the counts that :meth:`_Counts.stored` was called on."""
         before, newest = (
             Counter({(step, name): count for step, name, count in stored})
             for stored in (self.before, self.newest)
@@ -135,7 +135,7 @@ class MemoryResults:
         self._report = progress
 
     def latest_report(self) -> PipelineProgress | None:
-        """The report on the newest batch; None: there was none."""
+        """Returns the report on the newest batch; None: there was none."""
         return self._report
 
     def put(self, batch: int, collected: Mapping[int, Sequence[bytes]], counted: Counted) -> None:
@@ -147,29 +147,29 @@ class MemoryResults:
                 self._collected[number][batch] = values
             else:
                 self._collected[number].pop(batch, None)
-        # Other threads may be reading the counters, so these are not changed.
+        # Other threads may be reading the counters, so a copy is changed.
         counts = replace(self._counts)
         counts.put(batch, counted)
         self._counts = counts
 
     def collected(self, number: int) -> list[Any]:
-        """The elements that the sink of a number has taken."""
+        """Returns the elements that the sink of a number has taken."""
         return [value for _, values in sorted(self._collected[number].items()) for value in values]
 
     def counters(self) -> dict[str, dict[str, int]]:
-        """The totals of all counters, by step and name."""
+        """Returns the totals of all counters, by step and name."""
         return self._counts.totals()
 
 
 class SpooledResults:
     """Results of a query whose batches end in a process of a Spark Connect server.
 
-    They go through files: one for each batch that collected something, and one for all that was counted. What was
-    collected is written as state is, so that reading a file runs no code, whoever wrote it.
+    They go through files: one for each batch that collected something, and one for all counts. Collected
+    elements are written as state is, so that reading a file runs no code, whoever wrote it.
 
     Args:
         folder: Where the files are, in one of the run: a folder that this process and the server see.
-        codec: Writes and reads what was collected.
+        codec: Writes and reads collected elements.
     """
 
     def __init__(self, folder: Path, codec: StateCodec) -> None:
@@ -206,7 +206,7 @@ class SpooledResults:
             self._counts_file.write(counts.stored())
 
     def report(self, progress: PipelineProgress) -> None:
-        """Keep the report on a batch, and forget those of long ago.
+        """Keep the report on a batch, and delete the oldest report.
 
         Raises:
             CheckpointError: If it cannot be written.
@@ -215,7 +215,7 @@ class SpooledResults:
         self._remove(f"{_REPORT}{progress.batch - _REPORTS_KEPT}")
 
     def latest_report(self) -> PipelineProgress | None:
-        """The report on the newest batch; None: there was none.
+        """Returns the report on the newest batch; None: there was none.
 
         Raises:
             CheckpointError: As :meth:`collected`.
@@ -223,7 +223,7 @@ class SpooledResults:
         return next(iter(self._reports(self._reported()[-1:])), None)
 
     def reports(self, after: int) -> list[PipelineProgress]:
-        """The reports on batches with numbers above ``after``, in their order, as far as they are kept.
+        """Returns the reports on batches with numbers above ``after``, in their order, as far as they are kept.
 
         Raises:
             CheckpointError: As :meth:`collected`.
@@ -245,7 +245,7 @@ class SpooledResults:
         return [report for report in found if report is not None]
 
     def collected(self, number: int) -> list[Any]:
-        """The elements that the sink of a number has taken.
+        """Returns the elements that the sink of a number has taken.
 
         Raises:
             CheckpointError: If a file cannot be read, or is damaged.
@@ -258,7 +258,7 @@ class SpooledResults:
         ]
 
     def counters(self) -> dict[str, dict[str, int]]:
-        """The totals of all counters, by step and name.
+        """Returns the totals of all counters, by step and name.
 
         Raises:
             CheckpointError: As :meth:`collected`.
@@ -282,7 +282,7 @@ class SpooledResults:
                 yield packed
 
     def _pieces(self) -> Iterator[tuple[str, int, bytes]]:
-        """The name of a file, the number of a sink, and what the sink took, batch by batch."""
+        """Yields the name of a file, the number of a sink, and its packed elements, batch by batch."""
         for batch in self._numbers(_BATCH):
             name, position = f"{_BATCH}{batch}", 0
             content = self._read(name)
@@ -301,7 +301,7 @@ class SpooledResults:
             return self._codec.loads(packed)
 
     def _numbers(self, prefix: str) -> list[int]:
-        """The numbers of the files that are named by a prefix and the number of a batch, in order."""
+        """Returns the numbers of the files that are named by a prefix and the number of a batch, in order."""
         self._check_folder()
         return sorted(file_numbers(self._folder, prefix))
 

@@ -1,4 +1,4 @@
-"""The table of the sinks that Spark runs, each with who writes it."""
+"""Maps each kind of sink to the part of the Spark engine that writes it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ __all__ = ["SinkWay", "sink_of", "takes_columns", "way_of"]
 # Any in this module: sinks of elements of every type.
 
 _SPARKS_OWN: Final = (Kind.TIMEDELTA, Kind.NONE)
-"""Types of fields that Spark has, and that Parquet alone does not tell."""
+"""Types of fields that Spark has, and that Parquet files without Spark's metadata lose."""
 
 
 class SinkWay(Enum):
-    """Who writes the elements of a sink."""
+    """The ways to write a sink, which say who writes its elements."""
 
     RESULTS = "the driver keeps them for the result of the run"
     OUTPUT = "an output writes them, on the driver"
@@ -44,13 +44,13 @@ class SinkWay(Enum):
 
 
 def sink_of(step: Step) -> Sink[Any]:
-    """The sink of a step."""
+    """Returns the sink of a step."""
     assert isinstance(step.node, SinkNode)
     return step.node.sink
 
 
 def way_of(step: Step) -> SinkWay:
-    """Who writes the sink of a step.
+    """Returns the way to write the sink of a step.
 
     Raises:
         UnsupportedOperationError: If Spark cannot write to it.
@@ -112,8 +112,8 @@ _WAYS: Final[dict[type[Any], SinkWay | Callable[[Any, Step], SinkWay]]] = {
 
 
 def _is_json_of_spark(kind: RecordType) -> bool:
-    """Returns whether JSON of a type is what Spark's writer makes of its columns.
+    """Returns whether Spark's writer makes the right JSON from the columns of a type.
 
-    That would be null for a key that is absent, and an object for a tuple or a number.
+    Spark writes null for a key that is absent, and an object for a tuple or a number.
     """
     return kind.root.kind is Kind.RECORD and not kind.root.may_lack_keys

@@ -1,4 +1,4 @@
-"""Collections on Spark: a file of the checkpoint for each batch, so that a restart knows which were read."""
+"""Reads collections on Spark through a file for each batch, so that the checkpoint shows which were read."""
 
 from __future__ import annotations
 
@@ -65,5 +65,5 @@ class _StoredReader:
     def decode(self, batch: Any) -> SourceBatch:
         payloads = batch.column(0).to_pylist()
         values = [value for payload in payloads for value in self.codec.loads(payload)]
-        # A collection may hold one object twice, which is read as one object.
+        # Each element gets a copy of its own: a collection may hold one object twice, and the codec reads it as one.
         return SourceBatch(own_all(values))

@@ -1,4 +1,4 @@
-"""Columns of a source on their way to keyed steps: folded where nobody looks at elements, and split by key group."""
+"""Sends the columns of a source to keyed steps: folded where no step needs single elements, and by key group."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class ColumnTarget:
 
     Attributes:
         step: The number of the step in the plan.
-        form: How it runs there, or how its elements become objects.
-        route: How elements get there.
+        form: How the step runs on columns, or how its elements become objects.
+        route: The stateless steps on the way to the step, on columns.
     """
 
     step: int
@@ -47,7 +47,7 @@ class ColumnScan:
     """Takes the columns of a source in one task.
 
     Args:
-        targets: Where elements go.
+        targets: The keyed steps that take the elements.
         groups: The key groups of the query.
         origin: Orders the rows among those of other tasks.
         observe: Called with the highest timestamp that a timestamp-assigning step gave.
@@ -60,7 +60,7 @@ class ColumnScan:
         origin: int,
         observe: Callable[[str, int], None],
     ) -> None:
-        # The elements of each target that are not on their way yet, as Arrow batches.
+        # The elements of each target that have not been sent yet, as Arrow batches.
         self._waiting: list[tuple[ColumnTarget, list[Any]]] = [(target, []) for target in targets]
         self._groups = groups
         self._origin = origin
@@ -69,13 +69,13 @@ class ColumnScan:
         self._records: Counter[str] = Counter()
 
     def take_counts(self) -> list[Count]:
-        """Returns how many elements went to each step since the last time."""
+        """Returns how many elements went to each step since the last call."""
         counts: list[Count] = [(step, RECORDS_IN, records) for step, records in self._records.items()]
         self._records.clear()
         return counts
 
     def add(self, batch: Any) -> Iterator[PackedRow]:
-        """Takes well-formed elements, and gives the rows that are due."""
+        """Takes well-formed elements; yields the rows that are full."""
         import pyarrow as pa
 
         for target, waiting in self._waiting:
@@ -97,7 +97,7 @@ class ColumnScan:
                 yield from self._send(target, waiting)
 
     def flush(self) -> Iterator[PackedRow]:
-        """Gives all rows that are left."""
+        """Yields all rows that are left."""
         for target, waiting in self._waiting:
             if waiting:
                 yield from self._send(target, waiting)
@@ -131,7 +131,7 @@ class ColumnScan:
 
 
 def _by_group(rows: Any, of_row: npt.NDArray[np.uint16], groups: int) -> Iterator[tuple[int, Any]]:
-    """The rows of each key group that has any; those of a group stay in order."""
+    """Yields the rows of each key group that has any; those of a group stay in order."""
     import pyarrow as pa
 
     order = np.argsort(of_row, kind="stable")

@@ -1,4 +1,4 @@
-"""A user's own source on Spark, through Spark's Python data sources.
+"""Reads a user's own source on Spark, through Spark's Python data sources.
 
 Spark asks the source for offsets and keeps them in its checkpoint. Its scan has one row for each partition with new
 elements: the range to read. The stage behind it reads that range in the same task: no element passes through the JVM.
@@ -66,7 +66,7 @@ class _ReadRanges:
     reads: CustomReads
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[SourceBatch]:
-        """Takes Arrow batches of ranges, and gives their elements."""
+        """Takes Arrow batches of ranges; yields their elements."""
         for batch in batches:
             for text in batch.column(0).to_pylist():
                 yield from self.reads.read(Range(*json.loads(text)))
@@ -119,7 +119,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planned: dict[str, Any] = {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's names, here and below
-        return {}  # where a partition begins stands in the first offset that has it
+        return {}  # the first offset that has a partition holds the partition's beginning
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         with failures_marked():
@@ -128,7 +128,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Any = None, limit: object = None) -> dict[str, Any]:  # noqa: N802
         with failures_marked():
             latest = self._reads.latest() if self._latest is None else self._latest
-            # Spark 4.1 says neither where the batch begins nor in what steps it wants to have the rest.
+            # Spark 4.1 gives neither the offset at which the batch begins nor a limit for the batch.
             known = self._planned if start is None else start
             self._planned = self._reads.advance(known, latest, limited=start is not None)
             return self._planned

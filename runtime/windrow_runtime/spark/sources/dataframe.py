@@ -1,4 +1,4 @@
-"""Spark's DataFrames as sources: their columns are the fields of the elements."""
+"""Reads Spark's DataFrames as sources: their columns are the fields of the elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files on Spark: Spark lists them, and Python workers open those of mounted file systems themselves.
+"""Reads files on Spark: Spark lists them, and Python workers open those of mounted file systems themselves.
 
 So both engines read files by the same code, and no record passes through the JVM. Spark's own readers fail at a byte
 that is no character, and at names such as ``10:00.json``, without saying where; and a row takes them some ten times as
@@ -44,7 +44,7 @@ __all__ = ["NamedFiles", "scan_files"]
 _LARGE: Final = 32 << 20
 _MOST_PARTS: Final = 64
 
-# All folders below, and none whose name is taken for the value of a column, as ``day=7``.
+# Spark lists all folders below, and takes no folder's name for the value of a column, as ``day=7``.
 _ALL_BELOW: Final = ("recursiveFileLookup", "true")
 
 # Spark passes over a file that is older by more than this than the newest one that it has read, and forgets the names
@@ -168,11 +168,11 @@ def _is_large(file: str) -> bool:
 
 @dataclass(frozen=True)
 class NamedFiles:
-    """Opens, in a worker, the files whose names Spark gives.
+    """Opens, in a worker, the files whose names Spark lists.
 
     Attributes:
         path: The path of the source.
-        pattern: The end of the path that is a pattern. A file of that very name that comes later does not change it.
+        pattern: The end of the path that is a pattern, even if a file of that very name appears later.
         where: The source and its line, in errors.
         reader: Reads the files.
     """
@@ -188,7 +188,7 @@ class NamedFiles:
         for batch in batches:
             for url, part, parts in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True):
                 file = path_of_url(url)
-                # Whether the interpreter would read it, too.
+                # Spark lists files that the interpreter would not read, too.
                 if not is_read(self.path, self.pattern, file):
                     continue
                 with errors_at(self.where):
@@ -213,7 +213,7 @@ class _ParquetColumns(ParquetReader):
 
 @dataclass(frozen=True)
 class _RemoteLines:
-    """Makes records of lines. Spark splits files into lines, and reads large files in parts, so lines have no numbers.
+    """Turns lines into records. Spark splits files into lines, and large files into parts, so lines have no numbers.
 
     Attributes:
         records: How a line becomes a record.
@@ -236,7 +236,7 @@ class _RemoteLines:
 
 @dataclass(frozen=True)
 class _RemoteFiles:
-    """Makes records of whole files.
+    """Turns whole files into records.
 
     Attributes:
         records: How a file becomes records.

@@ -1,4 +1,4 @@
-"""A source as Spark scans it: the DataFrame, and the reader that makes elements of its rows in a worker."""
+"""Describes the scan of a source: a DataFrame, and the reader that makes elements from its rows in a worker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Reader(Protocol):
     """Makes elements from the rows of an Arrow batch, in a worker."""
 
     def decode(self, batch: Any) -> SourceBatch:
-        """The elements of a batch."""
+        """Returns the elements of a batch."""
         ...
 
 
@@ -41,17 +41,17 @@ class ColumnReader(Reader, Protocol):
         ...
 
     def columns(self, batch: Any) -> Any | None:
-        """The columns of the elements; None where a record may be malformed."""
+        """Returns the columns of the elements; None where a record may be malformed."""
         ...
 
 
 @dataclass(frozen=True)
 class Scan:
-    """A source as Spark reads it.
+    """The scan of one source by Spark.
 
     Attributes:
         frame: The DataFrame, a streaming one but in a batch job.
-        reader: Makes elements of its rows.
+        reader: Makes elements from its rows.
         open: Makes the batches that the reader takes, where rows only name files or offsets; None: rows are the input.
     """
 
@@ -83,17 +83,17 @@ class ScanContext:
 
 
 class AsRead:
-    """The reader for what a worker has read itself: elements already."""
+    """The reader of batches that a worker has read itself, and that hold elements already."""
 
     def decode(self, batch: Any) -> SourceBatch:
-        """The batch, unchanged."""
+        """Returns the batch unchanged."""
         assert isinstance(batch, SourceBatch)
         return batch
 
 
 @dataclass(frozen=True)
 class RowReader:
-    """Makes elements of rows that Spark gives; which row of which file one was is not known then.
+    """Makes elements from the rows of a DataFrame, whose files and places in them are not known.
 
     Attributes:
         kind: The type of the elements.
@@ -104,11 +104,11 @@ class RowReader:
     origin: str
 
     def columns(self, batch: Any) -> Any | None:
-        """The columns of the elements; None where a record may be malformed."""
+        """Returns the columns of the elements; None where a record may be malformed."""
         return clean_columns(batch, self.kind)
 
     def decode(self, batch: Any) -> SourceBatch:
-        """The elements, of the columns that the type names."""
+        """Returns the elements, made from the columns that the type names."""
         found: list[MalformedRecord] = []
         names = [column.column for column in self.kind.columns if column.column in batch.schema.names]
         values = decode_batch(batch.select(names), self.kind, found.append)

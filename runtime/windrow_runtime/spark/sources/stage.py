@@ -1,4 +1,4 @@
-"""The first stage of a query: records become elements, the first steps run, and elements are packed by key group."""
+"""Runs the first stage of a query: makes elements of records, runs the first steps, and packs by key group."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ __all__ = ["CLOCK_PAYLOAD", "ColumnWay", "MalformedRule", "SourceStage"]
 
 # Any: elements and keys are of the user's types; pyarrow has no types.
 
-CLOCK_PAYLOAD = dump_values(list(NO_TIME))  # what it says is known to the first level itself
+CLOCK_PAYLOAD = dump_values(list(NO_TIME))  # empty: the first level itself stores the previous time
 _LAST_ROW = (1 << 30) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class MalformedRule:
-    """The rule for malformed records of a source.
+    """The rule for malformed records of a source: they fail the query, are counted, or go to a fragment.
 
     Attributes:
         step_id: The source, in errors and counters.
@@ -61,7 +61,7 @@ class ColumnWay:
     Attributes:
         columns: The columns of an Arrow batch whose records are all well-formed; None: they have to be decoded.
         encode: The columns of elements that were decoded.
-        targets: Where elements go.
+        targets: The keyed steps that take the elements.
     """
 
     columns: Callable[[Any], Any]
@@ -79,13 +79,13 @@ class SourceStage:
         groups: The key groups of the query.
         hash_key: Hashes keys alike in every process.
         levels: How many levels the query has.
-        malformed: What becomes of records that do not fit.
+        malformed: The rule for records that do not fit the type.
         place: Orders the rows of several sources.
         classes: The user's classes that may occur in elements.
         end: Says which batch ends the stream; None: it never ends.
         way: How elements get to columnar steps, if there are any.
         open: Makes the Arrow batches to decode, where those of Spark only name files.
-        note: Notes the newest batch, where Spark writes the sink by itself and nobody else can.
+        note: Notes the newest batch, if Spark writes the sink by itself and no other code of windrow sees batches.
         sinks: The sinks that the stage writes itself, if no other stage follows.
     """
 
@@ -104,7 +104,7 @@ class SourceStage:
     sinks: WorkerSinks | None = None
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Called by Spark with the Arrow batches of a partition; gives Arrow batches of packed rows."""
+        """Takes the Arrow batches of a partition from Spark; yields Arrow batches of packed rows."""
         with failures_marked(), infrequent_gc():
             given = batches if self.end is None else self.end.before_end(batches)
             register_classes(self.classes)
@@ -128,7 +128,7 @@ class _Task:
         partition = context.partitionId() if context is not None else 0
         self._stage = stage
         self._origin = (stage.place << 20) + partition
-        # A row for sinks needs no place of its own in the exchange: any partition will pass it on.
+        # Rows for sinks may go to any partition of the exchange, which passes them on.
         self._label = stage.groups.service_labels[partition % stage.groups.partitions]
         self._writer = None if stage.sinks is None else stage.sinks.writer()
         self._packer = Packer(stage.groups, stage.hash_key, Phase.AFTER_WATERMARK, self._writer)
@@ -181,7 +181,7 @@ class _Task:
             if columns is None:
                 count = len(decoded.values) + len(decoded.malformed)
                 if way is not None:
-                    # Before functions get the elements, which they may change.
+                    # This precedes the functions, which may change the elements.
                     columns = way.encode(decoded.values)
             if not self._fragment.is_idle:
                 self._run(self._fragment, decoded.values)
@@ -227,7 +227,7 @@ class _Task:
         return [PackedRow(self._label, kind, 0, number, dump_values(values))]
 
     def _counts(self, records: int) -> list[Count]:
-        """Returns what was counted in the partition, with its facts."""
+        """Returns the counts of the partition, with its facts."""
         step, fragment = self._stage.malformed.step_id, self._fragment
         parts = (fragment, self._aside, self._scan)
         counts = [count for part in parts if part is not None for count in part.take_counts()]

@@ -1,4 +1,4 @@
-"""The table of the sources that Spark reads."""
+"""Maps each kind of source to the function that begins its scan on Spark."""
 
 from __future__ import annotations
 
