@@ -41,7 +41,7 @@ def batch_job(
     allow_pickled: bool,
     columnar: bool = True,
 ) -> Lowered:
-    """The job of a pipeline, whose sources must have an end, and whose steps must not wait for the clock."""
+    """Makes the batch job of a pipeline whose sources are bounded, and whose steps do not wait for the clock."""
     check_bounded(topology.sources, "a batch job reads sources that come to an end")
     for step in steps_by_clock(topology):
         raise UnsupportedOperationError(

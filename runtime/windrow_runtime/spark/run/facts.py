@@ -1,4 +1,4 @@
-"""The numbers that workers report of each step with every batch, beside the counters of the user's functions.
+"""The facts of steps: numbers that workers report with every batch, beside the counters of the user's functions.
 
 They travel in the same rows as counters, as (step id, name, increment), where the name of a counter is a string and
 that of a fact a number. The driver adds them up; of watermarks it takes the highest.
@@ -38,19 +38,19 @@ WATERMARK: Final = 7
 
 
 def facts_of(step: str, found: Counter[int]) -> list[Count]:
-    """The facts of a step that are not zero; they begin at zero again."""
+    """Returns the facts of a step that are not zero, and sets them to zero."""
     facts: list[Count] = [(step, name, number) for name, number in found.items() if number]
     found.clear()
     return facts
 
 
 def windows_in(state: OperatorState) -> int:
-    """The number of windows that have something stored in a state."""
+    """Returns the number of windows that have elements or state stored in a state."""
     return sum(len(key_state.windows) for key_state in state.keys.values()) + _in_tables(state)
 
 
 def timers_in(state: OperatorState) -> int:
-    """The number of timers that are set in a state; each window in a table has one of its own."""
+    """Returns the number of timers that are set in a state; each window in a table has one of its own."""
     return len(state.event_timers) + len(state.processing_timers) + _in_tables(state)
 
 

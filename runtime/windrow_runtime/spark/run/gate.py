@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 __all__ = ["BatchGate", "Interrupted"]
 
 
-class Interrupted(Exception):  # noqa: N818  no error: a batch that is left for the next start
+class Interrupted(Exception):  # noqa: N818  no error: the next start runs the batch
     """Raised in ``foreachBatch`` when the query is stopped in the middle of a batch.
 
-    Spark knows by its words that the batch ended because its query was stopped, and not because it failed. What an
-    interrupted action raises has them too, deep in a traceback, where Spark's regular expression overflows the stack.
+    Spark recognises by this text that the batch ended because its query was stopped, and not because it failed. The
+    error of an interrupted action has it too, so deep that Spark's regular expression overflows the stack.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Interrupted(Exception):  # noqa: N818  no error: a batch that is left for 
 
 
 class BatchGate:
-    """Stands in front of what ``foreachBatch`` does. One query has one gate.
+    """Stops batches before ``foreachBatch`` writes them. Each start of a query has a gate of its own.
 
     Spark computes a batch when it is written, so a batch that does not pass the gate does nothing: no function is
     called and no state is touched. Spark has noted the batch, and runs it at the next start, under the same number.
@@ -44,7 +44,7 @@ class BatchGate:
 
     @property
     def holds(self) -> bool:
-        """Returns whether a batch waits here."""
+        """Returns whether a batch waits at the gate."""
         return self._held.is_set()
 
     @property
@@ -53,7 +53,7 @@ class BatchGate:
         return self._stopping.is_set()
 
     def enter(self, batch: int, spark: SparkSession) -> None:
-        """Called before a batch does its work. Does not return for a batch that may not begin."""
+        """Lets a batch begin its work, or waits until the query is stopped and raises :class:`Interrupted`."""
         with self._lock:
             passes = self._last is None or batch <= self._last
             if passes:
@@ -66,16 +66,16 @@ class BatchGate:
         try:
             while True:
                 spark.range(1).collect()
-        except Exception:  # Spark has interrupted the query's thread, in which this runs: an action says so
+        except Exception:  # Spark has interrupted the query's thread, in which this runs, so the action fails
             raise Interrupted from None
 
     def leave(self) -> None:
-        """Called when a batch has done its work, or failed."""
+        """Notes that a batch has done its work, or failed."""
         with self._lock:
             self._thread = None
 
     def close(self, planned: Callable[[], int]) -> int:
-        """Let no batch begin but the one that is under way.
+        """Let no batch begin any more; the one that is under way goes on.
 
         Args:
             planned: Gives the number of the last batch that Spark has planned; -1: none.
@@ -84,7 +84,7 @@ class BatchGate:
             The number of the last batch that may pass; -1: none.
 
         Raises:
-            UnsupportedOperationError: When the batch that is under way asks for it: it cannot wait for its own end.
+            UnsupportedOperationError: If the batch that is under way calls this: it cannot wait for its own end.
         """
         with self._lock:
             if self._thread == threading.get_ident():
@@ -99,5 +99,5 @@ class BatchGate:
             return self._last
 
     def release(self) -> None:
-        """Let a batch that waits see that its query is stopped."""
+        """Let a waiting batch go on to be interrupted, as its query is stopped."""
         self._stopping.set()

@@ -20,7 +20,7 @@ class StepProgress:
         malformed: How many records of the batch did not fit the type of the source.
         open_windows: How many windows of all keys have elements or state stored after the batch. None for a step
             without windows, for tumbling and sliding windows that run on Arrow columns, which do not store each window
-            by itself, and after a restart that does not find what the run before had noted.
+            by itself, and after a restart that does not find the sums of the previous run.
         timers: How many timers of all keys are set after the batch, in event time and in processing time. None for a
             step without keys or on Arrow columns, and after such a restart.
         state_bytes: How many bytes the state takes as it is stored, compressed. Long lists keep their older elements

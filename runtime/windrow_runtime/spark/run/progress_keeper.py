@@ -1,7 +1,7 @@
-"""The driver makes a report on each batch of the counts that the workers send for their steps.
+"""Makes a report on each batch, on the driver, from the counts that the workers send for their steps.
 
-Workers know what a batch has changed in the groups of keys that it touched, and nobody asks the other groups. So the
-keeper adds up the changes, and notes the sums in the checkpoint, from where the next run goes on.
+Workers know the changes of a batch in the key groups that it touched, and no code reads the other groups. So the
+keeper adds up the changes, and stores the sums in the checkpoint, with which the next run goes on.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class _Sums:
     Attributes:
         batch: The number of the newest batch; -1: there was none.
         before: The sums of the batches before the newest: for each stored step its windows, timers and bytes.
-        newest: What the newest batch changed, which replaces itself when it is run again.
-        watermark_before: The watermark of all sources that the batches before the newest made.
+        newest: The changes of the newest batch, which replaces them when it is run again.
+        watermark_before: The watermark of all sources after the batches before the newest.
         watermark: The same with the newest.
     """
 
@@ -76,7 +76,7 @@ class _Sums:
     watermark: StoredTime = MIN_TIMESTAMP
 
     def put(self, batch: int, changes: Mapping[str, list[int]], watermark: int) -> None:
-        """Add what a batch changed, and the watermark that it saw; a batch that runs again replaces its own."""
+        """Add the changes of a batch and the watermark that it saw; a batch that runs again replaces its own."""
         if batch > self.batch:
             self.before = {step: self.of(step) for step in {**self.before, **self.newest}}
             self.watermark_before = self.watermark
@@ -84,7 +84,7 @@ class _Sums:
         self.watermark = max(self.watermark_before, watermark)
 
     def of(self, step: str) -> list[int]:
-        """The windows, timers and bytes of a step."""
+        """Returns the windows, timers and bytes of a step."""
         none = [0] * len(_SUMS)
         pairs = zip(self.before.get(step, none), self.newest.get(step, none), strict=True)
         return [before + newest for before, newest in pairs]
@@ -95,7 +95,7 @@ class ProgressKeeper:
 
     Args:
         steps: The steps to report on.
-        file: Keeps the sums for the next run; None: for a batch job, which begins with nothing.
+        file: Keeps the sums for the next run; None for a batch job, which has no other run.
         times: The time of each batch, if windrow keeps it; else the watermark is that of the sources, and processing
             time is the clock of the machine.
     """
@@ -112,7 +112,7 @@ class ProgressKeeper:
     def end_batch(
         self, batch: int, facts: Iterable[Count], *, ended: bool, seconds: float
     ) -> PipelineProgress:
-        """The report on a batch that has ended.
+        """Makes the report on a batch that has ended.
 
         Args:
             batch: Its number.
@@ -170,10 +170,10 @@ class ProgressKeeper:
         )
 
     def _sums_before(self, batch: int) -> _Sums:
-        """The sums that this run has, or that the run before has left."""
+        """Returns the sums of this run or, at its first batch, those that the previous run has stored."""
         if self._sums is None:
             self._sums = self._read()
-            # Each batch is reported on before Spark notes it as done; all else was written by somebody else, or lost.
+            # Sums of another batch are not usable: each batch stores its sums before Spark notes it as done.
             self._is_known = self._file is None or self._sums.batch in {batch - 1, batch}
             if not self._is_known:
                 self._sums = _Sums(batch - 1)
@@ -183,7 +183,7 @@ class ProgressKeeper:
         try:
             return (self._file and self._file.read()) or _Sums()
         except CheckpointError as error:
-            # Nothing that is computed depends on it.
+            # No result depends on the sums, so the run goes on.
             _LOG.warning(
                 "reports on batches begin without what the state holds already: %s: %s",
                 error.where,

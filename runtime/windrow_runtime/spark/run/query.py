@@ -54,11 +54,11 @@ class Query:
     Args:
         spark: The session.
         pipeline: The pipeline.
-        checkpoint: Keeps its progress.
+        checkpoint: The checkpoint of the query.
         lowered: The same pipeline for Spark.
-        outputs: Databases and tables to write to, by the id of the sink.
+        outputs: The outputs of the sinks that have one, by the id of the sink.
         keeper: Computes the time of each batch, where windrow keeps it.
-        verbose: Whether Spark's log shows why a batch failed, too, in a session that a runner started.
+        verbose: Whether Spark's log shows the failure of a batch, too, in a session that a runner started.
         on_progress: The user's function that gets the report on each batch.
     """
 
@@ -119,7 +119,7 @@ class Query:
         self._opened = closing_outputs(outputs)
 
     def close(self) -> None:
-        """Close the outputs; called when no batch will run any more.
+        """Close the outputs, when no batch will run any more.
 
         Raises:
             UserFunctionError: If a sink of the user's own raised.
@@ -141,7 +141,7 @@ class Query:
         return query
 
     def _free_name(self) -> str:
-        """The name of the pipeline; with the identity of the query where another query of the session has that name.
+        """Returns the name of the pipeline, with the identity of the query if another query has that name.
 
         Spark starts no query under the name of another that runs. Called while other threads start none.
         """
@@ -188,7 +188,7 @@ class Query:
             except Exception as error:
                 if gate.is_stopping and not isinstance(error, WindrowError):
                     raise Interrupted from None
-                # Spark turns what is raised here into an exception of its own, and logs it.
+                # Spark turns an error that is raised here into an exception of its own, and logs it.
                 failure = self._failure = engine_failure(error, self._place, self._secrets)
                 if self._is_quiet:
                     raise QuietFailure(str(failure)) from None
@@ -203,23 +203,23 @@ class Query:
     def start(self, interval_seconds: float) -> StreamingQuery:
         """Run until stopped."""
         if self.topology.keyed:
-            # The run before may have ended behind a batch that moved the watermark, and what is due need not wait.
+            # The previous run may have ended behind a batch that moved the watermark: due timers fire at once.
             self._checkpoint.wake()
         return self._start(
             lambda writer: writer.trigger(processingTime=f"{round(interval_seconds * 1000)} milliseconds")
         )
 
     def _start_available(self) -> StreamingQuery:
-        # Spark asks the sources once, at the start, what they have, and gives that in as many batches as it takes.
+        # Spark asks the sources for their elements once, at the start, and runs as many batches as these need.
         return self._start(lambda writer: writer.trigger(availableNow=True))
 
     def run_available(self) -> None:
-        """Run over what the sources have now, and wait for the end.
+        """Run over the elements that the sources have now, and wait for the end.
 
         Spark runs batches without end for a query that waits for the clock, so such a query is stopped behind the
         first batch that found nothing to read.
         """
-        # The first batch may be one that was planned before, so that it says nothing about what there is to read now.
+        # The first batch may be one that the previous run planned, before the sources had the elements of now.
         planned = self._checkpoint.last_planned()
         if self.by_clock:
             self._checkpoint.wake()
@@ -228,7 +228,7 @@ class Query:
             self.wait(self._start_available())
 
     def _run_until(self, condition: Callable[[StreamingQuery], bool]) -> None:
-        """Run over what the sources have now until a condition holds or the query ends, and stop it."""
+        """Run over the elements that the sources have now until a condition holds or the query ends, and stop it."""
         query = self._start_available()
         try:
             ended = self._wait_until(query, lambda: condition(query))
@@ -239,9 +239,9 @@ class Query:
             self.stop(query)
 
     def drain(self) -> None:
-        """Run over what the sources have now, then fire every window in event time, and wait for the end.
+        """Run over the elements that the sources have now, then fire every window in event time, and wait for the end.
 
-        What the sources deliver meanwhile may be taken by the batch that reads the end of the stream; batches behind
+        Elements that come meanwhile may be taken by the batch that reads the end of the stream; batches behind
         it take nothing. A drain that failed is finished by the next one.
         """
         if not self._checkpoint.is_ending:
@@ -253,9 +253,9 @@ class Query:
             if self._checkpoint.has_fired_all():
                 break
             if self._checkpoint.end_mark.batch() >= 0:
-                # The end was read, and Spark knows no reason for another batch, as after a restart.
+                # The end was read, and Spark has no rows for another batch, as after a restart.
                 self._checkpoint.wake()
-            # Behind that Spark still has what arrived meanwhile, or it runs for the clock.
+            # After that Spark still runs batches for elements that arrived meanwhile, or for the clock.
             self._run_until(lambda query: self._checkpoint.has_fired_all())
         else:
             raise UnsupportedOperationError(
@@ -270,7 +270,7 @@ class Query:
         """Stop a query behind the batch that is under way: it is finished and noted as done, and no other begins."""
         last = self._gate.close(self._checkpoint.last_planned)
         if not self._wait_until(query, lambda: self._checkpoint.is_committed(last)):
-            # Stopping a query while it plans a batch logs spurious errors.
+            # Spark logs spurious errors if a query is stopped while it plans a batch.
             patience = time.monotonic() + _PATIENCE_SECONDS
             self._wait_until(
                 query,
@@ -286,7 +286,7 @@ class Query:
         query.stop()
 
     def _wait_until(self, query: StreamingQuery, condition: Callable[[], bool]) -> bool:
-        """Wait for a condition, or for the end of a query; gives whether it has ended."""
+        """Wait for a condition, or for the end of a query; returns whether the query has ended."""
         while not condition():
             if self.wait(query, _POLL_SECONDS):
                 return True
@@ -294,8 +294,8 @@ class Query:
 
     def wait_idle(self, query: StreamingQuery) -> None:
         """Wait for another batch that finds nothing to read."""
-        # The last batch that is planned may have been so before the sources had what they have now; so may the next
-        # one, which Spark plans at this very moment.
+        # The last planned batch may be older than the elements that the sources have now; so may the next one, which
+        # Spark plans at this very moment.
         done = self._checkpoint.last_planned() + 1
         if self._wait_until(query, lambda: self._has_idled(query, after=done)):
             raise UnsupportedOperationError(
@@ -303,7 +303,7 @@ class Query:
             )
 
     def _has_idled(self, query: StreamingQuery, *, after: int) -> bool:
-        """Returns whether a batch behind ``after`` took nothing, and left nothing to do to the next one."""
+        """Returns whether a batch behind ``after`` read nothing, and the next one has no timers to fire."""
         return any(
             int(progress["batchId"]) > after
             and all(map(_took_nothing, progress.sources))
@@ -316,15 +316,15 @@ class Query:
         clock = self._lowered.clock
         if clock is None:
             return True
-        # The file of a batch of some time ago is gone; there is a later batch then.
+        # The files of old batches are deleted; a later batch decides then.
         following = clock.find(batch + 1)
         return following is not None and following.settled
 
     def wait(self, query: StreamingQuery, timeout_seconds: float | None = None) -> bool:
-        """Wait for the end of a query; gives whether it has ended.
+        """Wait for the end of a query; returns whether it has ended.
 
         Raises:
-            WindrowError: Why it failed.
+            WindrowError: If the query failed.
         """
         from pyspark.errors import StreamingQueryException
 
@@ -336,12 +336,12 @@ class Query:
         return ended is not False
 
     def counters(self) -> dict[str, dict[str, int]]:
-        """The counters so far, by step id and name."""
+        """Returns the counters so far, by step id and name."""
         self._check_reports()
         return self._results.counters()
 
     def progress(self) -> PipelineProgress | None:
-        """The report on the newest batch; None: there was none."""
+        """Returns the report on the newest batch; None: there was none."""
         self._check_reports()
         return self._results.latest_report()
 
@@ -358,18 +358,18 @@ class Query:
             )
 
     def flush_reports(self) -> None:
-        """Hand the reports on all batches that are done to the user's function, as far as that was not done yet."""
+        """Hand the reports on batches that are done to the user's function, if it has not got them yet."""
         if self._poller is not None:
             self._poller.flush()
 
     def result(self) -> PipelineResult:
-        """The elements that were collected, and the counts, so far."""
+        """Returns the elements that were collected, and the counts, so far."""
         self.flush_reports()
         return result_of(self.pipeline, self._lowered, self._results)
 
 
 def result_of(pipeline: Pipeline, lowered: Lowered, results: Results) -> PipelineResult:
-    """The result of a run, from what its sinks collected."""
+    """Makes the result of a run from the elements that its sinks collected."""
     collected = {
         id(step.node.sink): results.collected(number)
         for number, step in lowered.sinks.items()
@@ -380,7 +380,7 @@ def result_of(pipeline: Pipeline, lowered: Lowered, results: Results) -> Pipelin
 
 # Any: sinks of elements of every type.
 def writer_sink(lowered: Lowered) -> tuple[int, Step, WriterSink[Any]] | None:
-    """The sink of a pipeline that Spark writes by itself, with its number and step; None: it has none."""
+    """Returns the sink of a pipeline that Spark writes by itself, with its number and step; None: it has none."""
     for number, step in lowered.sinks.items():
         if isinstance(step.node, SinkNode) and isinstance(step.node.sink, WriterSink):
             return number, step, step.node.sink
@@ -393,7 +393,7 @@ def _took_nothing(source: Any) -> bool:
 
 
 def _await_sources(query: StreamingQuery) -> None:
-    """Wait until a query has made its sources, which look at the settings of the session too.
+    """Wait until a query has made its sources, which read the settings of the session, too.
 
     It takes some milliseconds. A source that is made later has the session's own settings, and is slower, not wrong.
     """

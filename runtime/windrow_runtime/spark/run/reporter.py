@@ -1,4 +1,4 @@
-"""Reports each batch to the user: a line in the log, and a call of their ``on_progress``."""
+"""Reports each batch to the user by a line in the log and a call of their ``on_progress``."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Reporter:
 
     @property
     def is_wanted(self) -> bool:
-        """Returns whether anybody listens."""
+        """Returns whether the log or a function of the user's takes reports."""
         return self._on_progress is not None or _LOG.isEnabledFor(logging.INFO)
 
     def report(self, progress: PipelineProgress) -> None:
-        """Report on a batch. What the user's function raises is logged: a report does not stop the pipeline."""
+        """Report on a batch. Errors of the user's function are logged: a report does not stop the pipeline."""
         if _LOG.isEnabledFor(logging.INFO):
             _LOG.info(self._line(progress))
         if self._on_progress is None:
@@ -78,7 +78,7 @@ class ReportPoller:
         self._lock = threading.Lock()
 
     def watch(self, query: StreamingQuery) -> None:
-        """Look for reports while a query runs, unless nobody wants them."""
+        """Look for reports while a query runs, if the log or the user's function takes them."""
         if self._reporter.is_wanted:
             threading.Thread(target=self._run, args=(query,), name="windrow reports", daemon=True).start()
 
@@ -95,7 +95,7 @@ class ReportPoller:
         try:
             for turn in count():
                 self.flush()
-                # It asks the server.
+                # This is a call to the server, so it is made in some turns only.
                 if turn % _TURNS_TO_ASK == 0 and not query.isActive:
                     return
                 time.sleep(_POLL_SECONDS)

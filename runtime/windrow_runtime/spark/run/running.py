@@ -56,7 +56,7 @@ class RunningPipeline:
         return self._query.progress()
 
     def counters(self) -> dict[str, dict[str, int]]:
-        """The counters of each step, by step id and name, as ``PipelineResult.counters`` has them at the end.
+        """Returns the counters of each step, by step id and name, as ``PipelineResult.counters`` has them at the end.
 
         They count since the start of this run, and grow with each batch that the sinks have written.
 
@@ -66,10 +66,10 @@ class RunningPipeline:
         return self._query.counters()
 
     def watermarks(self) -> dict[str, int | None]:
-        """The watermark that each keyed step has reached, by step id, in milliseconds since 1970, UTC.
+        """Returns the watermark that each keyed step has reached, by step id, in milliseconds since 1970, UTC.
 
         None stands where a step has no watermark: none of its elements has a timestamp so far, the first batch of this
-        run is not done, or the stream is at its end, which ``PipelineProgress.ended`` tells apart.
+        run is not done, or the stream is at its end, which ``PipelineProgress.ended`` shows.
 
         Raises:
             UnsupportedOperationError: As :attr:`progress`.
@@ -83,7 +83,7 @@ class RunningPipeline:
 
     @property
     def is_active(self) -> bool:
-        """Returns whether it runs, or drains."""
+        """Returns whether the pipeline runs or drains."""
         active = self._uses_checkpoint()
         if not active:
             self._let_go()
@@ -96,7 +96,7 @@ class RunningPipeline:
         try:
             return bool(self._streaming_query.isActive)
         except Exception:
-            # The session was stopped, and its queries with it; what says so depends on its kind.
+            # The session was stopped, and its queries with it; the type of this error depends on the kind of session.
             return False
 
     @contextmanager
@@ -110,16 +110,16 @@ class RunningPipeline:
 
     @short_tracebacks
     def await_termination(self, timeout_seconds: float | None = None) -> bool:
-        """Wait until it is stopped or drained, or fails.
+        """Wait until the pipeline is stopped or drained, or fails.
 
         Args:
-            timeout_seconds: How long at most; None: for ever. While it drains, the time counts anew.
+            timeout_seconds: The longest time to wait; None: for ever. While it drains, the time counts anew.
 
         Returns:
             Whether it has ended.
 
         Raises:
-            WindrowError: Why it failed. The error of a drain is raised where it was called.
+            WindrowError: If the pipeline failed. A failed drain raises its error where it was called.
         """
         with self._released_at_end():
             if not self._query.wait(self._streaming_query, timeout_seconds):
@@ -128,7 +128,7 @@ class RunningPipeline:
             return over is None or over.wait(timeout_seconds)
 
     def _let_go(self) -> None:
-        """Close the outputs, and leave the checkpoint to other runs."""
+        """Close the outputs, and release the lock of the checkpoint."""
         try:
             self._query.close()
         finally:
@@ -136,10 +136,10 @@ class RunningPipeline:
 
     @short_tracebacks
     def process_available(self) -> None:
-        """Wait until everything that the sources have now is processed.
+        """Wait until all elements that the sources have now are processed.
 
         Raises:
-            WindrowError: Why it failed, as :meth:`await_termination`.
+            WindrowError: If the pipeline failed, as :meth:`await_termination`.
         """
         from pyspark.errors import StreamingQueryException
 
@@ -155,20 +155,20 @@ class RunningPipeline:
 
     @short_tracebacks
     def stop(self, *, graceful: bool = True) -> PipelineResult:
-        """Stop. A later run with the same checkpoint goes on from there.
+        """Stop the pipeline. A later run with the same checkpoint goes on from there.
 
         Args:
             graceful: Whether the batch that is under way is finished and committed first; no other batch does any
                 work. Otherwise the batch is broken off, and the next run does it again, under its number.
 
         Returns:
-            What was collected and counted since the start.
+            The collected elements and the counts since the start.
 
         Raises:
             WindrowError: If it failed before, or fails in that batch. Not raised without ``graceful``.
             UnsupportedOperationError: If a sink calls it: the batch cannot wait for its own end.
         """
-        # It goes on where a sink called this, or where its caller was interrupted.
+        # The query goes on if a sink called this, or if the caller was interrupted.
         with self._released_at_end():
             if graceful:
                 self._query.stop(self._streaming_query)
@@ -178,15 +178,15 @@ class RunningPipeline:
 
     @short_tracebacks
     def drain(self) -> PipelineResult:
-        """End the stream: process what the sources have now, fire every window and timer in event time, and stop.
+        """End the stream: process the elements of the sources, fire every window and timer in event time, and stop.
 
-        The batch that is under way is finished first. What the sources deliver while the pipeline drains may still be
-        taken, by the batch with which the stream ends, or it is left alone; none of it is dropped as late. Windows and
+        The batch that is under way is finished first. Elements that arrive while the pipeline drains may still be
+        taken, by the batch with which the stream ends, or are left alone; none is dropped as late. Windows and
         timers in processing time that are not due do not fire. The checkpoint is at its end then and cannot be used
         again. Where a drain fails, ``SparkRunner.run(pipeline)`` with the same checkpoint finishes it.
 
         Returns:
-            What was collected and counted since the start.
+            The collected elements and the counts since the start.
 
         Raises:
             WindrowError: As :meth:`stop`.
