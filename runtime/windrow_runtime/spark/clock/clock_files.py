@@ -1,4 +1,4 @@
-"""The time of each batch, where windrow keeps it itself: a file for each batch in the checkpoint.
+"""Stores the time of each batch, if windrow keeps it itself, in a file of the checkpoint.
 
 Spark follows one watermark, made from the rows of its sources. A plan with several timestamp-assigning steps, with one
 behind a window, or with a generator of the user's needs more: the driver computes the watermark at the end of a batch,
@@ -25,7 +25,7 @@ __all__ = ["BatchClock", "ClockFiles", "TrackerNote"]
 V = TypeVar("V")
 
 TrackerNote: TypeAlias = tuple[StoredTime, bool, StoredTime | None, str]
-"""The state of a tracker: its watermark, whether it is idle, when it was active last, its generator's attributes."""
+"""The state of a tracker: its watermark, whether it is idle, its last active time, its generator's attributes."""
 
 _KEPT: Final = 3
 
@@ -37,7 +37,7 @@ class BatchClock:
     Attributes:
         watermarks: The watermark of each keyed step, in milliseconds, by step id.
         previous: The same in the batch before.
-        now: Its clock in milliseconds; None: Spark's.
+        now: The clock of the batch in milliseconds; None: Spark's clock.
         ended: Whether the stream is at its end.
         trackers: The state of each timestamp-assigning step's tracker, by step id.
     """
@@ -54,7 +54,7 @@ class BatchClock:
         return self.watermarks == self.previous
 
     def renamed(self, names: Mapping[str, str]) -> BatchClock:
-        """The same with other names of steps."""
+        """Returns the same time with other names of steps."""
 
         def named(values: Mapping[str, V]) -> dict[str, V]:
             return {names.get(step, step): value for step, value in values.items()}
@@ -80,11 +80,11 @@ class ClockFiles:
     stored_ids: Mapping[str, str] = field(default_factory=dict)
 
     def file(self, batch: int) -> StoredFile[BatchClock]:
-        """The file of a batch."""
+        """Returns the file of a batch."""
         return StoredFile(self.folder / f"{batch}", BatchClock)
 
     def newest(self) -> int:
-        """The newest batch whose time is known; -1: there is none."""
+        """Returns the newest batch whose time is known; -1: there is none."""
         return max(file_numbers(self.folder), default=-1)
 
     def exists(self, batch: int) -> bool:
@@ -92,7 +92,7 @@ class ClockFiles:
         return self.file(batch).path.exists()
 
     def read(self, batch: int) -> BatchClock:
-        """The time of a batch. The first one may begin without a file.
+        """Returns the time of a batch. The first one may begin without a file.
 
         Raises:
             CheckpointError: If the file is missing or cannot be read.
@@ -103,7 +103,7 @@ class ClockFiles:
         return found or BatchClock()
 
     def find(self, batch: int) -> BatchClock | None:
-        """The time of a batch; None: there is no file.
+        """Returns the time of a batch; None: there is no file.
 
         Raises:
             CheckpointError: If the file cannot be read.
@@ -112,7 +112,7 @@ class ClockFiles:
         return clock and clock.renamed({name: step for step, name in self.stored_ids.items()})
 
     def write(self, batch: int, clock: BatchClock) -> None:
-        """Write the time of a batch, and delete those of long ago.
+        """Write the time of a batch, and delete the oldest file.
 
         Raises:
             CheckpointError: If the file cannot be written.

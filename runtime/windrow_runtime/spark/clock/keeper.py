@@ -29,7 +29,7 @@ class Report(NamedTuple):
 
     Attributes:
         step: The id of the step.
-        values: The elements; one stands for all where the generator asks for the highest timestamp alone.
+        values: The elements; one stands for all if the generator needs the highest timestamp alone.
         timestamps: Their timestamps, in milliseconds.
     """
 
@@ -39,7 +39,7 @@ class Report(NamedTuple):
 
 
 class ReportingTracker:
-    """Stands in for a step's tracker in a worker: notes what the driver's has to see.
+    """Stands in for a step's tracker in a worker, and keeps the elements that the driver's tracker has to see.
 
     Attributes:
         now: The clock in milliseconds: the timestamp of elements in ingestion time.
@@ -60,12 +60,12 @@ class ReportingTracker:
                 [max(*self._timestamps, *timestamps)] if self._timestamps else [max(timestamps)]
             )
         else:
-            # The steps behind may change theirs before these are packed.
+            # Copies, as the steps behind may change their elements before the report is packed.
             self._values += own_all(list(values))
             self._timestamps += timestamps
 
     def take(self) -> Report | None:
-        """The report since the last time; None: nothing was seen."""
+        """Returns the report since the last call; None if there were no elements."""
         if not self._timestamps:
             return None
         report = Report(self._step, self._values, self._timestamps)
@@ -77,9 +77,9 @@ _HIGHEST_ONLY = (BoundedOutOfOrdernessWatermarks, NoWatermarks)
 
 
 def needs_keeper(topology: Topology) -> bool:
-    """Returns whether a plan's watermark is more than Spark can follow.
+    """Returns whether windrow has to keep a plan's watermark, as Spark's single watermark does not suffice.
 
-    Spark makes one watermark from the rows of its sources, the highest that any task gave. That will do where one step
+    Spark makes one watermark from the rows of its sources, the highest that any task gave. That suffices if one step
     assigns timestamps, not behind a keyed one, and its generator needs the highest timestamp alone.
     """
     if not topology.keyed or not topology.timestamps:
@@ -120,24 +120,24 @@ class ClockKeeper:
         self._known: _Trackers | None = None
 
     def begin(self) -> None:
-        """Tell the time of the first batch, where Spark's clock does not."""
+        """Store the time of the first batch, unless Spark's clock gives it."""
         if self._clock is not None and not self.files.exists(0):
             self.files.write(0, BatchClock(now=clock_millis(self._clock)))
 
     def end_batch(self, batch: int, reports: Iterable[Report], *, ended: bool) -> None:
-        """Tell the time of the batch behind ``batch``.
+        """Compute and store the time of the batch behind ``batch``.
 
         Args:
             batch: The batch that has ended.
-            reports: What timestamp-assigning steps saw, in order.
+            reports: The reports of timestamp-assigning steps, in order.
             ended: Whether the stream is at its end.
         """
         if self.files.exists(batch + 1):
-            # The batch was run before, and perhaps the next one as well: what was stored stands.
+            # The batch was run before, and perhaps the next one as well: the stored time stays.
             return
         stored = self.files.read(batch)
         trackers = self._trackers_of(batch, stored)
-        # What fails from here on must not find elements counted that were seen before it failed.
+        # If this fails from here on, the next attempt must not use trackers that have seen the reports already.
         self._known = None
         for report in reports:
             trackers[report.step].observe(report.values, report.timestamps)
@@ -154,7 +154,7 @@ class ClockKeeper:
             batch + 1,
             BatchClock(
                 watermarks=watermarks,
-                # A step that is new at a restart has nothing stored.
+                # A step that is new at a restart has no stored watermark.
                 previous={step: stored.watermarks.get(step, MIN_TIMESTAMP) for step in watermarks},
                 now=None if self._clock is None else clock_millis(self._clock),
                 ended=ended,
@@ -187,7 +187,7 @@ class ClockKeeper:
             return TrackerMemory(current, idle, last_active, dict(attributes))
         except WindrowError:
             raise
-        except Exception as error:  # whatever comes of what was not written so
+        except Exception as error:  # damaged bytes may raise anything
             raise damaged_state(
                 f"{type(error).__name__}: {error}", message="the memory of a watermark generator is damaged"
             ) from error

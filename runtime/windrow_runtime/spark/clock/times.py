@@ -1,6 +1,6 @@
-"""The time of a batch, in both domains, and its encoding as the timestamps that Spark takes.
+"""Encodes the time of a batch, watermark and clock, as the timestamps that Spark takes.
 
-Spark keeps the watermark in milliseconds, never below 0, and 0 means that there is none yet; its timestamps are
+Spark keeps the watermark in milliseconds, never below 0, and 0 stands for none yet; its timestamps are
 microseconds in 64 bits. Windrow's watermarks may be negative, and the highest one ends the stream. So times are shifted
 into the upper part of Spark's range: 0 stays "none", the topmost value is the end of the stream, and between them lie
 the years from 144,000 before to 148,000 after 1970. Times beyond are clamped, which delays a watermark and never
@@ -32,7 +32,7 @@ _SHIFT: Final = END_OF_STREAM // 2
 
 
 def encode_watermark(watermark: int) -> int | None:
-    """The watermark as Spark's milliseconds; None where there is none, which does not move Spark's watermark."""
+    """Returns the watermark in Spark's milliseconds; None if there is none, which does not move Spark's watermark."""
     if watermark == MAX_TIMESTAMP:
         return END_OF_STREAM
     shifted = watermark + _SHIFT
@@ -40,7 +40,7 @@ def encode_watermark(watermark: int) -> int | None:
 
 
 def decode_watermark(spark_millis: int) -> int:
-    """The watermark that Spark reports, as windrow's."""
+    """Returns windrow's watermark for the one that Spark reports."""
     if spark_millis <= 0:
         return MIN_TIMESTAMP
     if spark_millis >= END_OF_STREAM:
@@ -49,7 +49,7 @@ def decode_watermark(spark_millis: int) -> int:
 
 
 def encode_timer(time: int) -> int:
-    """The expiry, in Spark's milliseconds, of a timer that is due when the watermark reaches ``time``."""
+    """Returns the expiry, in Spark's milliseconds, of a timer that is due when the watermark reaches ``time``."""
     return min(max(time + _SHIFT, 1), END_OF_STREAM)
 
 
@@ -65,7 +65,7 @@ class BatchTime(NamedTuple):
     now: int
 
     def without_watermark(self) -> BatchTime:
-        """The time for a step without a watermark, which sees the end of the stream alone."""
+        """Returns the time for a step without a watermark, which sees the end of the stream alone."""
         return self if self.watermark == MAX_TIMESTAMP else self._replace(watermark=MIN_TIMESTAMP)
 
 
@@ -78,7 +78,7 @@ class BatchTimes:
     """The time of a batch for each keyed step.
 
     Attributes:
-        previous: The time of the batch before. Only what precedes the watermark needs it.
+        previous: The time of the batch before. Only elements that precede the watermark need it.
         current: The time of this one.
         watermarks: The watermarks of each step, of the batch before and of this one, where windrow keeps the time.
     """
@@ -88,7 +88,7 @@ class BatchTimes:
     watermarks: Mapping[str, tuple[int, int]] | None = None
 
     def of(self, step: str, *, has_watermark: bool = True) -> tuple[BatchTime, BatchTime]:
-        """The time of the batch before and of this one, for a step.
+        """Returns the time of the batch before and of this one, for a step.
 
         Args:
             step: Its id.
