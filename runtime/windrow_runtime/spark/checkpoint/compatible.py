@@ -1,4 +1,4 @@
-"""Compares the plan of a run with the stored one: what changed that keeps it from reading the state, if anything."""
+"""Compares the plan of a run with the stored one, and finds changes that keep it from reading the state."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _HASHED = ("dict", "set", "frozenset")
 
 
 def step_changes(before: Shape, now: Shape) -> Iterator[str]:
-    """The changes that keep a step from reading the state that it stored as ``before``; see :mod:`plan_shape`.
+    """Yields the changes that keep a step from reading the state that it stored as ``before``; see :mod:`plan_shape`.
 
     A field that is new in a record, and has a default, does no harm: stored records get the default. So does state that
-    is new or gone in a function. What is not known (None) is not compared.
+    is new or gone in a function. Unknown parts (None) are not compared.
     """
     for part in dict.fromkeys((*before, *now)):
         old, new = before.get(part), now.get(part)
@@ -35,14 +35,14 @@ def step_changes(before: Shape, now: Shape) -> Iterator[str]:
 
 
 def merged(before: Shape, now: Shape) -> Shape:
-    """The shape to store for a step whose changes do no harm: as it is now, with what is known from before."""
+    """Returns the shape to store for a step whose changes do no harm: the new one, with unknown parts from before."""
     return {part: before.get(part) if value is None else value for part, value in now.items()} | {
         "state": {**(before.get("state") or {}), **(now.get("state") or {})}
     }
 
 
 def _compared(value: Any) -> Any:
-    """A part of a plan without the text for readers."""
+    """Returns a part of a plan without the text for people."""
     if isinstance(value, Mapping):
         return {key: _compared(inner) for key, inner in value.items() if key != "text"}
     return value
@@ -69,12 +69,12 @@ def _state_changes(before: Shape, now: Shape) -> Iterator[str]:
 
 
 def _type_changes(path: str, before: Any, now: Any, *, grows: bool = True) -> Iterator[str]:
-    """The changes that keep values of type ``before`` from being read as ``now``.
+    """Yields the changes that keep values of type ``before`` from being read as ``now``.
 
     Args:
-        path: Names the type in the answer.
+        path: Names the type in the descriptions of changes.
         before: The type with which they were stored, as :func:`~plan_shape.type_shape` gives it.
-        now: The type of today.
+        now: The type in the plan of this run.
         grows: Whether a record may have new fields with a default. A key may not: it would be another key.
     """
     if before is None or now is None or before == now:

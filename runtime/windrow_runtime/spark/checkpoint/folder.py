@@ -1,4 +1,4 @@
-"""The checkpoint folder of a query: what windrow keeps there beside Spark's own files."""
+"""Reads and writes the files that windrow keeps in the checkpoint folder of a query, beside Spark's own files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["Checkpoint", "Description", "StoredSource"]
 
 @dataclass(frozen=True, slots=True)
 class StoredSource:
-    """A source as the first run noted it, in the order in which Spark notes how far each was read.
+    """The stored description of a source; sources are stored in the order of Spark's log of offsets.
 
     Attributes:
         kind: The name of its class.
@@ -51,8 +51,8 @@ class Description:
         id: The identity of the query: no other checkpoint has it.
         partitions: Spark's shuffle partitions.
         groups: Key groups in each of them.
-        fingerprint: Stands in all stored state, in hexadecimal digits.
-        time: By which time the query runs.
+        fingerprint: The plan's number in all stored state, in hexadecimal digits.
+        time: The kind of time by which the query runs.
         sources: The sources.
         steps: The shape of each keyed step, on which its state depends, by the name under which it is stored.
     """
@@ -83,12 +83,12 @@ class Checkpoint:
     Attributes:
         path: As given.
         spark_folder: The folder of Spark's part, as Spark takes it.
-        plan: What the first run noted of its plan.
+        plan: The notes of the first run on its plan.
         newest_batch: The newest batch that has begun to write.
         end_mark: The batch that read the end of the stream.
         control_folder: The folder of lines by which the runner wakes the query and ends its stream.
         clock_folder: The folder with the time of each batch, for plans whose watermark Spark cannot follow.
-        results_folder: The folder in which a Spark Connect server leaves what a run collected and counted.
+        results_folder: The folder in which a Spark Connect server leaves the collected elements and counts of a run.
         progress_file: The numbers of windows, timers and bytes of state, for reports on batches.
     """
 
@@ -109,12 +109,12 @@ class Checkpoint:
         self._inside = inside
 
     def with_folders(self, folders: Mapping[str, str]) -> Checkpoint:
-        """The same checkpoint with other folders of sources."""
+        """Returns the same checkpoint with other folders of sources."""
         return Checkpoint(self.path, folders, inside=self._inside)
 
     @staticmethod
     def at(path: str | os.PathLike[str], *, inside: bool = False) -> Checkpoint:
-        """The checkpoint in a folder, which is made if it is missing, and refused if Spark could not read it."""
+        """Opens the checkpoint in a folder; makes a missing folder, and refuses one that Spark could not read."""
         text = os.fspath(path)
         local = local_path(text)
         if local is None:
@@ -124,25 +124,25 @@ class Checkpoint:
                 expected="a path that the driver and all workers can open",
             )
         folder = Path(local)
-        as_read_path(folder)  # refuses what Spark cannot read
+        as_read_path(folder)  # refuses a path that Spark cannot read
         with checkpoint_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         return Checkpoint(folder, inside=inside)
 
     def folder_of(self, step: Step) -> Path:
-        """The folder for elements of a source that Spark cannot read again from elsewhere."""
+        """Returns the folder for elements of a source that Spark cannot read again from elsewhere."""
         return self.path / "sources" / self._folders.get(step.id, str(step.index))
 
     def last_planned(self) -> int:
-        """The number of the last batch that Spark has planned; -1: none. It may still have to be run."""
+        """Returns the number of the last batch that Spark has planned; -1: none. It may still have to be run."""
         return last_number(self._spark / "offsets")
 
     def is_committed(self, batch: int) -> bool:
-        """Returns whether Spark has noted a batch as done. There is none below 0 that is not."""
+        """Returns whether Spark has noted a batch as done. Numbers below 0 count as done."""
         return batch < 0 or (self._spark / "commits" / str(batch)).exists()
 
     def check_open(self, *, drain: bool) -> None:
-        """Refuse a checkpoint whose stream is at its end, but for a run that finishes what a failed drain left."""
+        """Refuse a checkpoint whose stream is at its end, except for a run that finishes a failed drain."""
         if self._drained.exists():
             raise IncompatibleStateError(
                 "the checkpoint was drained: its stream is at its end",
@@ -164,12 +164,12 @@ class Checkpoint:
         return self._end_line.exists()
 
     def end_stream(self) -> None:
-        """End the stream: the query reads a line that says so."""
+        """End the stream by a line for the query to read."""
         if not self.is_ending:
             self._write(self._end_line, END_LINE)
 
     def wake(self) -> None:
-        """Give the query a line to read, where all that was planned is done, so that Spark runs a batch.
+        """Give the query a line to read if all planned batches are done, so that Spark runs another batch.
 
         After a restart Spark waits for something to read, even if timers are due or the clock goes on.
         """
@@ -183,25 +183,25 @@ class Checkpoint:
         return end >= 0 and self.is_committed(end + 1)
 
     def mark_drained(self) -> None:
-        """Note that everything is done that was left to do at the end of the stream."""
+        """Note that the drain is complete: all windows and timers have fired at the end of the stream."""
         self._write(self._drained, "end")
 
     def query_id(self) -> str:
-        """The identity of the query, which the first run gave it."""
+        """Returns the identity of the query, which the first run gave it."""
         stored = self.description()
         if stored is None:
             raise damaged_file(self.plan.path, "it is gone, and a run uses it")
         return stored.id
 
     def description(self) -> Description | None:
-        """The notes of the first run on its plan; None before it."""
+        """Returns the notes of the first run on its plan; None before it."""
         found = self.plan.read()
         if found is None and (self._newest_known() >= 0 or (not self._inside and self.last_planned() >= 0)):
             raise damaged_file(self.plan.path, "it is gone, and batches have run")
         return found
 
     def _newest_known(self) -> int:
-        """The number of the newest batch that has run, by all that windrow keeps beside Spark's files; -1: none has."""
+        """Returns the number of the newest batch that has run, by windrow's files in the checkpoint; -1: none has."""
         try:
             reported = StoredFile(self.progress_file, _Reported).read()
         except CheckpointError:
@@ -216,17 +216,17 @@ class Checkpoint:
 
     def check_whole(self, topology: Topology) -> None:
         """Refuse a folder that lacks a part, if Spark would go on as if that had never been."""
-        # First of all: a query that runs plans a batch before it notes it.
+        # This is read first: a running query plans a batch before it notes the batch.
         newest = self._newest_known()
         stateful = bool(topology.keyed)
         check_spark_files(self._spark, newest, stateful=stateful)
         # Spark reads a stream once that two DataFrames have in common, and has one log for both.
         if sum(map(_reads_stream, topology.sources)) < 2:
-            # One more tells a query with state of the end of the stream.
+            # A query with state has one more source: the control folder.
             check_source_logs(self._spark, len(topology.sources) + stateful)
 
     def clear_leftovers(self) -> None:
-        """Remove what a process that died was about to write. Called while no other run uses the folder."""
+        """Remove unfinished files of a process that died. No other run may use the folder meanwhile."""
         clear_leftovers(self._spark)
 
     def _write(self, file: Path, line: str) -> None:

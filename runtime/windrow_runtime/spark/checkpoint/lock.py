@@ -44,13 +44,13 @@ class CheckpointLock:
         with _guard:
             before = _held.get(self._folder)
             if before is not None and not before._is_live():
-                # Its query failed, or somebody else stopped it, and nobody has asked since.
+                # Its query failed, or other code stopped it, and no call has released the lock since.
                 before._close()
             self._file = _open(self._folder)
             _held[self._folder] = self
 
     def hold_while(self, is_live: Callable[[], bool]) -> None:
-        """Let a later run of this process have the checkpoint once ``is_live`` gives False."""
+        """Let a later run of this process have the checkpoint once ``is_live`` returns False."""
         self._is_live = is_live
 
     def release(self) -> None:
@@ -67,7 +67,7 @@ class CheckpointLock:
 
 def _open(folder: Path) -> int:
     with checkpoint_errors(folder):
-        # Python opens files such that programs which it starts do not have them.
+        # Programs that Python starts do not inherit the open file.
         file = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         if not _lock(file):
@@ -83,7 +83,7 @@ def _open(folder: Path) -> int:
 
 
 def _lock(file: int) -> bool:
-    """Lock a file; gives whether nobody else has."""
+    """Lock a file; returns False if another run has locked it."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -110,7 +110,7 @@ def _in_use(file: int, folder: Path) -> CheckpointError:
         owner = ""
     return CheckpointError(
         "another run uses the checkpoint",
-        given=owner or "another process",  # which has just begun to write who it is
+        given=owner or "another process",  # which has not written its name yet
         expected="a checkpoint that no run uses",
         where=str(folder),
         hint="stop that run, or wait for its end, then start again; a pipeline beside it needs a checkpoint of its own",

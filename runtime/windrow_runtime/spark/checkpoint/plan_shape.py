@@ -1,7 +1,7 @@
 """Describes the parts of a plan on which its stored state depends, as plain data for the checkpoint.
 
 Each keyed step is described: assigner, trigger, evictor, lateness, function, and the types of keys, elements and state.
-What is not known before the pipeline runs, such as the result of a lambda, is None. Plain functions are not described:
+Types that are unknown before the pipeline runs, such as the result of a lambda, are None. Plain functions are left out:
 they may change, and their names mean nothing to the state.
 """
 
@@ -38,7 +38,7 @@ _SPREADS = frozenset({"variance", "var_pop", "stddev", "stddev_pop"})  # they di
 
 
 def state_ids(topology: Topology) -> dict[str, str]:
-    """The name under which each step's state is stored, by the id of the step.
+    """Returns the name under which each step's state is stored, by the id of the step.
 
     A step that has a name is found by it, wherever it stands. Others are counted among those of their kind, so steps
     without state and steps with a name may come and go around them.
@@ -54,7 +54,7 @@ def state_ids(topology: Topology) -> dict[str, str]:
 
 
 def step_shape(topology: Topology, step: Step) -> Shape:
-    """The parts of a keyed step on which its state depends; its form on columns is filled in where it has one."""
+    """Describes the parts of a keyed step on which its state depends; the caller fills in its form on columns."""
     node = step.node
     keys = key_step(topology, step)
     shape: Shape = {
@@ -69,7 +69,7 @@ def step_shape(topology: Topology, step: Step) -> Shape:
     if isinstance(node, WindowNode):
         shape["assigner"] = _part(node.assigner)
         shape["trigger"] = _part(node.effective_trigger)
-        # Without an evictor a reduced or aggregated window keeps one value, with one all its elements.
+        # A reduced or aggregated window keeps all its elements with an evictor, and one value without.
         shape["evictor"] = None if node.evictor is None else "evicts"
         shape["allowed lateness"] = node.allowed_lateness or 0
         shape.update(_window_function(node))
@@ -106,7 +106,7 @@ def _window_function(node: WindowNode) -> Shape:
 
 
 def _declared(declaration: Declaration) -> str:
-    """Declared aggregates as far as their state depends on it: selectors and names of fields may change."""
+    """Describes declared aggregates without selectors and names of fields, on which their state does not depend."""
     if declaration.members:
         return f"combine({', '.join([_declared(member) for _, member in declaration.members])})"
     given = dict(declaration.parameters)
@@ -123,14 +123,14 @@ def _declared(declaration: Declaration) -> str:
 
 
 def _results(aggregate: AggregateFunction[Any, Any, Any], element: object | None) -> Iterator[str | None]:
-    """The types of the results of an aggregate, or of those that it combines; None: not known."""
+    """Yields the types of the results of an aggregate, or of those that it combines; None: not known."""
     if isinstance(aggregate, Combined):
         for _, member in aggregate.members:
             yield from _results(member, element)
         return
     known: object | None = None
     if isinstance(aggregate, DeclaredAggregate):
-        # As behind an evictor: whether a result may be None makes no difference to what is stored.
+        # As behind an evictor: stored state does not depend on whether a result may be None.
         known = aggregate.result_type(element, may_be_empty=True)
     yield None if known is None else type_name(known)
 
@@ -144,12 +144,12 @@ def _process_function(function: object) -> str:
 
 
 def _class_name(kind: type) -> str:
-    # Without its module: a class may move, and that of the main program has another one when it is imported.
+    # The name lacks the module: a class may move, and the main program has another module name when imported.
     return kind.__qualname__.rpartition("<locals>.")[2]
 
 
 def _part(part: Any) -> Shape:
-    """An assigner or a trigger: its class and what its constructor was given."""
+    """Describes an assigner or a trigger by its class and the arguments of its constructor."""
     try:
         names = list(inspect.signature(type(part).__init__).parameters)[1:]
     except (TypeError, ValueError):
@@ -175,7 +175,7 @@ def _value(value: object) -> object:
         return value.name
     if callable(getattr(value, "describe", None)):
         return _part(value)
-    # A repr of something else may name its place in memory, which is another one in each run.
+    # The repr of another object may hold its address in memory, which differs in each run.
     text = repr(value)
     return type(value).__name__ if " at 0x" in text else text
 
@@ -191,13 +191,13 @@ def _descriptors(owner: object, prefix: str = "") -> Shape:
 
 
 def type_shape(kind: object) -> object:
-    """A type as plain data; None where it is not known. Records have their fields."""
+    """Describes a type as plain data, a record with its fields; None if the type is unknown."""
     if kind is None:
         return None
     try:
         return _value_shape(record_type(kind).root)
     except InvalidArgumentError:
-        # No columns can hold it; its name has to do.
+        # No columns can hold such a type, so its name stands for it.
         return _class_name(kind) if isinstance(kind, type) else type_name(kind)
 
 
@@ -210,7 +210,7 @@ def _value_shape(value: ValueType) -> object:
         return {
             "class": name,
             "text": name,
-            # Field by field, or as a whole by its attributes, where nothing fills in a new field.
+            # A class is stored field by field, or as a whole by its attributes; then a new field gets no default.
             "by field": is_dict or way_of(value.python_type) is Way.FIELDS,
             "fields": {
                 field.name: {

@@ -1,7 +1,7 @@
-"""Checks whether Spark's part of a checkpoint is whole, and removes what a process that died left behind in it.
+"""Checks whether Spark's part of a checkpoint is whole, and removes unfinished files of a process that died.
 
-Spark notes what it plans in ``offsets``, what is done in ``commits``, and how far each source was read in ``sources``.
-Where one of these is gone it begins anew there, without a word, and passes over rows or numbers batches a second time.
+Spark notes planned batches in ``offsets``, done batches in ``commits``, and the progress of sources in ``sources``.
+If one of these is gone, Spark begins anew without an error, and skips rows or uses numbers of batches a second time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STATE_FILE: Final = re.compile(r"\d+(_[^.]*)?\.(zip|changelog|delta|snapshot)")
 
 
 def last_number(folder: Path) -> int:
-    """The highest number that a file of a log has; -1: there is none."""
+    """Returns the highest number that a file of a log has; -1: there is none."""
     return max(file_numbers(folder), default=-1)
 
 
@@ -70,7 +70,7 @@ def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
 
 
 def check_source_logs(spark: Path, sources: int) -> None:
-    """Refuse a folder where what a source has read is not noted up to the newest batch.
+    """Refuse a folder in which the log of a source does not reach up to the newest batch.
 
     Spark would give the numbers that are missing to new files, and take those files for read; and it would read files
     again that are missing in the entry of a number.
@@ -80,7 +80,7 @@ def check_source_logs(spark: Path, sources: int) -> None:
         return
     with checkpoint_errors(spark):
         lines = (spark / "offsets" / str(batch)).read_text(encoding="utf-8", errors="replace").splitlines()
-    # What is not as Spark writes it is for Spark to refuse. A DataFrame may bring several sources, or one twice.
+    # Spark itself refuses a file of another format. A DataFrame may bring several sources, or one twice.
     if lines[:1] != [_FORMAT] or len(lines) != _HEAD + sources:
         return
     for number, line in enumerate(lines[_HEAD:]):
@@ -108,7 +108,7 @@ class _LogOffset(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _FileEntry(msgspec.Struct):
-    """A file that was read, as Spark notes it."""
+    """An entry of Spark's log of files that were read."""
 
     path: str
     entry: int = msgspec.field(name="batchId")
@@ -121,7 +121,7 @@ _KafkaOffset: TypeAlias = dict[str, dict[Annotated[str, msgspec.Meta(pattern="^[
 
 
 def _offset(file: Path, line: str) -> _LogOffset | _KafkaOffset | int | None:
-    """The position up to which a source was read, if it notes in its log where it began; else None."""
+    """Returns the position up to which a source was read, if it notes in its log where it began; else None."""
     with _read_of(file):
         try:
             offset: Any = json.loads(line)  # Any: as each kind of source has it
@@ -142,7 +142,7 @@ def _offset(file: Path, line: str) -> _LogOffset | _KafkaOffset | int | None:
 
 
 def _check_file_log(log: Path, last: int) -> int | None:
-    """The first entry that the log of a source of files lacks, or None. Each entry must hold files that were read."""
+    """Returns the first entry that the log of a source of files lacks, or None; refuses entries without files."""
     names = file_numbers(log)
     # A compact entry holds all before it, which Spark deletes.
     compact = max((number for number in file_numbers(log, suffix=_COMPACT) if number <= last), default=-1)
@@ -157,7 +157,7 @@ def _check_file_log(log: Path, last: int) -> int | None:
 
 
 def _check_entries(file: Path, entries: range) -> None:
-    """Refuse a file of a log that lacks one of certain entries: Spark writes none without a file that was read.
+    """Refuse a log file that lacks one of ``entries``: Spark writes an entry only for files that were read.
 
     Spark would take those files for new ones, and read them again.
     """
@@ -173,10 +173,10 @@ def _check_entries(file: Path, entries: range) -> None:
 
 
 def clear_leftovers(spark: Path) -> None:
-    """Remove what a process that died was about to write. Called while no other run uses the folder.
+    """Remove unfinished files of a process that died. No other run may use the folder meanwhile.
 
-    Spark refuses to begin a query where it finds such a file; so until a batch is planned, what was prepared for the
-    first one goes, too. The identity of the query stays, and what the sources noted: Kafka's first offsets are to be
+    Spark refuses to begin a query if it finds such a file; so until a batch is planned, the preparations for the
+    first one go, too. The identity of the query stays, and so do the notes of sources: Kafka's first offsets are to be
     those of the first start.
     """
     with checkpoint_errors(spark):

@@ -27,7 +27,7 @@ __all__ = ["StoredFile", "StoredTime", "checkpoint_errors", "damaged_file", "fil
 T = TypeVar("T")
 
 StoredTime = Annotated[int, msgspec.Meta(ge=MIN_TIMESTAMP, le=MAX_TIMESTAMP)]
-"""A time in milliseconds, as the plan has it: within 64 bits."""
+"""A time in milliseconds, within windrow's range of 64 bits."""
 
 _VERSION: Final = 1
 _HEAD: Final = re.compile(rb"windrow v([0-9]{1,9}) [0-9a-f]+")
@@ -47,7 +47,7 @@ class StoredFile(Generic[T]):
     kind: type[T]
 
     def write(self, content: T) -> None:
-        """Write the file, so that nobody sees half of it.
+        """Write the file such that a reader never sees half of it.
 
         Raises:
             CheckpointError: If it cannot be written.
@@ -58,11 +58,11 @@ class StoredFile(Generic[T]):
             write_whole(self.path, self._head(body) + b"\n" + body)
 
     def read(self) -> T | None:
-        """The content of the file; None: there is no file.
+        """Returns the content of the file; None: there is no file.
 
         Raises:
             IncompatibleStateError: If another version of the format wrote it.
-            CheckpointError: If the file cannot be read, or is not as it was written.
+            CheckpointError: If the file cannot be read, or was changed.
         """
         with checkpoint_errors(self.path.parent):
             try:
@@ -106,7 +106,7 @@ def checkpoint_errors(folder: Path) -> Iterator[None]:
 
 
 def damaged_file(file: Path, reason: str) -> CheckpointError:
-    """The error for a file that is not as it was written."""
+    """Makes the error for a file that was changed or is missing."""
     return CheckpointError(
         "the checkpoint is damaged",
         given=reason,
@@ -117,7 +117,7 @@ def damaged_file(file: Path, reason: str) -> CheckpointError:
 
 
 def file_numbers(folder: Path, prefix: str = "", suffix: str = "") -> set[int]:
-    """The numbers by which files of a folder are named, between a prefix and a suffix. Other names are left out."""
+    """Returns the numbers in names of files, between a prefix and a suffix. Other names are left out."""
     name = re.compile(rf"{re.escape(prefix)}([0-9]{{1,18}}){re.escape(suffix)}")
     found = (name.fullmatch(file.name) for file in folder.glob("*"))
     return {int(match[1]) for match in found if match is not None}

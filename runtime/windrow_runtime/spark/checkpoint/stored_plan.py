@@ -1,4 +1,4 @@
-"""A checkpoint stores the shape of its plan; a later run compares its own plan with that before it goes on."""
+"""Stores the shape of a plan in its checkpoint, and compares the plan of a later run with that shape."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HINT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Parallelism:
-    """The parallelism that the user gave the runner, and that of the session, which counts where the user gave none.
+    """The parallelism that the user gave the runner, and that of the session, which is used if the user gave none.
 
     Attributes:
         partitions: Shuffle partitions; None: the user gave none.
@@ -44,7 +44,7 @@ class Parallelism:
     session_partitions: int
 
     def groups(self) -> KeyGroups:
-        """The key groups of a new checkpoint."""
+        """Returns the key groups of a new checkpoint."""
         return KeyGroups.balanced(
             self.partitions or self.session_partitions, self.key_groups_per_partition or _DEFAULT_GROUPS
         )
@@ -56,8 +56,8 @@ class StoredPlan:
 
     Attributes:
         groups: The key groups.
-        fingerprint: Stands in all stored state.
-        state_ids: Under which name the state of a step is stored, by the id of the step.
+        fingerprint: The plan's number in all stored state.
+        state_ids: The name under which the state of a step is stored, by the id of the step.
         folders: The folder of each source, by the id of its step.
         columnar: The ids of the steps whose state lies in columns.
     """
@@ -78,14 +78,14 @@ def resume(
 ) -> StoredPlan:
     """Read the plan that the checkpoint stores, or store that of this run if it is the first.
 
-    State lies as it was stored first: a step that could run on columns by now goes on as it began.
+    State keeps its form: a step that began on Python objects goes on so, even if it could run on columns by now.
 
     Args:
         checkpoint: The checkpoint.
         topology: The plan of this run.
-        time: By which time the query runs; it cannot change.
-        wanted: The parallelism that was asked for.
-        forms: How each keyed step would run on columns, or why it would not; none: no step runs on columns.
+        time: The kind of time by which the query runs; it cannot change.
+        wanted: The parallelism that the user asked for.
+        forms: The columnar form of each keyed step, or the reason why it has none; none: no step runs on columns.
 
     Raises:
         IncompatibleStateError: If the checkpoint belongs to another plan or to an unknown version, or was begun with
@@ -116,14 +116,14 @@ def resume(
         )
     steps = {name: merged(stored.steps[name], shape) for name, shape in shapes.items()}
     if steps != stored.steps:
-        # The next run has to read what this one stores.
+        # The next run has to read the state that this one stores.
         stored = replace(stored, steps=steps)
         checkpoint.plan.write(stored)
     return _stored_plan(topology, names, stored)
 
 
 def unstored(topology: Topology, groups: KeyGroups, forms: Mapping[str, Form]) -> StoredPlan:
-    """The plan of a run without a checkpoint."""
+    """Makes the stored plan of a run without a checkpoint."""
     columnar = frozenset(step for step, form in forms.items() if isinstance(form, ColumnarForm))
     return StoredPlan(groups, bytes(FINGERPRINT_BYTES), state_ids(topology), {}, columnar)
 
@@ -198,7 +198,7 @@ def _step_changes(
 def _setting_changes(stored: Description, topology: Topology, time: str) -> Iterator[str]:
     if stored.time != time:
         yield f"the query ran by {stored.time} and would run by {time}"
-    # Spark knows sources by their order alone.
+    # Spark identifies sources by their order alone.
     before = [source.kind for source in stored.sources]
     now = list(map(_source_kind, topology.sources))
     if before != now:
