@@ -1,7 +1,7 @@
 """Marks the errors of workers, so that the driver finds them in Spark's exceptions.
 
-Spark wraps what a worker raises into the text of several exceptions, among hundreds of lines of its own. So our errors
-are written into that text in a form that the driver finds again.
+Spark wraps an error of a worker into the text of several exceptions, among hundreds of lines of its own. So windrow's
+errors are written into that text in a form that the driver finds again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FRAMES_SHOWN = 5
 
 
 class MarkedError(Exception):
-    """Carries one of our errors out of a worker: its text is readable, and ends in the mark for the driver."""
+    """Carries one of windrow's errors out of a worker: its text is readable, and ends in the mark for the driver."""
 
     def __init__(self, error: WindrowError) -> None:
         given = error.given
@@ -42,7 +42,7 @@ class MarkedError(Exception):
 
 
 class RemoteError(Exception):
-    """Shows, as the cause of an error, where in the user's code a worker failed, or what Spark says."""
+    """The cause of an error: the lines of the user's code in which a worker failed, or the messages of Spark."""
 
     def __init__(self, text: str, place: str = "in a Spark worker") -> None:
         super().__init__(f"{place}\n{text}")
@@ -50,7 +50,7 @@ class RemoteError(Exception):
 
 @contextmanager
 def failures_marked() -> Iterator[None]:
-    """Marks our errors for the driver. Everything else passes as it is."""
+    """Marks windrow's errors for the driver. All other exceptions pass as they are."""
     try:
         yield
     except WindrowError as error:
@@ -58,7 +58,7 @@ def failures_marked() -> Iterator[None]:
 
 
 def find_failure(error: BaseException) -> WindrowError | None:
-    """The error that a worker marked, if Spark's exception bears one, or that a file cannot be read."""
+    """Returns the error that a worker marked in Spark's exception, or one for a file that Spark cannot read."""
     found = _MARK.search(str(error))
     if found is not None:
         name, message, fields, user_traceback = json.loads(base64.urlsafe_b64decode(found[1]))
@@ -76,16 +76,16 @@ def find_failure(error: BaseException) -> WindrowError | None:
 
 
 def without_marks(text: str) -> str:
-    """A text of Spark's without the marks of workers."""
+    """Returns a text of Spark's without the marks of workers."""
     return _MARK.sub("", text)
 
 
 def _user_traceback(error: WindrowError) -> str | None:
-    """The innermost lines of the user's code behind the error's cause."""
+    """Returns the innermost lines of the user's code behind the error's cause."""
     cause = error.__cause__
     if cause is None:
         return None
-    # Frames above the user's code are the engine's: they say nothing to the user.
+    # Frames above the user's code are the engine's, which do not help the user.
     frames = [frame for frame in traceback.extract_tb(cause.__traceback__) if not is_ours(frame.filename)]
     lines = traceback.format_list(frames[-_FRAMES_SHOWN:])
     return "".join([*lines, *traceback.format_exception_only(cause)]).rstrip()

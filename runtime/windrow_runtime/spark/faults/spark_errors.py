@@ -112,12 +112,12 @@ _FAILURES = (
 
 
 def engine_failure(error: BaseException, where: str | None, secrets: Sequence[str] = ()) -> WindrowError:
-    """The windrow error for an exception of Spark's. Raise it from its ``__cause__``.
+    """Makes the windrow error for an exception of Spark's. Raise it from its ``__cause__``.
 
     Args:
         error: The exception that Spark raised.
         where: The pipeline and its checkpoint; None: the caller knows them.
-        secrets: What neither the error nor its cause may show, the longest first.
+        secrets: Texts that neither the error nor its cause may show, the longest first.
     """
     if isinstance(error, WindrowError):
         return without_secrets(error, secrets).at(where)
@@ -162,7 +162,7 @@ def shows_secret(error: BaseException, secrets: Sequence[str]) -> bool:
 
 
 def unwritable(error: BaseException, secrets: Sequence[str] = ()) -> str | None:
-    """The reason why files cannot be written, if the exception says so; else None."""
+    """Returns the reason why files cannot be written, if that is the cause of the exception; else None."""
     if isinstance(error, OSError):
         return redact(str(error), secrets)
     if find_failure(error) is not None:
@@ -172,7 +172,7 @@ def unwritable(error: BaseException, secrets: Sequence[str] = ()) -> str | None:
 
 
 def causes_of(error: BaseException, secrets: Sequence[str] = ()) -> RemoteError:
-    """The chain of causes that Spark gives, as the ``__cause__`` of an error."""
+    """Returns the chain of causes in Spark's exception, as the ``__cause__`` of an error."""
     return _SparkText(error, secrets).chain()
 
 
@@ -191,7 +191,7 @@ def _stack_of(error: BaseException) -> str:
 class _SparkText:
     """The text of an exception of Spark's, without secrets.
 
-    They are taken out before anything is cut, which could leave half of one.
+    They are removed before the text is shortened, which could leave half of one.
 
     Attributes:
         whole: The text with the stack of Spark's Java side, which has a chain of causes of its own.
@@ -208,19 +208,19 @@ class _SparkText:
         return list(dict.fromkeys(names))
 
     def chain(self) -> RemoteError:
-        """The causes, as the ``__cause__`` of an error."""
+        """Returns the causes, as the ``__cause__`` of an error."""
         causes = self._causes() or [self._first]
         return RemoteError("\n  caused by ".join(map(_cut, causes[-_CAUSES_SHOWN:])), "from Spark")
 
     def reason(self) -> str:
-        """The innermost cause, in one line."""
+        """Returns the innermost cause, in one line."""
         causes = self._causes()
         text = causes[-1] if causes else f"{self._kind}: {self._first}".partition("\n")[0]
         raised = _RAISED.findall(self.whole) if text.startswith(_BY_PYTHON) else []
         return _cut(raised[-1] if raised else text)
 
     def line_with(self, words: str) -> str:
-        """The line that holds the words, which often names a file, and the innermost cause."""
+        """Returns the line that holds the words, which often names a file, and the innermost cause."""
         reason = self.reason()
         found = (line for line in self.whole.splitlines() if re.search(words, line))
         line = next((line for line in found if not line.startswith("\t")), None)
