@@ -22,7 +22,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    # Imported when asked for: every Python worker imports this package, and none needs the runner.
+    # Modules are imported on first use: every Python worker imports this package, and none needs the runner.
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "PipelineResult":

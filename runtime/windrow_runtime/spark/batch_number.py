@@ -1,10 +1,10 @@
-"""The number of the batch that a task belongs to, and the files of a checkpoint that note such numbers.
+"""Finds the number of the batch that a task belongs to, and notes such numbers in files of a checkpoint.
 
 Spark's part of a checkpoint can get lost, or be put back from an older copy, by itself. Spark would then begin anew, or
 give numbers of batches a second time, which sinks take for batches that they have. The note of the newest batch shows
 it. A second note holds the batch that read the end of a stream which is drained: it moves the watermark to the end of
-time, and the batch behind it fires what is open. Sources may go on delivering meanwhile; what the batches behind the
-end read would be late everywhere, so it is left where it is.
+time, and the batch behind it fires all open windows. Sources may go on delivering meanwhile; elements that batches
+behind the end read would be late everywhere, so they are left in the sources.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from windrow_runtime.spark.checkpoint.stored_file import StoredFile
 __all__ = ["END_LINE", "JOB_BATCH", "BatchNote", "EndMark", "batch_tag", "current_batch"]
 
 END_LINE: Final = "end"
-"""The line in the control folder that ends the stream. Any other line wakes the query, and means nothing."""
+"""The line in the control folder that ends the stream. Any other line only wakes the query."""
 
 JOB_BATCH: Final = 0
 """The number of the one batch of a batch job."""
@@ -33,12 +33,12 @@ _TAG: Final = "windrow-batch-"
 
 
 def batch_tag(batch: int) -> str:
-    """The tag of the jobs of a batch over Spark Connect, where Spark gives their tasks no number."""
+    """Returns the tag of a batch's jobs over Spark Connect, where Spark gives their tasks no number."""
     return f"{_TAG}{batch}"
 
 
 def current_batch() -> int | None:
-    """The number of the batch that this task belongs to; None outside of a streaming query."""
+    """Returns the number of the batch that this task belongs to; None outside of a streaming query."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -63,7 +63,7 @@ class BatchNote:
     path: Path
 
     def batch(self) -> int:
-        """The number that was noted; -1: none.
+        """Returns the number that was noted; -1: none.
 
         Raises:
             CheckpointError: If the file cannot be read, or is damaged.
@@ -91,7 +91,7 @@ class EndMark(BatchNote):
     __slots__ = ()
 
     def note_end(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Called by Spark with the rows of the control folder, by ``mapInArrow``; passes them on."""
+        """Notes the batch if rows of the control folder end the stream, and passes them on; for ``mapInArrow``."""
         for batch in batches:
             number = current_batch()
             if number is not None and END_LINE in batch.column(0).to_pylist():
@@ -99,7 +99,7 @@ class EndMark(BatchNote):
             yield batch
 
     def before_end(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """The batches of a source's partition, or nothing where the stream is at its end already."""
+        """Yields the batches of a source's partition, or nothing if the stream is at its end already."""
         end, number = self.batch(), current_batch()
         over = number is not None and number > end >= 0
         for batch in batches:  # read to their end in any case, since Spark writes them

@@ -1,11 +1,11 @@
-"""Spark's daemon of Python workers, which imports what they need before it makes them.
+"""Runs Spark's daemon of Python workers, and imports the modules that they need before it forks them.
 
 Spark starts the daemon once, and each worker is a copy of it. Its own daemon imports next to nothing, so each of the
 first workers imports pandas, pyarrow and windrow for itself, all at the same time. ``local_session`` names this module
 as ``spark.python.daemon.module``. A session of the user's may do so too, where windrow is installed on all machines.
 
 A process that forks should have no threads. pyarrow's allocator has one, which it looks after itself; numpy's library
-for matrices makes more unless it is told not to, and windrow has no use for them.
+for matrices makes more unless a variable turns them off, and windrow has no use for them.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ _MODULES = (
 
 
 def preload() -> None:
-    """Import what workers need. What cannot be imported is left to the worker that needs it, which says so."""
+    """Import the modules that workers need. A module that fails here fails again, with an error, in the worker."""
     _pass_over_archive()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Standard output belongs to the daemon, which tells Spark its address there.
+    # Standard output belongs to the daemon, which prints its address there for Spark.
     with contextlib.redirect_stdout(sys.stderr):
         for module in _MODULES:
             with contextlib.suppress(ImportError):
                 importlib.import_module(module)
-    # The collector of each worker passes over these, and the pages that they lie on stay shared.
+    # The garbage collector of each worker passes over these objects, so their memory pages stay shared.
     gc.collect()
     gc.freeze()
 
 
 def _pass_over_archive() -> None:
-    """Import pyspark from where it is installed.
+    """Import pyspark from the installed package.
 
-    Spark tells its workers to take it from an archive, whose modules Python compiles anew in each process. Where Spark
+    Spark has its workers take it from an archive, whose modules Python compiles anew in each process. If Spark
     itself came with the installed package, both hold the same.
     """
     home = os.environ.get("SPARK_HOME", "")

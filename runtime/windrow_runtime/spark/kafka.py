@@ -1,4 +1,4 @@
-"""Kafka through Spark's connector: what is asked of Spark, and how rows become elements and elements rows."""
+"""Reads and writes Kafka through Spark's connector: turns its rows into elements, and elements into rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def scan_topic(source: TopicSource[Any], context: ScanContext) -> Scan:
     """
     with _spark_errors(context.spark, context.step.where, source):
         frame = context.reader.format("kafka").options(**source.options).load().select(*_columns(source))
-        _ = frame.columns  # over Spark Connect nothing is looked up before
+        _ = frame.columns  # over Spark Connect this looks the connector up
     return Scan(frame, kafka_reader(source))
 
 
@@ -75,7 +75,7 @@ class KafkaReader:
 
     Attributes:
         kind: The type of the values, for JSON.
-        format: How the values are written.
+        format: The format of the values.
         whole_records: Whether the elements are :class:`~windrow.kafka.KafkaRecord`.
     """
 
@@ -84,7 +84,7 @@ class KafkaReader:
     whole_records: bool
 
     def decode(self, batch: Any) -> SourceBatch:
-        """The elements of an Arrow batch."""
+        """Returns the elements of an Arrow batch."""
         decode = self._decoder()
         found = ((row, decode(row["value"])) for row in batch.to_pylist())
         if self.whole_records:
@@ -138,11 +138,11 @@ def check_connector(spark: SparkSession, step: Step) -> None:
     """Refuse a Kafka sink where the session lacks Spark's connector, before anything runs.
 
     Raises:
-        UnsupportedOperationError: With the package that brings it.
+        UnsupportedOperationError: With the package that holds the connector.
     """
     sink = _sink(step)
     with _spark_errors(spark, step.where, sink):
-        # Nothing is read: the connector is looked up, and the rest waits for an action.
+        # This looks the connector up, and reads nothing without an action.
         _ = spark.read.format("kafka").options(**sink.options, subscribe="windrow").load().columns
 
 
@@ -154,7 +154,7 @@ def write_kafka(rows: DataFrame, step: Step) -> None:
 
 
 def kafka_rows(rows: DataFrame, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
-    """The rows that Spark's Kafka sink takes, from a column of packed elements."""
+    """Makes rows for Spark's Kafka sink from packed rows."""
     sink = _sink(step)
     kind = record_type(step.node.element_type) if sink.value_format == "json" else None
     to_rows = _ToRows(kind, sink.value_format, sink.topic, sink.key, step.where, classes)
@@ -169,7 +169,7 @@ def _sink(step: Step) -> KafkaSink[Any]:
 
 @dataclass(frozen=True)
 class _ToRows:
-    """Makes rows for Kafka of packed elements, in a worker."""
+    """Makes rows for Kafka from packed rows, in a worker."""
 
     kind: RecordType | None
     format: KafkaFormat
@@ -264,7 +264,7 @@ class _ToRows:
 
 @contextmanager
 def _spark_errors(spark: SparkSession, where: str, end: TopicSource[Any] | KafkaSink[Any]) -> Iterator[None]:
-    """Turns what Spark says of the connector and of its options into our errors, without secrets."""
+    """Turns Spark's errors about the connector and its options into windrow's errors, without secrets."""
     from pyspark.errors import AnalysisException, IllegalArgumentException
 
     try:
@@ -279,7 +279,7 @@ def _spark_errors(spark: SparkSession, where: str, end: TopicSource[Any] | Kafka
                 hint=f"spark-submit --packages {_package(spark.version)}; "
                 "in a program, .config('spark.jars.packages', ...) where the session is built",
             ) from None
-        # Not chained: Spark's text may hold what an option says.
+        # The error is not chained: Spark's text may hold the value of an option.
         raise SourceError(
             "Spark refuses the options for Kafka",
             given=end.describe(),

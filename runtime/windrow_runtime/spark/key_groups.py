@@ -16,7 +16,7 @@ _SPARK_SEED = 42
 
 
 def murmur3_int(value: int, seed: int = _SPARK_SEED) -> int:
-    """Spark's hash of an ``INT``: Murmur3 (x86, 32 bits) of one word, as a signed 32-bit number."""
+    """Computes Spark's hash of an ``INT``: Murmur3 (x86, 32 bits) of one word, as a signed 32-bit number."""
     mixed = (value & _MASK) * 0xCC9E2D51 & _MASK
     mixed = (mixed << 15 | mixed >> 17) & _MASK
     state = (seed & _MASK) ^ (mixed * 0x1B873593 & _MASK)
@@ -30,13 +30,13 @@ def murmur3_int(value: int, seed: int = _SPARK_SEED) -> int:
 
 
 def spark_partition(label: int, partitions: int) -> int:
-    """The shuffle partition to which Spark sends rows of the group ``label``."""
+    """Returns the shuffle partition to which Spark sends rows of the group ``label``."""
     return murmur3_int(label) % partitions
 
 
 @dataclass(frozen=True, slots=True)
 class KeyGroups:
-    """The groups of one query.
+    """The key groups of one query.
 
     The number of partitions and of groups belongs to the stored state: with other numbers the keys would look for
     their state in other groups. A restart takes them from the checkpoint.
@@ -84,9 +84,9 @@ class KeyGroups:
         return len(self.labels)
 
     def number_of(self, key_hash: int) -> int:
-        """The number of the group that holds the keys with this hash."""
+        """Returns the number of the group that holds the keys with this hash."""
         return key_hash % len(self.labels)
 
     def service_label_of(self, label: int) -> int:
-        """The label of the service group in the same partition as the group ``label``."""
+        """Returns the label of the service group in the same partition as the group ``label``."""
         return self.service_labels[spark_partition(label, self.partitions)]

@@ -1,7 +1,7 @@
-"""A pipeline as one streaming query: sources, exchange, levels of keyed steps, and rows for sinks.
+"""Lowers a pipeline onto one streaming query: sources, exchange, levels of keyed steps, and rows for sinks.
 
 The query is linear. Each source is scanned and packed by a stage of its own; the packed rows are brought together, and
-pass one stateful operator for each level of keyed steps. What goes to sinks travels along, untouched by deeper levels.
+pass one stateful operator for each level of keyed steps. Rows for sinks travel along, untouched by deeper levels.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Lowered:
-    """A pipeline as a query.
+    """The query or the batch job of a pipeline.
 
     Attributes:
         topology: The pipeline.
@@ -90,7 +90,7 @@ class Lowered:
         clock: Where the time of each batch is kept, if windrow keeps it.
         classes: The user's classes that may occur in elements.
         parts: The sinks that the last stage writes; None: there are none.
-        watched: What the driver has to know of each step to report on it.
+        watched: The properties of each step that reports depend on.
         job: The identity of a batch job.
     """
 
@@ -122,8 +122,8 @@ def lower(
         spark: The session.
         topology: The pipeline.
         checkpoint: Its checkpoint.
-        stored: What the checkpoint says.
-        forms: How keyed steps run on columns; those whose state lies elsewhere do not.
+        stored: The plan that the checkpoint stores.
+        forms: The columnar forms of keyed steps; steps whose stored state is not in columns run on objects.
         allow_pickled: Whether state may hold pickled values.
         own_clock: Whether windrow keeps the time of each batch, even where Spark could.
 
@@ -139,7 +139,7 @@ def lower(
 
 
 def forms_of(topology: Topology) -> dict[str, Form]:
-    """The columnar form of each keyed step of a plan, or the reason why it has none."""
+    """Returns the columnar form of each keyed step of a plan, or the reason why it has none."""
     found: dict[str, Form] = {}
     for step in topology.keyed:
         try:
@@ -150,7 +150,7 @@ def forms_of(topology: Topology) -> dict[str, Form]:
 
 
 def arrivals_of(topology: Topology) -> dict[str, RowForm]:
-    """The keyed steps whose elements can get there as columns."""
+    """Finds the keyed steps whose elements can cross the exchange as columns, with the form for that."""
     found: dict[str, RowForm] = {}
     for step in topology.keyed:
         with suppress(DeclinedError):
@@ -186,7 +186,7 @@ def _python_text(topology: Topology, step: Step, reason: str) -> str:
     except DeclinedError as declined:
         why = str(declined)
     text = f"{form_text(step)}{way}; not on columns: {reason}"
-    # What is said already need not be said again.
+    # A reason that the text already has is not repeated.
     return text if why is None or why in text else f"{text}; {lacking}: {why}"
 
 
@@ -203,10 +203,10 @@ def lower_batch(
 
     Args:
         spark: The session.
-        topology: The pipeline; its sources come to an end.
+        topology: The pipeline; its sources are bounded.
         groups: The key groups.
         now: The clock of the job, in milliseconds.
-        forms: How keyed steps run on columns.
+        forms: The columnar forms of keyed steps.
         allow_pickled: Whether state may hold pickled values.
 
     Raises:
@@ -219,7 +219,7 @@ def lower_batch(
 
 
 def time_of(topology: Topology, *, own_clock: bool) -> str:
-    """By which time the query of a plan runs. Its state is stored accordingly, so it cannot change in a checkpoint."""
+    """Names the kind of time by which a plan's query runs. Stored state depends on it, so it never changes."""
     if _keeps_clock(topology, own_clock=own_clock):
         return "a watermark or clock that windrow keeps"
     return "processing time" if runs_by_clock(topology) else "event time"
@@ -247,7 +247,7 @@ class _Lowering:
         self._stored = stored
         self._groups = stored.groups
         self._shipped = Topology(without_sources_and_sinks(topology.steps))
-        # Workers get the steps without what only the driver can load.
+        # Workers get the steps without sources and sinks, which only the driver can load.
         self._forms = {
             step_id: form.shipped(self._shipped.step(step_id))
             for step_id, form in forms.items()
@@ -270,7 +270,7 @@ class _Lowering:
         )
         self._sinks = {self._routes.sinks[step.id]: step for step in topology.sinks}
         if checkpoint is None:
-            # Nothing tells a job from one that is run again, so each has batches of its own.
+            # A job that is run again cannot be recognised, so each run has batches of its own.
             self._job = uuid.uuid4().hex
             self._parts = worker_sinks(self._sinks, lambda: self._job, batch=JOB_BATCH)
         else:
@@ -280,7 +280,7 @@ class _Lowering:
         self._allow_pickled = allow_pickled
         self._codec = state_codec(self._classes, allow_pickled=allow_pickled)
         register_classes(self._classes)
-        # Spark runs no batch for a watermark that it does not know, unless it runs them all the time.
+        # Spark runs no batch for a watermark that it does not know, unless it runs batches without end.
         self._by_clock = clock is not None or runs_by_clock(topology)
         self._depth = max(topology.levels.values(), default=0)
 
@@ -307,7 +307,7 @@ class _Lowering:
         from pyspark.sql import functions as f
 
         frame = self._scanned().select(*PackedRow._fields)
-        # Rounds take the place of phases: elements of sources are of the first.
+        # Sequence numbers hold the round instead of the phase: elements of sources are of the first round.
         shift = sequence_number(SECOND_ROUND, 0, 0) - sequence_number(FIRST_ROUND, 0, 0)
         frame = frame.withColumn("number", f.col("number") - f.lit(shift))
         for number in range(self._depth):
@@ -357,14 +357,14 @@ class _Lowering:
         if self._depth:
             frame = frame.union(self._control())
             if self._clock is None:
-                # One watermark for all: where several steps make them, windrow keeps the time itself.
+                # Spark has one watermark: if several steps make watermarks, windrow keeps the time itself.
                 frame = frame.withColumn("watermark", f.timestamp_millis("watermark"))
                 frame = frame.withWatermark("watermark", "0 seconds")
         # Spark drops late rows only where it sees the column of the watermark.
         return frame.select(*PackedRow._fields)
 
     def _control(self) -> DataFrame:
-        """The stream in which the runner says that the end has come, or wakes a query."""
+        """Makes the stream of the control folder, by which the runner ends the stream or wakes a query."""
         from pyspark.sql import functions as f
 
         assert self._checkpoint is not None, "a streaming query has one"
@@ -406,7 +406,7 @@ class _Lowering:
         frame = scan.frame.mapInArrow(stage, source_schema())
         if self._checkpoint is None:
             return frame
-        # What Spark counts by itself are rows of its scan: files, where workers read them.
+        # Spark itself counts rows of its scan, which are files if workers read the records.
         return frame.observe(step.id, f.coalesce(f.sum("records"), f.lit(0)).alias("records_read"))
 
     def _note(self) -> BatchNote | None:
@@ -475,7 +475,7 @@ class _Lowering:
             )
 
     def _direct_sinks(self, step: Step) -> tuple[tuple[int, RecordType], ...]:
-        """The sinks that take the results of a step as columns; none if anything else reads them."""
+        """Returns the sinks that take the results of a step as columns; none if anything else reads them."""
         found: list[tuple[int, RecordType]] = []
         readers = self._topology.readers(step)
         while readers:
@@ -502,7 +502,7 @@ def runs_by_clock(topology: Topology) -> bool:
 
 
 def steps_by_clock(topology: Topology) -> list[Step]:
-    """The steps of a plan that wait for the clock."""
+    """Returns the steps of a plan that wait for the clock."""
     return [step for step in topology.keyed if _waits_for_clock(step.node)]
 
 

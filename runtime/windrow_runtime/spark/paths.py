@@ -1,7 +1,7 @@
-"""Paths as Spark takes them: with a scheme, and literal unless windrow takes them for patterns.
+"""Converts paths for Spark: with a scheme, and literal unless windrow takes them for patterns.
 
-Spark looks for patterns in each path that it reads, in those of a checkpoint too. A backslash makes it take the sign
-behind it as it is. But where it looks for patterns, it cannot take a name that holds a colon.
+Spark looks for patterns in each path that it reads, also in a checkpoint. A backslash makes it take the sign
+behind it literally. But in a path with such a sign, Spark cannot take a name that holds a colon.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _SIGNS: Final = re.compile(r"[{}\[\]*?\\]")
 
 
 def as_spark_path(path: str | os.PathLike[str]) -> str:
-    """The path with its scheme; one without is in the file system of every machine, as the driver sees it.
+    """Adds the scheme to a path; one without is in the file system of every machine, as the driver sees it.
 
-    For folders that Spark writes, which it takes as they are: see :func:`as_read_path` for the others.
+    It is for folders that Spark writes, which are literal: see :func:`as_read_path` for the others.
     """
     text = os.fspath(path)
     local = local_path(text)
@@ -57,12 +57,12 @@ def as_spark_path(path: str | os.PathLike[str]) -> str:
 
 
 def path_of_url(url: str) -> str:
-    """The path of a file, from the URL that Spark gives for it."""
+    """Returns the path of a file, from the URL that Spark gives for it."""
     return url2pathname(urlsplit(url).path)
 
 
 def as_read_path(path: str | os.PathLike[str]) -> str:
-    """A literal path for Spark's readers.
+    """Makes a literal path for Spark's readers.
 
     Raises:
         InvalidArgumentError: If Spark cannot read it.
@@ -73,7 +73,7 @@ def as_read_path(path: str | os.PathLike[str]) -> str:
 
 
 def source_path(spark: SparkSession, path: str) -> str:
-    """The path of a file source for Spark's readers.
+    """Makes the path of a file source for Spark's readers.
 
     Raises:
         SourceError: If it is a path of this machine that does not exist.
@@ -91,7 +91,7 @@ def source_path(spark: SparkSession, path: str) -> str:
             raise path_missing(path)
         return as_read_path(literal)
     for one in alternatives(pattern):
-        pattern_regex(one)  # refuses what Spark would refuse in the middle of the run
+        pattern_regex(one)  # refuses a pattern that Spark would refuse in the middle of the run
     base = as_read_path(literal or ".")
     found = f"{base}{'' if base.endswith('/') else '/'}{hadoop_pattern(pattern)}"
     _check_colons(found, path)

@@ -1,4 +1,4 @@
-"""Checks that what the Spark engine imports is installed. This module itself needs none of it."""
+"""Checks that the packages of the Spark engine are installed. This module itself needs none of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EXPECTED: Final = "PySpark 4.1 or newer"
 
 @contextmanager
 def spark_required() -> Iterator[None]:
-    """Names what to install where an import of the Spark engine fails, or would fail later.
+    """Names the packages to install if an import of the Spark engine fails, or would fail later.
 
     Raises:
         UnsupportedOperationError: If a package of the extra ``spark`` is missing, or PySpark is too old.
@@ -58,7 +58,7 @@ def spark_required() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        # A package that is there, and that cannot be imported.
+        # A package is installed, but cannot be imported.
         if (error.name or "").partition(".")[0] not in {module.partition(".")[0] for module in _PACKAGES}:
             raise
         raise UnsupportedOperationError(

@@ -57,26 +57,26 @@ class SparkRunner:
         spark: The session; by default the active one, or a new one on this machine.
         checkpoint: The folder in which the query keeps its progress and its state. A run that is given the folder of
             an earlier one goes on where that one stopped. By default a temporary one, which is deleted at the end.
-        partitions: Into how many partitions Spark shuffles, and so how many cores keyed steps can use. By default what
-            the session says; Spark's own default of 200 suits a cluster. The first run of a checkpoint fixes it: later
-            runs use the stored number, whatever the session says, and refuse another one that is given here.
+        partitions: Into how many partitions Spark shuffles, and so how many cores keyed steps can use. By default the
+            session's number; Spark's own default of 200 suits a cluster. The first run of a checkpoint fixes it: later
+            runs use the stored number, whatever the session has, and refuse another one that is given here.
         key_groups_per_partition: Into how many groups the keys of each shuffle partition are hashed; 2 by default.
             Fixed by the first run as well.
         clock: Gives processing time in milliseconds, for tests; called on the driver, once for each batch. By default
             Spark's clock.
-        columnar: Whether steps whose functions say what they compute run on Arrow columns; the results are the same,
-            floats but for their last bits. ``pipeline.explain(runner)`` says which do, and why others do not.
-        verbose: Whether to show everything that Spark says. By default a session that the runner starts keeps to
-            stderr what the user's functions print, errors that do not end the query, and one line of Java's; and
+        columnar: Whether steps whose functions windrow understands run on Arrow columns; the results are the same,
+            floats but for their last bits. ``pipeline.explain(runner)`` shows which do, and why others do not.
+        verbose: Whether to show all messages of Spark. By default a session that the runner starts writes to stderr
+            only output of the user's functions, errors that do not end the query, and one line of Java's; and
             errors come with the user's lines of the traceback alone. It changes no session that is there already,
             nor a configuration of log4j of the user's.
         on_progress: Called with a :class:`PipelineProgress` for each batch, when the sinks have it; the next one waits
-            until it returns. What it raises is logged as an error by the logger ``windrow``, and the pipeline goes on.
+            until it returns. An error that it raises is logged by the logger ``windrow``, and the pipeline goes on.
             Over Spark Connect a thread of this process calls it, a little later. The same logger gets one line for
             each batch at its level INFO.
 
     Raises:
-        UnsupportedOperationError: Where Spark or Java is missing, with what to install.
+        UnsupportedOperationError: If Spark or Java is missing; the error names what to install.
         InvalidArgumentError: If ``partitions`` or ``key_groups_per_partition`` is not positive.
     """
 
@@ -113,7 +113,7 @@ class SparkRunner:
         return self._spark
 
     def forms(self, pipeline: Pipeline) -> dict[str, str]:
-        """In which form each keyed step of a pipeline runs, by its id; ``pipeline.explain(runner)`` shows it.
+        """Describes the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``.
 
         A checkpoint that was begun without columns goes on without them, whatever a new one would do.
         """
@@ -121,7 +121,7 @@ class SparkRunner:
 
     @short_tracebacks
     def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:
-        """Run over what the sources have now, then stop.
+        """Run over the elements that the sources have now, then stop.
 
         Args:
             pipeline: The pipeline.
@@ -129,7 +129,7 @@ class SparkRunner:
                 it they stay open in the checkpoint. A checkpoint that was drained cannot be used again.
 
         Returns:
-            What was collected and counted.
+            The collected elements and the counts.
 
         Raises:
             SourceError: If a source cannot be read.
@@ -173,7 +173,7 @@ class SparkRunner:
             pipeline: The pipeline.
 
         Returns:
-            What was collected and counted.
+            The collected elements and the counts.
 
         Raises:
             InvalidArgumentError: If the runner has a checkpoint, which a batch job has no use for.
@@ -256,11 +256,11 @@ class SparkRunner:
     def to_dataframe(
         self, stream: DataStream[Any], *, name: str = "dataframe", batch: bool = False
     ) -> DataFrame:
-        """A stream's elements as a streaming DataFrame, for Spark's own writers and SQL.
+        """Makes a streaming DataFrame of a stream's elements, for Spark's own writers and SQL.
 
         The columns come from the elements' type. Give Spark the runner's checkpoint as ``checkpointLocation``, so that
-        what Spark keeps and what windrow keeps (in its sub-folder ``windrow``) stay together; one folder is for one
-        query. The query is yours: nobody ends the stream, so windows that are open at its end stay in the checkpoint,
+        the files of Spark and those of windrow (in its sub-folder ``windrow``) stay together; one folder is for one
+        query. The query is yours: windrow never ends the stream, so windows that are open stay in the checkpoint,
         and counters are not kept.
 
         The session keeps its settings. With keyed steps the query needs some, such as the runner's partitions: if the
@@ -270,7 +270,7 @@ class SparkRunner:
             stream: The stream.
             name: Names the plan in errors.
             batch: Whether to make a static DataFrame instead, over bounded sources, as :meth:`run_batch` would compute
-                it. It needs no checkpoint and has everything that is open at the end.
+                it. It needs no checkpoint, and has the results of windows that are open at the end.
 
         Raises:
             InvalidArgumentError: If a streaming DataFrame has no checkpoint, or ``stream`` is not a stream.
@@ -321,7 +321,7 @@ class SparkRunner:
             refuse_written(self._spark, topology.sinks)
         outputs = open_outputs(self._opened_here(topology), identity)
         with closing_outputs(outputs) as opened:
-            # Behind all that may refuse the run, and before the keeper, which begins a batch.
+            # This follows all checks that may refuse the run, and precedes the keeper, which begins a batch.
             claim_folders(topology.sinks, identity, begins=begins)
             keeper = None
             if lowered.clock is not None:
@@ -346,7 +346,7 @@ class SparkRunner:
             return query
 
     def _opened_here(self, topology: Topology) -> list[Step]:
-        """The sinks whose outputs are opened in this process: with Spark Connect, users' own sinks are opened there."""
+        """Returns the sinks to open in this process: with Spark Connect, the server opens users' own sinks."""
         sinks = driver_sinks(topology.sinks)
         if not is_connect(self._spark):
             return sinks
@@ -377,14 +377,14 @@ class SparkRunner:
     def _lowered(
         self, pipeline: Pipeline, topology: Topology, checkpoint: Checkpoint, *, by_user: bool = False
     ) -> Lowered:
-        """The query of a plan, whose checkpoint is begun or is whole; the user starts it by themselves, or a run."""
+        """Makes the query of a plan, and checks its checkpoint; the user starts it themselves, or a run does."""
         forms = forms_of(topology) if self._columnar else {}
         own_clock = self._clock is not None
         stored = resume(checkpoint, topology, time_of(topology, own_clock=own_clock), self._wanted(), forms)
         checkpoint.check_whole(topology)
         spark = self._spark
         if by_user:
-            # The query has to shuffle as its state is cut.
+            # The query has to shuffle into as many partitions as its state has.
             partitions = {SHUFFLE_PARTITIONS: str(stored.groups.partitions)}
             spark = session_with(spark, {**STATE, **partitions} if topology.keyed else {})
         else:
@@ -407,7 +407,7 @@ class SparkRunner:
 
 
 def _secrets_hidden(pipeline: Pipeline) -> AbstractContextManager[None]:
-    """Hides secrets while Spark makes the sources: what it refuses it shows, with the options."""
+    """Hides secrets while Spark makes the sources: its errors show the options."""
     return secrets_hidden(secrets_of(pipeline.steps), f"pipeline {pipeline.name!r}")
 
 

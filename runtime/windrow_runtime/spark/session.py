@@ -1,4 +1,4 @@
-"""The Spark session of a runner, and the settings that the lowering leans on."""
+"""Finds or starts the Spark session of a runner, with the settings that its queries need."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ STATE_STORE: Final = {
 JOB_SETTINGS: Final = {
     # Fewer, larger Arrow batches: the stages loop over a batch, and each has a fixed cost.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-    # Times inside are UTC whatever the machine's zone.
+    # Times are UTC whatever the machine's zone.
     "spark.sql.session.timeZone": "UTC",
 }
 """The settings of each job of a runner."""
 
 # Python workers give large arrays back to the system after each batch, and take them again, page by page, in the next
-# one, unless they are told to keep them. Measured: the scan of a million rows in columns took 0.18 s instead of 0.65 s.
+# one, unless settings prevent that. Measured: the scan of a million rows in columns took 0.18 s instead of 0.65 s.
 _WORKERS = {
-    # Spark says so to all workers but those of stateful steps, and keeps workers of different environments apart: there
-    # would be two daemons, and twice as many workers.
+    # Spark sets this for all workers but those of stateful steps, and keeps workers of different environments apart:
+    # there would be two daemons, and twice as many workers.
     "SPARK_SIMPLIFIED_TRACEBACK": "1",
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
     "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
@@ -51,21 +51,21 @@ _WORKERS = {
 }
 _FOLDER_BYTES = 50
 _begun: set[str] = set()
-# Set where spark-submit or the pyspark shell started this program, or where a Spark Connect server is named.
+# These are set if spark-submit or the pyspark shell started this program, or if a Spark Connect server is named.
 _LAUNCHED = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 _ARCHIVES = frozenset({".zip", ".egg", ".jar"})
 _INSTALL = "Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17"
 
 
 def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
-    """The session that there is, that of ``spark-submit``, or a new one on this machine.
+    """Returns the active session, that of ``spark-submit``, or a new one on this machine.
 
     Args:
         partitions: How many cores and shuffle partitions a new one has.
-        verbose: Whether a new one logs as Spark does by itself.
+        verbose: Whether a new one logs all messages of Spark.
 
     Raises:
-        UnsupportedOperationError: Where Java is missing, with what to install.
+        UnsupportedOperationError: If Java is missing; the error names what to install.
     """
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -78,22 +78,22 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
         # Its master and its settings were given to the launcher, and must not be overridden.
         return SparkSession.builder.getOrCreate()
     _check_java()
-    # Spark starts its workers with the `python3` of PATH unless it is told otherwise.
+    # Spark starts its workers with the `python3` of PATH unless this is set.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Ours come first: a module of the user's of the same name is imported by ours.
+    # Windrow's folders come first: its ``sitecustomize`` imports the user's module of that name.
     paths = [*([] if verbose else quiet_paths()), *_own_paths()]
     builder = (
         SparkSession.builder.master(f"local[{partitions}]")
         .appName("windrow")
         .config("spark.sql.shuffle.partitions", str(partitions))
-        # A module beside the main program is known to this process alone.
+        # Workers need the paths to import modules that lie beside the main program.
         .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(paths))
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.python.daemon.module", DAEMON_MODULE)
-        # Between Spark and its Python workers: a batch of little data takes 0.52 s instead of 0.59 s.
+        # Sockets between Spark and its Python workers: a batch of little data takes 0.52 s instead of 0.59 s.
         .config("spark.python.unix.domain.socket.enabled", str(_has_short_paths()).lower())
     )
     for name, value in {**STATE_STORE, **JOB_SETTINGS}.items():
@@ -102,19 +102,19 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
 
 
 def _has_short_paths() -> bool:
-    """Returns whether a socket has a path for a name: some hundred bytes, of which Spark's part takes half."""
-    # Java has /tmp on Linux, whatever TMPDIR says.
+    """Returns whether paths are short enough for Unix sockets: some hundred bytes, half of them Spark's."""
+    # Java uses /tmp on Linux, whatever TMPDIR is.
     return sys.platform == "linux" or (os.name == "posix" and len(tempfile.gettempdir()) <= _FOLDER_BYTES)
 
 
 def is_connect(spark: SparkSession) -> bool:
     """Returns whether the session is that of a Spark Connect server, in whose process callbacks run."""
-    # By name: the module needs packages that a classic session does not.
+    # The module is compared by name: it imports packages that a classic session does not need.
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def _own_paths() -> list[str]:
-    """The folders in which this program finds modules, besides the library and the packages of its Python."""
+    """Returns the folders in which this program finds modules, besides the library and the packages of its Python."""
     library = sysconfig.get_path("stdlib")
     return [
         os.path.abspath(path)
@@ -130,11 +130,11 @@ def prepare_workers(spark: SparkSession) -> None:
 
 
 def _set_environment(spark: SparkSession) -> None:
-    """Set the environment of Python workers.
+    """Set the environment of Python workers, and the paths of the worker beside the driver.
 
-    Let the worker beside the driver import what ``--py-files`` and ``addPyFile`` ship.
+    The worker beside the driver can then import the files that ``--py-files`` and ``addPyFile`` ship.
 
-    Spark starts it to ask a stateful step for its state, and gives the shipped files to all workers but this one. On
+    Spark starts it to learn a stateful step's state, and gives the shipped files to all workers but this one. On
     other machines the folder does not exist, and does no harm.
     """
     # A Spark Connect session has no context; its server looks after its files.
@@ -142,7 +142,7 @@ def _set_environment(spark: SparkSession) -> None:
     if context is None:
         return
     for name, value in _WORKERS.items():
-        # What the user says of them counts.
+        # The user's values take precedence.
         context.environment.setdefault(name, os.environ.get(name, value))
     from pyspark import SparkFiles
 
@@ -155,7 +155,7 @@ def _set_environment(spark: SparkSession) -> None:
 
 
 def _start_daemon(spark: SparkSession) -> None:
-    """Have the daemon of a session on this machine import what workers need while Spark plans the query.
+    """Make the daemon of a session on this machine import the workers' modules while Spark plans the query.
 
     Measured on the demo, two cores: its first batch took 5.4 s instead of 7.8 s.
     """
@@ -167,7 +167,7 @@ def _start_daemon(spark: SparkSession) -> None:
     _begun.add(context.applicationId)
 
     def run() -> None:
-        # If it fails, the query fails as well, and says why.
+        # If this fails, the query fails as well, with the error.
         with contextlib.suppress(Exception):
             spark.range(0, 1, numPartitions=1).mapInArrow(_nothing, "id long").collect()
 

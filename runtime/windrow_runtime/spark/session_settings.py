@@ -1,4 +1,4 @@
-"""Settings of Spark that windrow's queries need, without a change to the user's session."""
+"""Gives queries the settings of Spark that they need, without a change to the user's session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DEFAULT_PARTITIONS: Final = 200
 
 STATE: Final[dict[str, str]] = {
     **STATE_STORE,
-    # What is due fires in the batch behind the one that moved the watermark, which may have nothing to read.
+    # Due timers fire in the batch behind the one that moved the watermark, which may have nothing to read.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
 }
 """The settings that each query with state needs."""
@@ -38,7 +38,7 @@ QUERY: Final[dict[str, str]] = {**STATE, **JOB_SETTINGS}
 
 # Measured on batches of little data, two cores: 0.73 s a batch became 0.64 s by the first, and 0.58 s by both.
 QUERY_SETTINGS: Final = {
-    # A batch writes what changed in the state; snapshots are made beside it.
+    # A batch writes the changes of the state alone; snapshots are made beside it.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Checkpoints lie on a mounted file system. Hadoop's other way to rename a file there starts four processes for it,
     # some forty in a batch, and renames it no differently.
@@ -46,7 +46,7 @@ QUERY_SETTINGS: Final = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-"""The settings that such a query has besides, where the session has no others."""
+"""The further settings of such a query, unless the session has other values for them."""
 
 _lock: Final = threading.RLock()
 
@@ -55,10 +55,10 @@ _lock: Final = threading.RLock()
 def settings_during(
     spark: SparkSession, settings: Mapping[str, str], defaults: Mapping[str, str] | None = None
 ) -> Iterator[None]:
-    """Give a session other settings for a moment, such as while a query starts, which keeps those that it finds.
+    """Give a session other settings for a moment, such as while a query starts: the query keeps them.
 
     A query that started in a session of its own would be missing in the session's list of queries, and its listeners
-    would not hear of it. Of several threads one at a time has the session so.
+    would not get its events. One thread at a time can change the session so.
 
     Args:
         spark: The session.
@@ -89,15 +89,15 @@ def _put_back(spark: SparkSession, name: str, set_to: str, before: str | None) -
 
 
 def own_partitions(spark: SparkSession) -> int:
-    """The shuffle partitions that the user gave a session."""
+    """Returns the number of shuffle partitions that the user gave a session."""
     with _lock:
         return int(_get(spark, SHUFFLE_PARTITIONS) or _DEFAULT_PARTITIONS)
 
 
 def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session with certain settings: the given one if it has them, else a copy of it."""
+    """Returns a session with certain settings: the given one if it has them, else a copy of it."""
     with _lock:
-        # Without a default of ours it is Spark's.
+        # No default is passed, so an unset name has Spark's default.
         if all(spark.conf.get(name) == value for name, value in settings.items()):
             return spark
         copy = _copy(spark)
@@ -107,7 +107,7 @@ def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessi
 
 
 def _copy(spark: SparkSession) -> SparkSession:
-    """A session with the settings, temporary views and functions of another."""
+    """Makes a session with the settings, temporary views and functions of another."""
     # Any: the Connect session's own method, and the JVM's, which types do not know.
     if is_connect(spark):
         copied: SparkSession = spark.cloneSession()  # type: ignore[attr-defined]
@@ -116,11 +116,11 @@ def _copy(spark: SparkSession) -> SparkSession:
 
 
 def moved_to(spark: SparkSession, frame: DataFrame) -> DataFrame:
-    """The same DataFrame in a session that was copied from its own; Spark runs it with the settings of that one."""
+    """Moves a DataFrame to a copy of its session; Spark then runs it with the settings of the copy."""
     if frame.sparkSession is spark:
         return frame
     if is_connect(spark):
-        # What a Connect session has instead of a JVM.
+        # A Connect session has plans, and no JVM.
         return type(frame)(frame._plan, spark)
     jvm = spark.sparkContext._jvm
     assert jvm is not None

@@ -1,4 +1,4 @@
-"""Prepares what workers get of a pipeline: its steps without sources and sinks, and the classes of its elements."""
+"""Prepares a pipeline for workers: its steps without sources and sinks, and the classes of its elements."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ class _NoSink(Sink[Any]):
 
 
 def without_sources_and_sinks(steps: Sequence[Step]) -> list[Step]:
-    """The same steps, with sources and sinks that any worker can load.
+    """Returns the same steps, with placeholders for sources and sinks that any worker can load.
 
-    A source may hold a million elements or a DataFrame, and the function of a sink may hold what exists on the driver
-    alone; workers need none of it.
+    A source may hold a million elements or a DataFrame, and the function of a sink may hold objects of the driver
+    alone; workers need none of them.
     """
     return map_steps(steps, _without_source_or_sink)
 
@@ -74,7 +74,7 @@ def _without_source_or_sink(node: Node) -> Node:
 
 
 def sink_alone(step: Step) -> Step:
-    """A sink without the steps in front of it, for a process that writes it and runs none of them."""
+    """Returns a sink without the steps in front of it, for a process that writes it and runs none of them."""
     node = step.node
     assert isinstance(node, SinkNode)
     before = SourceNode(source=_NoSource(), name=None, element_type=node.input.element_type, location=None)
@@ -82,7 +82,7 @@ def sink_alone(step: Step) -> Step:
 
 
 def known_classes(steps: Sequence[Step]) -> tuple[UserClass, ...]:
-    """The user's classes that elements, keys, accumulators, windows and state are known to be of.
+    """Finds the user's classes of elements, keys, accumulators, windows and state.
 
     They are named in annotations, are those of the elements of a collection, or are named in the code of functions.
     """
@@ -95,7 +95,7 @@ def known_classes(steps: Sequence[Step]) -> tuple[UserClass, ...]:
 
 
 def _shipped_hints(hints: dict[str, Any]) -> dict[str, Any]:
-    """Those that can be pickled: an alias that refers to itself holds a reference, which cannot."""
+    """Returns the hints that can be pickled: an alias that refers to itself holds a reference, which cannot."""
     return {name: hint for name, hint in hints.items() if not _holds_reference(hint)}
 
 
@@ -106,7 +106,7 @@ def _holds_reference(hint: object) -> bool:
 
 
 def functions_of(node: Node) -> Iterable[object]:
-    """The functions that a step calls, and the objects that have some."""
+    """Yields the functions that a step calls, and the objects that have some."""
     if isinstance(node, (SourceNode, SinkNode)):
         return
     not_called = {"element_type", "input", "key_type", "location", "name", "streams"}
@@ -128,7 +128,7 @@ def _types_of(node: Node) -> Iterable[object]:
 
 
 def _classes_of(values: Iterable[Any]) -> Iterator[type[Any]]:
-    """The classes of values, and of what tuples and lists, sets and dicts among them hold."""
+    """Yields the classes of values, and of the values in tuples, lists, sets and dicts among them."""
     for _ in range(_DEEPEST_ELEMENTS):
         values = list(values)
         kinds = set(map(type, values))
@@ -164,7 +164,7 @@ def _window_types(node: WindowNode) -> Iterable[object]:
 
 
 def _collect(kinds: Iterable[object]) -> dict[type[Any], dict[str, Any]]:
-    """The classes of types, with their annotations: those of arguments and of fields too, and derived records."""
+    """Finds the classes of types, of their arguments and fields, and derived records, with their annotations."""
     found: dict[type[Any], dict[str, Any]] = {}
     seen: dict[int, object] = {}  # with the types themselves, which may not be hashable
     waiting = list(kinds)
@@ -183,7 +183,7 @@ def _collect(kinds: Iterable[object]) -> dict[type[Any], dict[str, Any]]:
         found[kind] = {}
         derived: type[Any]
         for derived in type.__subclasses__(kind):
-            # Those of other modules a worker may not have.
+            # A worker may lack other modules, so their derived classes are left out.
             if (
                 _is_record(derived)
                 and derived.__module__ == kind.__module__
@@ -196,7 +196,7 @@ def _collect(kinds: Iterable[object]) -> dict[type[Any], dict[str, Any]]:
 
 
 def _without_replaced(found: dict[type[Any], dict[str, Any]]) -> dict[type[Any], dict[str, Any]]:
-    """Without classes that ``dataclass(slots=True)`` replaced by one with slots, to which methods still refer."""
+    """Removes classes that ``dataclass(slots=True)`` replaced by one with slots, to which methods still refer."""
     slotted = {id(_table_of(kind)) for kind in found if "__slots__" in vars(kind)} - {id(None)}
     return {
         kind: hints
@@ -206,20 +206,20 @@ def _without_replaced(found: dict[type[Any], dict[str, Any]]) -> dict[type[Any],
 
 
 def _table_of(kind: type[Any]) -> object:
-    """The table of fields of a dataclass or of an attrs class, which it shares with the class that it replaced."""
+    """Returns the table of fields of a dataclass or an attrs class, shared with the class that it replaced."""
     own = vars(kind)
     return own.get("__dataclass_fields__", own.get("__attrs_attrs__"))
 
 
 def _is_record(kind: type[Any]) -> bool:
-    """Returns whether a class says what its values hold: an Enum with members, or a record."""
+    """Returns whether a class declares the contents of its values: an Enum with members, or a record."""
     if issubclass(kind, Enum):
         return bool(kind.__members__)
     return is_record_class(kind)
 
 
 def _named_by(kind: object) -> tuple[object, ...]:
-    """The type behind a ``NewType`` or behind a ``type`` statement."""
+    """Returns the type behind a ``NewType`` or behind a ``type`` statement."""
     return tuple(
         getattr(kind, name)
         for name in ("__supertype__", "__value__")

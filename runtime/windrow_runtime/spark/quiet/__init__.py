@@ -1,6 +1,6 @@
-"""Keeps Spark's own messages off stderr in a session that a runner starts: the user's program has that to itself.
+"""Keeps Spark's own messages off stderr in a session that a runner starts, so that only the user's program uses it.
 
-What stays is what the user's program prints, in workers too, what goes wrong without ending the query, and the one line
+Three things stay: the output of the user's program, in workers too, errors that do not end the query, and the one line
 in which Java announces a module.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["QuietFailure", "is_quiet", "quiet_paths", "quiet_session"]
 _FOLDER: Final = Path(__file__).parent
 _LOG4J: Final = _FOLDER / "log4j2.properties"
 _JAVA_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
-# Where a user may name a configuration of log4j for the JVM.
+# A user may name a configuration of log4j for the JVM in these variables.
 _NAMING: Final = (
     _JAVA_OPTIONS,
     "PYSPARK_SUBMIT_ARGS",
@@ -38,20 +38,20 @@ class QuietFailure(Exception):  # noqa: N818  the WindrowError beside it is the 
 
 # Any: Spark's builder of sessions, which differs by kind.
 def quiet_session(builder: Any) -> SparkSession:
-    """Start a session whose log shows what the runner does not raise by itself.
+    """Start a session whose log shows only the errors that the runner does not raise by itself.
 
     A configuration of log4j that the user has set is left in place.
     """
     with _log4j_named():
         session: SparkSession = builder.getOrCreate()
     _quiet.add(session.sparkContext.applicationId)
-    # py4j logs what a function of ours raises, before Spark gets it.
+    # py4j logs an error of windrow's functions before Spark gets it.
     logging.getLogger("py4j.clientserver").addFilter(_is_news)
     return session
 
 
 def quiet_paths() -> list[str]:
-    """The folder in which the Python processes of a quiet session find ``sitecustomize``."""
+    """Returns the folder in which the Python processes of a quiet session find ``sitecustomize``."""
     return [str(_FOLDER)] if _LOG4J.is_file() else []
 
 
@@ -63,7 +63,7 @@ def is_quiet(spark: SparkSession) -> bool:
 
 @contextmanager
 def _log4j_named() -> Iterator[None]:
-    """Name our configuration of log4j to a JVM that is started meanwhile."""
+    """Set windrow's configuration of log4j for a JVM that is started meanwhile."""
     before = os.environ.get(_JAVA_OPTIONS)
     # A package in an archive has no file to name.
     if not _LOG4J.is_file() or _has_own_log4j():
@@ -102,5 +102,5 @@ def _spark_home() -> str:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Returns whether a record of py4j's has news: something that a runner does not raise."""
+    """Returns whether a log record of py4j's has an error that the runner does not raise."""
     return record.exc_info is None or not isinstance(record.exc_info[1], QuietFailure)

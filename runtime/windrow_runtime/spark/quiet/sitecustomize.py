@@ -1,4 +1,4 @@
-"""Python imports this module at the start of each Python process of a quiet session.
+"""Silences one of Spark's processes; Python imports this module in each Python process of a quiet session.
 
 At each start of a query Spark runs a process beside the driver that asks each stateful step for its state. The process
 prints five messages of no use to a user on its standard output, the first one before it reads anything of windrow's,
