@@ -36,9 +36,7 @@ USES_SPARK = re.compile(r"\bpyspark\b|\bwindrow_runtime\.spark\b|\bSparkRunner\b
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--connect", action="store_true", help="run what needs Spark over a Spark Connect server"
-    )
+    parser.addoption("--connect", action="store_true", help="run what needs Spark over a Spark Connect server")
 
 
 @pytest.fixture(scope="session")

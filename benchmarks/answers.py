@@ -11,17 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from benchmarks.data import CLOSING_SENSOR, Dataset
-from benchmarks.problems import (
-    BOUND_MS,
-    COUNT,
-    GAP_MS,
-    LATENESS_MS,
-    LONG_WINDOW_MS,
-    SLIDE_MS,
-    TOP,
-    WINDOW_MS,
-    Problem,
-)
+from benchmarks.problems import BOUND_MS, COUNT, GAP_MS, LATENESS_MS, LONG_WINDOW_MS, SLIDE_MS, TOP, WINDOW_MS, Problem
 
 __all__ = ["Answer", "answer"]
 
@@ -64,9 +54,7 @@ class _Rows:
     batch: Numbers
 
     def take(self, chosen: npt.NDArray[Any]) -> _Rows:
-        return _Rows(
-            self.names, self.sensor[chosen], self.at[chosen], self.celsius[chosen], self.batch[chosen]
-        )
+        return _Rows(self.names, self.sensor[chosen], self.at[chosen], self.celsius[chosen], self.batch[chosen])
 
 
 def answer(problem: Problem, dataset: Dataset) -> Answer:
@@ -192,9 +180,7 @@ def _top(rows: _Rows) -> dict[str, npt.NDArray[Any]]:
 def _chained(rows: _Rows) -> dict[str, npt.NDArray[Any]]:
     means = _tumbling(rows)
     ends = _ends(means["window_end"] - 1, LONG_WINDOW_MS)
-    table = pa.table(
-        {"sensor": means["sensor"], "window_end": ends, "at": means["first_at"], "mean": means["mean"]}
-    )
+    table = pa.table({"sensor": means["sensor"], "window_end": ends, "at": means["first_at"], "mean": means["mean"]})
     found = table.group_by(["sensor", "window_end"]).aggregate([("at", "min"), ("mean", "max")])
     names = {"at_min": "first_at", "mean_max": "peak"}
     return {names.get(name, name): found[name].to_numpy() for name in found.column_names}

@@ -88,11 +88,7 @@ def _speeds(result: Any) -> Panel:
         Bar(run["contender"], run["contender"], run["rows_per_second"], _speed(run, size["runs"]))
         for run in size["runs"]
     ]
-    notes = [
-        f"{run['contender']}: {run['conditions']}"
-        for run in size["runs"]
-        if run.get("conditions") is not None
-    ]
+    notes = [f"{run['contender']}: {run['conditions']}" for run in size["runs"] if run.get("conditions") is not None]
     unit = f"rows a second (times tuned); batches of {size['rows_per_batch']:,} rows"
     return Panel(result["title"], unit, bars, notes)
 
@@ -175,9 +171,7 @@ def _notes(figures: Any) -> list[str]:
     if where["load"] is not None:
         machine += f", load {where['load']} before the run"
     lines = [machine, f"Python {where['python']}, {versions}"]
-    others = {
-        run["version"] for result in figures["spark"] for size in result["inputs"] for run in size["runs"]
-    }
+    others = {run["version"] for result in figures["spark"] for size in result["inputs"] for run in size["runs"]}
     lines += sorted(other for other in others if other)
     if figures["scale"]["quick"]:
         lines.append("Quick run: little input, rough figures.")

@@ -185,13 +185,7 @@ def _delays(spec: DatasetSpec, batch: int, rows: int, random: np.random.Generato
 
 # Any: pyarrow ships no types.
 def _write(
-    path: Path,
-    batch: int,
-    file: int,
-    sensors: Any,
-    at: Numbers,
-    celsius: npt.NDArray[np.float64],
-    format_: Format,
+    path: Path, batch: int, file: int, sensors: Any, at: Numbers, celsius: npt.NDArray[np.float64], format_: Format
 ) -> None:
     target = path / f"batch{batch:03d}-{file}.{format_}"
     table = pa.table({"sensor": sensors, "at": at, "celsius": celsius}, _SCHEMA)

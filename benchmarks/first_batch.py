@@ -59,10 +59,7 @@ def _windrow(spark: SparkSession, folder: Path) -> None:
     SparkRunner(spark).run(sensor_min.build(_READINGS, folder / "out").pipeline)
 
 
-_CONTENDERS: dict[str, Callable[[SparkSession, Path], None]] = {
-    TUNED: _native,
-    "windrow": _windrow,
-}
+_CONTENDERS: dict[str, Callable[[SparkSession, Path], None]] = {TUNED: _native, "windrow": _windrow}
 
 
 def _be_child(name: str) -> None:
@@ -109,9 +106,7 @@ def _be_child(name: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run both in turn, and print the medians."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.first_batch", description=__doc__)
-    parser.add_argument(
-        "--rounds", type=int, default=_ROUNDS, help=f"how often each runs (default {_ROUNDS})"
-    )
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help=f"how often each runs (default {_ROUNDS})")
     parser.add_argument("--child", choices=_CONTENDERS, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.child is not None:

@@ -102,9 +102,7 @@ def sessions(elements: int, rounds: int, *, fast: bool) -> InterpreterFigure:
     data = _Input(sensors, at, random.normal(20, 5, elements).round(2))
 
     def build(stream: DataStream[Reading], sink: FunctionSink[WindowCount]) -> Pipeline:
-        windows = stream.key_by(lambda r: r.sensor).window(
-            EventTimeSessionWindows.with_gap(timedelta(seconds=2))
-        )
+        windows = stream.key_by(lambda r: r.sensor).window(EventTimeSessionWindows.with_gap(timedelta(seconds=2)))
         return Pipeline("sessions", windows.aggregate(Count(), WithCount()).sink_to(sink))
 
     return _measure(data, build, _check_sessions, rounds, fast=fast)
@@ -195,6 +193,4 @@ def _check_sessions(results: list[WindowCount], data: _Input) -> None:
     )
     got = sorted((_number(r.sensor), r.start, r.end, r.readings) for r in results)
     if got != right:
-        raise WrongResultError(
-            f"{len(got):,} sessions fired, {len(right):,} are right, or their bounds differ"
-        )
+        raise WrongResultError(f"{len(got):,} sessions fired, {len(right):,} are right, or their bounds differ")

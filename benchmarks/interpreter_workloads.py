@@ -11,12 +11,7 @@ from benchmarks import interpreter
 from benchmarks.interpreter import InterpreterFigure
 from benchmarks.scale import Scale
 
-__all__ = [
-    "INTERPRETER_WORKLOADS",
-    "InterpreterResult",
-    "InterpreterWorkload",
-    "run_interpreter_workload",
-]
+__all__ = ["INTERPRETER_WORKLOADS", "InterpreterResult", "InterpreterWorkload", "run_interpreter_workload"]
 
 
 class MeasureInterpreter(Protocol):

@@ -166,8 +166,6 @@ def timing(batches: Sequence[Batch], spec: DatasetSpec) -> Timing:
     """
     with_data = [batch for batch in batches if batch.input_rows]
     if len(with_data) != spec.batches + 1:
-        raise MeasurementError(
-            f"{len(with_data)} batches had data, not {spec.batches} and the closing one: {batches}"
-        )
+        raise MeasurementError(f"{len(with_data)} batches had data, not {spec.batches} and the closing one: {batches}")
     first, *steady = with_data[:-1]
     return Timing(first.seconds, tuple(batch.seconds for batch in steady), spec.rows_per_batch)

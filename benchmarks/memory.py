@@ -8,15 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-__all__ = [
-    "PeakMemory",
-    "PeakMemorySampler",
-    "Resident",
-    "ResidentPeak",
-    "processor_seconds",
-    "resident",
-    "tree_mib",
-]
+__all__ = ["PeakMemory", "PeakMemorySampler", "Resident", "ResidentPeak", "processor_seconds", "resident", "tree_mib"]
 
 _PROC = Path("/proc")
 _INTERVAL_SECONDS = 0.2
@@ -79,9 +71,7 @@ class PeakMemorySampler:
             elif name.startswith("python") and process not in self._before:
                 workers.append(_resident(process))
         peak = self.peak or PeakMemory(0, 0, 0)
-        self.peak = PeakMemory(
-            max(peak.driver, driver), max(peak.workers, sum(workers)), max(peak.worker, *workers, 0)
-        )
+        self.peak = PeakMemory(max(peak.driver, driver), max(peak.workers, sum(workers)), max(peak.worker, *workers, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +126,7 @@ class ResidentPeak:
     def _sample_until_stopped(self) -> None:
         while not self._stop.wait(_INTERVAL_SECONDS):
             now, peak = resident(), self.peak
-            self.peak = Resident(
-                max(now.jvm, peak.jvm), max(now.python, peak.python), max(now.workers, peak.workers)
-            )
+            self.peak = Resident(max(now.jvm, peak.jvm), max(now.python, peak.python), max(now.workers, peak.workers))
 
 
 def tree_mib(process: int) -> float:

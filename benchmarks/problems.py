@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = [
-    "BOUND_MS",
-    "COUNT",
-    "GAP_MS",
-    "LATENESS_MS",
-    "LONG_WINDOW_MS",
-    "SLIDE_MS",
-    "TOP",
-    "WINDOW_MS",
-    "Problem",
-]
+__all__ = ["BOUND_MS", "COUNT", "GAP_MS", "LATENESS_MS", "LONG_WINDOW_MS", "SLIDE_MS", "TOP", "WINDOW_MS", "Problem"]
 
 Problem = Literal["tumbling", "sliding", "sessions", "lateness", "count", "top", "chained"]
 """What is computed.

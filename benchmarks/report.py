@@ -79,11 +79,7 @@ def _spark_text(result: SparkWorkloadResult) -> str:
             f"{size.windows:,} windows{late}, equal in all contenders",
             _input_table(size),
         ]
-        parts += [
-            f"{run.contender}: {run.version}; {run.conditions}"
-            for run in size.runs
-            if run.version is not None
-        ]
+        parts += [f"{run.contender}: {run.version}; {run.conditions}" for run in size.runs if run.version is not None]
         parts += [
             f"{run.contender}: the same batches, but only {run.rows // size.rows_per_batch} of them"
             for run in size.runs

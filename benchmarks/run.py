@@ -73,9 +73,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="little input: does everything work?")
     parser.add_argument(
-        "--full",
-        action="store_true",
-        help="the largest inputs of the interpreter and the slowest contenders as well",
+        "--full", action="store_true", help="the largest inputs of the interpreter and the slowest contenders as well"
     )
     parser.add_argument(
         "--only",
@@ -96,9 +94,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="PYTHON",
         help="the Python of an environment that has apache-flink; without it PyFlink is left out",
     )
-    parser.add_argument(
-        "--rounds", type=int, default=1, help="how often each contender runs, in turn (default 1)"
-    )
+    parser.add_argument("--rounds", type=int, default=1, help="how often each contender runs, in turn (default 1)")
     parser.add_argument(
         "--sink", choices=["parquet", "driver"], default="parquet", help="where results go (default parquet)"
     )

@@ -46,9 +46,7 @@ class Section:
         lines = [f"{self.name}: {self.title}", "", markdown_table(self.header, self.rows)]
         if self.claims:
             lines.append("")
-            lines += [
-                f"- {'holds' if claim.holds else 'DOES NOT HOLD'}: {claim.text}" for claim in self.claims
-            ]
+            lines += [f"- {'holds' if claim.holds else 'DOES NOT HOLD'}: {claim.text}" for claim in self.claims]
         return "\n".join(lines)
 
 

@@ -28,15 +28,7 @@ from benchmarks.memory import PeakMemorySampler
 from benchmarks.problems import Problem
 from benchmarks.results import InputResult, Run, SparkWorkloadResult
 from benchmarks.scale import Scale
-from benchmarks.workloads import (
-    FOLDING,
-    GENERAL,
-    HANDWRITTEN,
-    NATIVE,
-    PYFLINK,
-    InputSize,
-    SparkWorkload,
-)
+from benchmarks.workloads import FOLDING, GENERAL, HANDWRITTEN, NATIVE, PYFLINK, InputSize, SparkWorkload
 
 __all__ = ["Warm", "run_spark_workload", "warm_up"]
 
@@ -65,9 +57,7 @@ Warm = set[tuple[Problem, str]]
 """The contenders that have run for long enough in this session, each by its problem."""
 
 
-def run_spark_workload(
-    workload: SparkWorkload, spark: SparkSession, scale: Scale, warm: Warm
-) -> SparkWorkloadResult:
+def run_spark_workload(workload: SparkWorkload, spark: SparkSession, scale: Scale, warm: Warm) -> SparkWorkloadResult:
     """Run the contenders in turn over each input, the smallest first.
 
     Args:
@@ -83,9 +73,7 @@ def run_spark_workload(
     results: list[InputResult] = []
     for size in workload.inputs[:1] if scale.quick else workload.inputs:
         wanted = [
-            name
-            for name in workload.contenders
-            if scale.wants(name) and (scale.full or name not in size.left_out)
+            name for name in workload.contenders if scale.wants(name) and (scale.full or name not in size.left_out)
         ]
         if scale.pyflink is None:
             wanted = [name for name in wanted if name != PYFLINK]
@@ -104,12 +92,7 @@ def _spec(workload: SparkWorkload, size: InputSize, scale: Scale) -> DatasetSpec
     if scale.quick:
         rows, batches = min(rows, _QUICK_ROWS_PER_BATCH), _QUICK_BATCHES
     return DatasetSpec(
-        size.keys,
-        rows,
-        batches,
-        shape=workload.shape,
-        rows_per_second=workload.rows_per_second,
-        format=workload.format,
+        size.keys, rows, batches, shape=workload.shape, rows_per_second=workload.rows_per_second, format=workload.format
     )
 
 
@@ -136,9 +119,7 @@ def _run_input(
                     _run_contender(workload.problem, name, dataset, answers[specs[name]], run, spark, scale)
             runs[name].loads.append(round(os.getloadavg()[0], 2))
     right = answers[spec]
-    return InputResult(
-        spec.keys, spec.rows_per_batch, spec.batches, right.windows, right.late, list(runs.values())
-    )
+    return InputResult(spec.keys, spec.rows_per_batch, spec.batches, right.windows, right.late, list(runs.values()))
 
 
 @contextmanager
@@ -191,17 +172,13 @@ def _run_pyflink(problem: Problem, spec: DatasetSpec, run: Run, scale: Scale) ->
         if scale.quick or share < _PYFLINK_START_SHARE:
             break
         if batches >= _PYFLINK_MOST_BATCHES:
-            raise MeasurementError(
-                f"the start of the job is {share:.1%} of its time over {given.rows:,} rows"
-            )
+            raise MeasurementError(f"the start of the job is {share:.1%} of its time over {given.rows:,} rows")
         wanted = math.ceil(batches * share / _PYFLINK_START_SHARE * _PYFLINK_MARGIN)
         batches = min(max(wanted, 2 * batches), _PYFLINK_MOST_BATCHES)
     run.timings.append(found.timing)
     run.memory.append(found.memory)
     seconds = sum(found.timing.batches)
-    conditions = (
-        f"{given.rows / 1e6:g} M rows of text, no batches; {seconds:.0f} s, start of the job {share:.1%}"
-    )
+    conditions = f"{given.rows / 1e6:g} M rows of text, no batches; {seconds:.0f} s, start of the job {share:.1%}"
     return replace(run, rows=given.rows, version=found.version, conditions=conditions)
 
 

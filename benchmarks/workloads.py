@@ -35,12 +35,7 @@ HANDWRITTEN = "hand-written, state by row"
 FOLDING = "hand-written, folding batches"
 PYFLINK = "PyFlink, thread mode"
 
-BASELINES: Mapping[str, str] = {
-    TUNED: "x tuned",
-    HANDWRITTEN: "x by row",
-    FOLDING: "x folding",
-    PYFLINK: "x PyFlink",
-}
+BASELINES: Mapping[str, str] = {TUNED: "x tuned", HANDWRITTEN: "x by row", FOLDING: "x folding", PYFLINK: "x PyFlink"}
 """Whom the others are compared with, and what the column is called."""
 
 _WINDROW = (DECLARED, PYTHON, GENERAL)
@@ -156,13 +151,7 @@ SPARK_WORKLOADS = (
         )
         for suffix, keys, batches in (("1k", 1_000, 8), ("100k", 100_000, 4))
     ],
-    *_both(
-        "sliding",
-        "sliding mean, 60 s by 5 s",
-        "sliding",
-        (NATIVE, TUNED, *_WINDROW, FOLDING, PYFLINK),
-        large=True,
-    ),
+    *_both("sliding", "sliding mean, 60 s by 5 s", "sliding", (NATIVE, TUNED, *_WINDROW, FOLDING, PYFLINK), large=True),
     *_both(
         "sessions",
         "sessions, gap of 30 s, count and mean",
@@ -187,9 +176,7 @@ SPARK_WORKLOADS = (
         (DECLARED, PYTHON, FOLDING, PYFLINK),
         shape="skewed",
     ),
-    *_both(
-        "top", "three highest values over 5 s", "top", (NATIVE, TUNED, DECLARED, PYTHON, FOLDING, PYFLINK)
-    ),
+    *_both("top", "three highest values over 5 s", "top", (NATIVE, TUNED, DECLARED, PYTHON, FOLDING, PYFLINK)),
     *_both(
         "chained",
         "mean over 5 s, then the highest of these over 60 s",

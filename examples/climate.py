@@ -71,14 +71,10 @@ def build(readings: Iterable[Reading]) -> DataStream[Climate]:
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args(arguments)
     climates = CollectSink[Climate]("climates")
-    for climate in (
-        LocalRunner().run(Pipeline("climate", build(READINGS).sink_to(climates))).collected(climates)
-    ):
+    for climate in LocalRunner().run(Pipeline("climate", build(READINGS).sink_to(climates))).collected(climates):
         print(climate)
 
 

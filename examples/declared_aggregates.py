@@ -104,9 +104,7 @@ def run(pipeline: Pipeline, *, local: bool) -> PipelineResult:
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--local", action="store_true", help="run in process, without Spark and without Java")
     local = parser.parse_args(arguments).local
     with TemporaryDirectory() as folder:

@@ -69,9 +69,7 @@ def write_readings(folder: Path, seed: int = SEED) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", metavar="FOLDER", nargs="?", type=Path, default=FOLDER, help="where to")
     write_readings(parser.parse_args(arguments).folder)
 

@@ -69,8 +69,7 @@ def build(readings: Path, output: Path) -> SensorPipeline:
     windows = (
         from_source(JsonFileSource(readings, Reading, files_per_batch=1))
         .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=3)),
-            timestamp=lambda reading: reading.at,
+            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=3)), timestamp=lambda reading: reading.at
         )
         .key_by(lambda reading: reading.sensor)
         .window(TumblingEventTimeWindows.of(timedelta(seconds=5)))
@@ -109,9 +108,7 @@ def show(title: str, rows: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--local", action="store_true", help="run in process, without Spark and without Java")
     local = parser.parse_args(arguments).local
     arrive_by_name(READINGS)

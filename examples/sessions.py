@@ -68,9 +68,7 @@ def build(clicks: Iterable[Click]) -> DataStream[Visit]:
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args(arguments)
     visits = CollectSink[Visit]("visits")
     pipeline = Pipeline("visits", build(CLICKS).sink_to(visits))

@@ -47,12 +47,8 @@ def build(lines: Iterable[str]) -> DataStream[tuple[str, int]]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "lines", metavar="LINE", nargs="*", help="a line of words; by default two of Shakespeare's"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("lines", metavar="LINE", nargs="*", help="a line of words; by default two of Shakespeare's")
     lines: list[str] = parser.parse_args(arguments).lines
     counts = CollectSink[tuple[str, int]]("counts")
     pipeline = Pipeline("word count", build(lines or LINES).sink_to(counts))

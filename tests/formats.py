@@ -134,16 +134,8 @@ CASES: Final = [
     Case(
         "json lines",
         {
-            "marked": MARK
-            + json_of("a", 1)
-            + b"\r\n\r\n"
-            + json_of("b", 2)
-            + b"\r"
-            + json_of("c", 3)
-            + b"\n",
-            "bytes": json_of("d", 4)
-            + b'\n{"name": "\xff", "n": 5}\n{"n": 6, "x": "\xe4"}\n'
-            + json_of("e", 7),
+            "marked": MARK + json_of("a", 1) + b"\r\n\r\n" + json_of("b", 2) + b"\r" + json_of("c", 3) + b"\n",
+            "bytes": json_of("d", 4) + b'\n{"name": "\xff", "n": 5}\n{"n": 6, "x": "\xe4"}\n' + json_of("e", 7),
         },
         json_source,
         [Row("a", 1), Row("b", 2), Row("c", 3), Row("d", 4), Row("e", 7)],
@@ -221,17 +213,10 @@ CASES: Final = [
         [" a ", "", "c", "d", "\u00e4\u2028\u0085x"],
         [("some:3", "not UTF-8: 0xff")],
     ),
-    Case(
-        "odd names",
-        {name: json_of("odd", 1) for name in ODD_NAMES},
-        json_source,
-        [Row("odd", 1)] * len(ODD_NAMES),
-    ),
+    Case("odd names", {name: json_of("odd", 1) for name in ODD_NAMES}, json_source, [Row("odd", 1)] * len(ODD_NAMES)),
     Case(
         "hidden names",
-        dict.fromkeys(
-            ("__file", "_metadata", ".x", "_x=1", "a._COPYING_", "_y/a", ".y/a", "a/_x/b"), b"no data"
-        ),
+        dict.fromkeys(("__file", "_metadata", ".x", "_x=1", "a._COPYING_", "_y/a", ".y/a", "a/_x/b"), b"no data"),
         json_source,
         [],
     ),
@@ -276,7 +261,7 @@ CASES: Final = [
         "times",
         {
             "some": b'{"at": "2026-01-31T12:00:00Z"}\n{"at": "2026-01-31T12:00:00"}\n'
-            b'{"at": "2026-01-31T12:00:00.1234567Z"}\n',
+            b'{"at": "2026-01-31T12:00:00.1234567Z"}\n'
         },
         lambda path: JsonFileSource(path, Timed, on_malformed=BAD),
         [Timed(NOON)],
@@ -291,25 +276,14 @@ CASES: Final = [
     Case(
         "parquet clock",
         {
-            "naive": parquet(
-                {"at": pa.array([NOON.replace(tzinfo=None) + timedelta(hours=1)], pa.timestamp("ms"))}
-            ),
-            "aware": parquet(
-                {"at": pa.array([NOON], pa.timestamp("us", "UTC")), "took": pa.array([1000], pa.int64())}
-            ),
-            "old": parquet(
-                {"at": pa.array([NOON], pa.timestamp("ns", "UTC"))}, use_deprecated_int96_timestamps=True
-            ),
+            "naive": parquet({"at": pa.array([NOON.replace(tzinfo=None) + timedelta(hours=1)], pa.timestamp("ms"))}),
+            "aware": parquet({"at": pa.array([NOON], pa.timestamp("us", "UTC")), "took": pa.array([1000], pa.int64())}),
+            "old": parquet({"at": pa.array([NOON], pa.timestamp("ns", "UTC"))}, use_deprecated_int96_timestamps=True),
             "spans": parquet(
                 {"at": pa.array([NOON], pa.timestamp("us", "UTC")), "took": pa.array([1], pa.duration("ms"))}
             ),
         },
         lambda path: ParquetFileSource(path, Timed, timezone="Europe/Berlin"),
-        [
-            Timed(NOON),
-            Timed(NOON, timedelta(milliseconds=1)),
-            Timed(NOON),
-            Timed(NOON, timedelta(milliseconds=1)),
-        ],
+        [Timed(NOON), Timed(NOON, timedelta(milliseconds=1)), Timed(NOON), Timed(NOON, timedelta(milliseconds=1))],
     ),
 ]

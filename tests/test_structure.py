@@ -78,9 +78,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 def test_rooms_are_small() -> None:
     """A folder with more modules than a reader can keep in mind holds two things."""
-    sizes = {
-        folder: len([*folder.glob("*.py")]) for package in PACKAGES.values() for folder in folders(package)
-    }
+    sizes = {folder: len([*folder.glob("*.py")]) for package in PACKAGES.values() for folder in folders(package)}
     assert {str(folder.relative_to(ROOT)): size for folder, size in sizes.items() if size > 20} == {}
 
 
@@ -91,9 +89,7 @@ def folders(package: Path) -> list[Path]:
 
 def test_the_pages_name_the_folders_that_exist() -> None:
     there = {str(folder.relative_to(ROOT)) for package in PACKAGES.values() for folder in folders(package)}
-    architecture = set(
-        re.findall(r"`((?:dsl|runtime)/[\w/]+)`", (ROOT / "docs" / "architecture.md").read_text())
-    )
+    architecture = set(re.findall(r"`((?:dsl|runtime)/[\w/]+)`", (ROOT / "docs" / "architecture.md").read_text()))
     assert architecture == there - {"runtime/windrow_runtime"}
     readme = (ROOT / "README.md").read_text().partition("## Layout")[2]
     named = set(re.findall(r"`((?:dsl|runtime)/[\w/]+)`", readme))
@@ -112,10 +108,7 @@ def test_contributing_names_what_exists() -> None:
 SHARED_NAMES = {
     ("codecs/csv", "codecs/json"): {"decoder", "encoder"},  # each format has both
     ("local", "spark"): {"runner"},  # each engine has one
-    ("spark/sinks", "spark/sources"): {
-        "dataframe",
-        "table",
-    },  # streams from DataFrames and into them, and who does it
+    ("spark/sinks", "spark/sources"): {"dataframe", "table"},  # streams from DataFrames and into them, and who does it
 }
 """Modules of sibling folders that have one name since they are one thing in two places."""
 
@@ -131,7 +124,7 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
     assert shared == SHARED_NAMES
 
 
-MOST_LINES = 31_200
+MOST_LINES = 29_900
 """The lines of the runtime, docstrings and blank lines included; what is added is paid for elsewhere."""
 
 
@@ -140,9 +133,7 @@ def test_the_runtime_does_not_grow_unseen(capsys: pytest.CaptureFixture[str]) ->
     texts = [file.read_text().splitlines() for file in files]
     lines = sum(map(len, texts))
     with capsys.disabled():
-        print(
-            f"\nruntime: {lines:,} lines in {len(files)} files, {sum(map(len, map(_filled, texts))):,} not blank"
-        )
+        print(f"\nruntime: {lines:,} lines in {len(files)} files, {sum(map(len, map(_filled, texts))):,} not blank")
     assert lines <= MOST_LINES
 
 

@@ -42,12 +42,7 @@ _COLUMNS: Mapping[Problem, tuple[str, ...]] = {
     "top": ("sensor", "window_end", "top"),
     "chained": ("sensor", "window_end", "peak"),
 }
-_TYPES: Mapping[str, Any] = {
-    "sensor": pa.string(),
-    "mean": pa.float64(),
-    "peak": pa.float64(),
-    "top": pa.string(),
-}
+_TYPES: Mapping[str, Any] = {"sensor": pa.string(), "mean": pa.float64(), "peak": pa.float64(), "top": pa.string()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +81,7 @@ def run_pyflink(problem: Problem, dataset: Dataset, python: str) -> PyFlinkRun:
         command = [python, str(_SCRIPT), problem, *map(str, texts), str(results), str(late)]
         output, peak = _run(command, Path(scratch))
         figures = json.loads(output.splitlines()[-1])
-        outcome = Outcome(
-            _table(problem, results), _lines(late).count(b"\n") if problem == "lateness" else None
-        )
+        outcome = Outcome(_table(problem, results), _lines(late).count(b"\n") if problem == "lateness" else None)
     return PyFlinkRun(
         outcome,
         Timing(None, (figures["seconds"],), dataset.spec.rows),
@@ -128,9 +121,7 @@ def _run(command: list[str], scratch: Path) -> tuple[str, float]:
 
     with (
         log.open("wb") as errors,
-        subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
-        ) as process,
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
     ):
         sampler = threading.Thread(target=sample)
         sampler.start()
@@ -145,9 +136,7 @@ def _run(command: list[str], scratch: Path) -> tuple[str, float]:
     if process.returncode or not output.strip():
         lines = log.read_text(errors="replace").splitlines()
         causes = [line for line in lines if "Error" in line or line.startswith("Caused by")]
-        raise MeasurementError(
-            f"PyFlink ended with {process.returncode}: {'; '.join((causes or lines)[-3:])}"
-        )
+        raise MeasurementError(f"PyFlink ended with {process.returncode}: {'; '.join((causes or lines)[-3:])}")
     return output, peak
 
 
@@ -162,9 +151,7 @@ def _table(problem: Problem, folder: Path) -> Any:
     table = pyarrow.csv.read_csv(
         io.BytesIO(_lines(folder)),
         read_options=pyarrow.csv.ReadOptions(column_names=names),
-        convert_options=pyarrow.csv.ConvertOptions(
-            column_types={name: _TYPES.get(name, pa.int64()) for name in names}
-        ),
+        convert_options=pyarrow.csv.ConvertOptions(column_types={name: _TYPES.get(name, pa.int64()) for name in names}),
     )
     if "top" not in names:
         return table

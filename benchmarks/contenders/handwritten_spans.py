@@ -125,9 +125,7 @@ class _SessionProcessor(StatefulProcessor):
             if session.end == now:
                 self._sessions.removeKey((session.start,))
                 mean = session.total / session.n
-                yield Row(
-                    sensor=key[0], first_at=session.start, window_end=session.end, n=session.n, mean=mean
-                )
+                yield Row(sensor=key[0], first_at=session.start, window_end=session.end, n=session.n, mean=mean)
 
     def close(self) -> None:
         pass

@@ -93,10 +93,7 @@ def lateness(readings: DataFrame) -> DataFrame:
         .select("sensor", "at", "celsius")
         .groupBy("sensor")
         .transformWithState(
-            _LateProcessor(),
-            "sensor string, window_end long, n long, mean double, late boolean",
-            "Append",
-            "EventTime",
+            _LateProcessor(), "sensor string, window_end long, n long, mean double, late boolean", "Append", "EventTime"
         )
     )
 

@@ -23,11 +23,7 @@ from pyflink.common.serialization import Encoder
 from pyflink.datastream import DataStream, KeyedStream, OutputTag, StreamExecutionEnvironment
 from pyflink.datastream.connectors.file_system import FileSink
 from pyflink.datastream.functions import AggregateFunction, ProcessWindowFunction
-from pyflink.datastream.window import (
-    EventTimeSessionWindows,
-    SlidingEventTimeWindows,
-    TumblingEventTimeWindows,
-)
+from pyflink.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from pyflink.table import StreamTableEnvironment
 
 # The numbers of benchmarks.problems, which this Python need not find.
@@ -131,8 +127,7 @@ def build(problem: str, readings: DataStream) -> tuple[DataStream, DataStream | 
     """The lines of results, and those of readings that are too late where the problem asks for them."""
     # Types remember their Java twins and can then not be sent again, so each job has its own.
     late_type = Types.ROW_NAMED(
-        ["sensor", "at_ms", "celsius", "at_time"],
-        [Types.STRING(), Types.LONG(), Types.DOUBLE(), Types.INSTANT()],
+        ["sensor", "at_ms", "celsius", "at_time"], [Types.STRING(), Types.LONG(), Types.DOUBLE(), Types.INSTANT()]
     )
     window_mean_type = Types.TUPLE([Types.STRING(), Types.LONG(), Types.DOUBLE()])
     keyed: KeyedStream = readings.key_by(lambda r: r[0], key_type=Types.STRING())
@@ -140,14 +135,10 @@ def build(problem: str, readings: DataStream) -> tuple[DataStream, DataStream | 
     mean_types = {"accumulator_type": Types.TUPLE([Types.DOUBLE(), Types.LONG()])}
     stats_types = {"accumulator_type": Types.TUPLE([Types.LONG(), Types.LONG(), Types.DOUBLE()])}
     if problem == "tumbling":
-        return keyed.window(window).aggregate(
-            Mean(), WithWindow(), **mean_types, output_type=Types.STRING()
-        ), None
+        return keyed.window(window).aggregate(Mean(), WithWindow(), **mean_types, output_type=Types.STRING()), None
     if problem == "sliding":
         window = SlidingEventTimeWindows.of(Time.milliseconds(LONG_WINDOW_MS), Time.milliseconds(SLIDE_MS))
-        return keyed.window(window).aggregate(
-            Mean(), WithWindow(), **mean_types, output_type=Types.STRING()
-        ), None
+        return keyed.window(window).aggregate(Mean(), WithWindow(), **mean_types, output_type=Types.STRING()), None
     if problem == "sessions":
         window = EventTimeSessionWindows.with_gap(Time.milliseconds(GAP_MS))
         return keyed.window(window).aggregate(

@@ -7,15 +7,7 @@ from datetime import timedelta
 
 from benchmarks.contenders.windrow_run import Sinks
 from benchmarks.problems import COUNT, GAP_MS, LATENESS_MS, LONG_WINDOW_MS, SLIDE_MS, TOP, WINDOW_MS
-from benchmarks.readings import (
-    Reading,
-    SensorMean,
-    SessionMean,
-    WindowMean,
-    WindowPeak,
-    WindowStats,
-    WindowTop,
-)
+from benchmarks.readings import Reading, SensorMean, SessionMean, WindowMean, WindowPeak, WindowStats, WindowTop
 from windrow import DataStream, DataStreamSink, OutputTag
 from windrow import aggregates as agg
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
@@ -34,9 +26,7 @@ def tumbling(readings: DataStream[Reading], sinks: Sinks) -> Sequence[DataStream
 def _means(readings: DataStream[Reading]) -> DataStream[WindowMean]:
     windows = readings.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(WINDOW))
     return windows.aggregate(
-        agg.into(
-            WindowMean, sensor=agg.key(), window_end=agg.window_end(), mean=agg.mean(lambda r: r.celsius)
-        )
+        agg.into(WindowMean, sensor=agg.key(), window_end=agg.window_end(), mean=agg.mean(lambda r: r.celsius))
     )
 
 
@@ -45,9 +35,7 @@ def sliding(readings: DataStream[Reading], sinks: Sinks) -> Sequence[DataStreamS
     slide = timedelta(milliseconds=SLIDE_MS)
     windows = readings.key_by(lambda r: r.sensor).window(SlidingEventTimeWindows.of(LONG_WINDOW, slide))
     means = windows.aggregate(
-        agg.into(
-            WindowMean, sensor=agg.key(), window_end=agg.window_end(), mean=agg.mean(lambda r: r.celsius)
-        )
+        agg.into(WindowMean, sensor=agg.key(), window_end=agg.window_end(), mean=agg.mean(lambda r: r.celsius))
     )
     return [means.sink_to(sinks.results)]
 

@@ -36,9 +36,7 @@ class OwnTrigger(EventTimeTrigger):
     """What a user's own trigger is to windrow: it does what the default one does, but only it can know that."""
 
 
-def tumbling(
-    readings: DataStream[Reading], sinks: Sinks, *, general: bool = False
-) -> Sequence[DataStreamSink]:
+def tumbling(readings: DataStream[Reading], sinks: Sinks, *, general: bool = False) -> Sequence[DataStreamSink]:
     """The mean over 5 s."""
     windows = readings.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(WINDOW))
     if general:
@@ -46,9 +44,7 @@ def tumbling(
     return [windows.aggregate(Mean(), WithMean()).sink_to(sinks.results)]
 
 
-def sliding(
-    readings: DataStream[Reading], sinks: Sinks, *, general: bool = False
-) -> Sequence[DataStreamSink]:
+def sliding(readings: DataStream[Reading], sinks: Sinks, *, general: bool = False) -> Sequence[DataStreamSink]:
     """The mean over 60 s, each 5 s."""
     slide = timedelta(milliseconds=SLIDE_MS)
     windows = readings.key_by(lambda r: r.sensor).window(SlidingEventTimeWindows.of(LONG_WINDOW, slide))
@@ -57,9 +53,7 @@ def sliding(
     return [windows.aggregate(Mean(), WithMean()).sink_to(sinks.results)]
 
 
-def sessions(
-    readings: DataStream[Reading], sinks: Sinks, *, general: bool = False
-) -> Sequence[DataStreamSink]:
+def sessions(readings: DataStream[Reading], sinks: Sinks, *, general: bool = False) -> Sequence[DataStreamSink]:
     """Count and mean of sessions."""
     gap = timedelta(milliseconds=GAP_MS)
     windows = readings.key_by(lambda r: r.sensor).window(EventTimeSessionWindows.with_gap(gap))
@@ -68,9 +62,7 @@ def sessions(
     return [windows.aggregate(Stats(), WithSession()).sink_to(sinks.results)]
 
 
-def lateness(
-    readings: DataStream[Reading], sinks: Sinks, *, general: bool = False
-) -> Sequence[DataStreamSink]:
+def lateness(readings: DataStream[Reading], sinks: Sinks, *, general: bool = False) -> Sequence[DataStreamSink]:
     """Count and mean over 5 s; late readings fire a window again, those that are too late go to a side output."""
     late = OutputTag("late", Reading)
     windows = (
@@ -97,9 +89,7 @@ def top(readings: DataStream[Reading], sinks: Sinks) -> Sequence[DataStreamSink]
     return [windows.process(TopValues()).sink_to(sinks.results)]
 
 
-def chained(
-    readings: DataStream[Reading], sinks: Sinks, *, general: bool = False
-) -> Sequence[DataStreamSink]:
+def chained(readings: DataStream[Reading], sinks: Sinks, *, general: bool = False) -> Sequence[DataStreamSink]:
     """The mean over 5 s, and the highest of these over 60 s."""
     first = readings.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(WINDOW))
     if general:

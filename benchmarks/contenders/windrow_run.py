@@ -59,8 +59,7 @@ class WindrowPlan(Contender):
         make = JsonFileSource if spec.format == "json" else ParquetFileSource
         source = make(job.dataset.path, Reading, files_per_batch=spec.files_per_batch)
         readings = from_source(source).assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)),
-            timestamp=lambda r: r.at,
+            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)), timestamp=lambda r: r.at
         )
         ends = self._build(readings, Sinks(results.sink, late.sink))
         # Not drained: the closing reading closes the windows, as it does for the other contenders.

@@ -90,19 +90,11 @@ def _section(content: Any) -> Section:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="little state: does everything work?")
+    parser.add_argument("--only", action="append", choices=_NAMES, default=[], help="run this measurement (repeatable)")
     parser.add_argument(
-        "--only", action="append", choices=_NAMES, default=[], help="run this measurement (repeatable)"
+        "--form", action="append", choices=FULL.forms, default=[], help="run this form of state (repeatable)"
     )
-    parser.add_argument(
-        "--form",
-        action="append",
-        choices=FULL.forms,
-        default=[],
-        help="run this form of state (repeatable)",
-    )
-    parser.add_argument(
-        "--keys", type=int, help=f"keys stored, and ten times as many (default {FULL.keys:,})"
-    )
+    parser.add_argument("--keys", type=int, help=f"keys stored, and ten times as many (default {FULL.keys:,})")
     parser.add_argument("--windows", type=int, help=f"open windows in memory (default {FULL.windows:,})")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)

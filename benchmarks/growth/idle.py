@@ -85,8 +85,7 @@ def _idle_batches(
     found: dict[tuple[str, int], list[BatchFigures]] = {(name, keys): [] for name in names}
     with ExitStack() as opened:
         queries = {
-            name: opened.enter_context(LiveQuery(spark, folder / f"{name} {keys}", _QUERIES[name]))
-            for name in names
+            name: opened.enter_context(LiveQuery(spark, folder / f"{name} {keys}", _QUERIES[name])) for name in names
         }
         for part in np.array_split(np.arange(keys), 2):
             for query in queries.values():

@@ -72,8 +72,7 @@ def figures_of(progress: StreamingQueryProgress) -> BatchFigures:
         seconds=progress.durationMs.get("triggerExecution", 0) / 1_000,
         state_rows=sum(operator.numRowsTotal for operator in operators),
         state_mib=sum(operator.customMetrics.get("rocksdbSstFileSize", 0) for operator in operators) / _MIB,
-        written_mib=sum(operator.customMetrics.get("rocksdbTotalBytesWritten", 0) for operator in operators)
-        / _MIB,
+        written_mib=sum(operator.customMetrics.get("rocksdbTotalBytesWritten", 0) for operator in operators) / _MIB,
     )
 
 
@@ -150,9 +149,7 @@ class LiveQuery:
         if self._fed:
             # A query that is started again runs a batch for what was left due.
             self._running.process_available()
-            self._seen = max(
-                (batch.batchId for batch in self._running.streaming_query.recentProgress), default=-1
-            )
+            self._seen = max((batch.batchId for batch in self._running.streaming_query.recentProgress), default=-1)
 
     @property
     def results(self) -> int:

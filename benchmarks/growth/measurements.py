@@ -19,11 +19,7 @@ import numpy as np
 from benchmarks.growth.idle import measure_idle
 from benchmarks.growth.live import FORMS, BatchFigures, LiveQuery
 from benchmarks.growth.pages import measure_pages
-from benchmarks.growth.records import (
-    closing_events,
-    events_of,
-    windows_in_full,
-)
+from benchmarks.growth.records import closing_events, events_of, windows_in_full
 from benchmarks.growth.workers import measure_workers
 from benchmarks.memory import Resident, ResidentPeak, processor_seconds
 from benchmarks.section import Claim, Section
@@ -87,16 +83,12 @@ def measure_state(scale: Scale) -> Section:
     for form in scale.forms:
         with spark_session() as spark, ExitStack() as opened:
             folder = Path(opened.enter_context(TemporaryDirectory(prefix="windrow-growth-")))
-            queries = [
-                opened.enter_context(LiveQuery(spark, folder / f"{form}-{keys}", FORMS[form]))
-                for keys in sizes
-            ]
+            queries = [opened.enter_context(LiveQuery(spark, folder / f"{form}-{keys}", FORMS[form])) for keys in sizes]
             for query, keys in zip(queries, sizes, strict=True):
                 _build(query, keys, 4)
             for are_same, touched in product((False, True), scale.touched):
                 pair = [
-                    _Touches(query, keys, scale.settling, are_same)
-                    for query, keys in zip(queries, sizes, strict=True)
+                    _Touches(query, keys, scale.settling, are_same) for query, keys in zip(queries, sizes, strict=True)
                 ]
                 for number in range(scale.settling + scale.batches):
                     for touches in pair:
@@ -196,9 +188,7 @@ def _closed_claims(form: str, query: LiveQuery, last: BatchFigures, windows: int
 def measure_shrinking(scale: Scale) -> Section:
     """What is left of a state when its windows are closed."""
     section = Section(
-        "shrinking",
-        "state when all windows are closed",
-        ("form", "keys", "when", "rows", "state MiB", "results"),
+        "shrinking", "state when all windows are closed", ("form", "keys", "when", "rows", "state MiB", "results")
     )
     for form in _windowed(scale):
         with (
@@ -296,10 +286,7 @@ def cores_section(scale: Scale, runs: list[CoreRun]) -> Section:
         ("form", "batch s, 1 core", "batch s, 2 cores", "speed-up", "load"),
     )
     for form in scale.forms:
-        times = {
-            cores: median(run.batch for run in runs if (run.form, run.cores) == (form, cores))
-            for cores in (1, 2)
-        }
+        times = {cores: median(run.batch for run in runs if (run.form, run.cores) == (form, cores)) for cores in (1, 2)}
         load = max(run.load for run in runs if run.form == form)
         speed_up = times[1] / times[2]
         cells = (f"{times[1]:.2f}", f"{times[2]:.2f}", f"{speed_up:.2f}", f"{load:.1f}")

@@ -69,10 +69,7 @@ def _add_row(state: OperatorState, key: Hashable, at: int) -> None:
     state.tables.setdefault(0, {})[key] = (1, at / 7)
 
 
-_FORMS: Final[dict[str, Callable[[OperatorState, Hashable, int], None]]] = {
-    "table": _add_row,
-    "session": _add_session,
-}
+_FORMS: Final[dict[str, Callable[[OperatorState, Hashable, int], None]]] = {"table": _add_row, "session": _add_session}
 
 
 class _Group:

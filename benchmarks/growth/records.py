@@ -19,12 +19,7 @@ from windrow.functions import (
     ProcessWindowFunction,
 )
 from windrow.state import ValueStateDescriptor
-from windrow.windows import (
-    EventTimeSessionWindows,
-    TimeWindow,
-    TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows,
-)
+from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows, TumblingProcessingTimeWindows
 
 __all__ = [
     "HOUR_MS",
@@ -123,8 +118,7 @@ class RunningTotal(KeyedProcessFunction[str, Event, Grown]):
 
 def _by_user(events: DataStream[Event]) -> KeyedStream[Event, str]:
     return events.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=10)),
-        timestamp=lambda event: event.at,
+        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=10)), timestamp=lambda event: event.at
     ).key_by(lambda event: event.user)
 
 

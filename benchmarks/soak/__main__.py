@@ -86,9 +86,7 @@ class Soak:
         begin = time.monotonic()
         count = max(1, round(seconds / self._sample_seconds))
         for number in range(1, count + 1):
-            self._running.await_termination(
-                max(0.1, begin + number * self._sample_seconds - time.monotonic())
-            )
+            self._running.await_termination(max(0.1, begin + number * self._sample_seconds - time.monotonic()))
             self.samples.append(self._sample(time.monotonic() - begin))
             print("  ".join(self.samples[-1].cells()), file=sys.stderr, flush=True)
 
@@ -182,9 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ):
         soak = Soak(spark, Path(folder), options.rate, options.sample_seconds)
         claims = soak.run(options.minutes * 60)
-    section = Section(
-        "soak", f"{options.minutes:g} minutes, {options.rate:,} events a second", HEADER, claims=claims
-    )
+    section = Section("soak", f"{options.minutes:g} minutes, {options.rate:,} events a second", HEADER, claims=claims)
     section.rows.extend(sample.cells() for sample in soak.samples)
     print(f"{where.text()}\n\n{section.text()}")
     if options.json is not None:

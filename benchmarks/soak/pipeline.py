@@ -87,8 +87,7 @@ def soak_pipeline(incoming: Path, results: Path, counts: Counts) -> Pipeline:
     by_user = (
         from_source(ParquetFileSource(incoming, Event))
         .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5)),
-            timestamp=lambda event: event.at,
+            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5)), timestamp=lambda event: event.at
         )
         .key_by(lambda event: event.user)
     )

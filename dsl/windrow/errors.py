@@ -49,12 +49,7 @@ class Location:
 
 
 def _describe(
-    message: str,
-    *,
-    given: object = None,
-    expected: str | None = None,
-    where: object = None,
-    hint: str | None = None,
+    message: str, *, given: object = None, expected: str | None = None, where: object = None, hint: str | None = None
 ) -> str:
     lines = [message]
     if given is not None:
@@ -105,9 +100,7 @@ class WindrowError(Exception):
         if self.where is None:
             self.where = where
             self.args = (
-                _describe(
-                    self.message, given=self.given, expected=self.expected, where=where, hint=self.hint
-                ),
+                _describe(self.message, given=self.given, expected=self.expected, where=where, hint=self.hint),
             )
         return self
 

@@ -12,14 +12,7 @@ from windrow.errors import InvalidArgumentError, require_callable
 from windrow.time import duration_millis
 from windrow.windows.window import Window
 
-__all__ = [
-    "CountEvictor",
-    "DeltaEvictor",
-    "Evictor",
-    "EvictorContext",
-    "TimeEvictor",
-    "TimestampedValue",
-]
+__all__ = ["CountEvictor", "DeltaEvictor", "Evictor", "EvictorContext", "TimeEvictor", "TimestampedValue"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -63,11 +56,7 @@ class Evictor(ABC, Generic[T_contra, W_contra]):
 
     @abstractmethod
     def evict_before(
-        self,
-        elements: Sequence[TimestampedValue[T_contra]],
-        size: int,
-        window: W_contra,
-        context: EvictorContext,
+        self, elements: Sequence[TimestampedValue[T_contra]], size: int, window: W_contra, context: EvictorContext
     ) -> Sequence[int]:
         """Called at each firing, before the window function.
 
@@ -84,11 +73,7 @@ class Evictor(ABC, Generic[T_contra, W_contra]):
 
     @abstractmethod
     def evict_after(
-        self,
-        elements: Sequence[TimestampedValue[T_contra]],
-        size: int,
-        window: W_contra,
-        context: EvictorContext,
+        self, elements: Sequence[TimestampedValue[T_contra]], size: int, window: W_contra, context: EvictorContext
     ) -> Sequence[int]:
         """Called at each firing, after the window function; see :meth:`evict_before`."""
 
@@ -107,21 +92,13 @@ class _OneSided(Evictor[T_contra, Window]):
     def _evict(self, elements: Sequence[TimestampedValue[T_contra]]) -> Sequence[int]: ...
 
     def evict_before(
-        self,
-        elements: Sequence[TimestampedValue[T_contra]],
-        size: int,
-        window: Window,
-        context: EvictorContext,
+        self, elements: Sequence[TimestampedValue[T_contra]], size: int, window: Window, context: EvictorContext
     ) -> Sequence[int]:
         """Evicts by the rule, unless it is to be applied after the function."""
         return () if self.do_evict_after else self._evict(elements)
 
     def evict_after(
-        self,
-        elements: Sequence[TimestampedValue[T_contra]],
-        size: int,
-        window: Window,
-        context: EvictorContext,
+        self, elements: Sequence[TimestampedValue[T_contra]], size: int, window: Window, context: EvictorContext
     ) -> Sequence[int]:
         """Evicts by the rule, if it is to be applied after the function."""
         return self._evict(elements) if self.do_evict_after else ()
@@ -136,9 +113,7 @@ class CountEvictor(_OneSided[object]):
     def __init__(self, max_count: int, do_evict_after: bool) -> None:
         if type(max_count) is not int or max_count < 0:
             raise InvalidArgumentError(
-                "the count of a count evictor must not be negative",
-                given=max_count,
-                expected="an int of at least 0",
+                "the count of a count evictor must not be negative", given=max_count, expected="an int of at least 0"
             )
         super().__init__(do_evict_after)
         self.max_count = max_count
@@ -167,9 +142,7 @@ class TimeEvictor(_OneSided[object]):
         self.window_size = duration_millis(window_size, "the span of a time evictor")
         if self.window_size < 0:
             raise InvalidArgumentError(
-                "the span of a time evictor must not be negative",
-                given=window_size,
-                expected="a timedelta >= 0",
+                "the span of a time evictor must not be negative", given=window_size, expected="a timedelta >= 0"
             )
 
     @classmethod
@@ -200,9 +173,7 @@ class TimeEvictor(_OneSided[object]):
 class DeltaEvictor(_OneSided[T_contra]):
     """Evicts elements that are too far from the last one."""
 
-    def __init__(
-        self, threshold: float, delta: Callable[[T_contra, T_contra], float], do_evict_after: bool
-    ) -> None:
+    def __init__(self, threshold: float, delta: Callable[[T_contra, T_contra], float], do_evict_after: bool) -> None:
         super().__init__(do_evict_after)
         require_callable(delta, "the delta of a delta evictor", "a callable of (element, last element)")
         self.threshold = threshold
@@ -218,9 +189,7 @@ class DeltaEvictor(_OneSided[T_contra]):
             return ()
         last = elements[-1].value
         return [
-            position
-            for position, element in enumerate(elements)
-            if self._delta(element.value, last) >= self.threshold
+            position for position, element in enumerate(elements) if self._delta(element.value, last) >= self.threshold
         ]
 
     def describe(self) -> str:

@@ -104,9 +104,7 @@ class TopicSource(Source[T_co]):
             names = [topics] if isinstance(topics, str) else list(topics)
             if not names or not all(names):
                 raise InvalidArgumentError(
-                    "a Kafka source reads topics",
-                    given=topics,
-                    expected="a name, names or a compiled pattern",
+                    "a Kafka source reads topics", given=topics, expected="a name, names or a compiled pattern"
                 )
             self._topics = ", ".join(names)
             made["subscribe"] = ",".join(names)
@@ -114,14 +112,7 @@ class TopicSource(Source[T_co]):
             made["maxOffsetsPerTrigger"] = str(max_offsets_per_batch)
         if self.whole_records:
             made["includeHeaders"] = "true"
-        reserved = {
-            *made,
-            "subscribe",
-            "subscribePattern",
-            "assign",
-            "maxOffsetsPerTrigger",
-            "includeHeaders",
-        }
+        reserved = {*made, "subscribe", "subscribePattern", "assign", "maxOffsetsPerTrigger", "includeHeaders"}
         self._options = {**made, **_checked(options, reserved)}
         self._servers = made["kafka.bootstrap.servers"]
         self.value_type = value_type

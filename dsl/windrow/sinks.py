@@ -165,12 +165,7 @@ class CsvFileSink(FileSink[T_contra]):
     format_name = "csv"
 
     def __init__(
-        self,
-        path: str | PathLike[str],
-        *,
-        delimiter: str = ",",
-        header: bool = True,
-        overwrite: bool = False,
+        self, path: str | PathLike[str], *, delimiter: str = ",", header: bool = True, overwrite: bool = False
     ) -> None:
         super().__init__(path, overwrite=overwrite)
         self.delimiter = checked_delimiter(delimiter)
@@ -203,9 +198,7 @@ class FunctionSink(Sink[T_contra]):
     def __init__(self, function: Callable[[int, Sequence[T_contra]], object]) -> None:
         if not callable(function):
             raise InvalidArgumentError(
-                "a function sink needs a function",
-                given=function,
-                expected="a callable of (batch id, elements)",
+                "a function sink needs a function", given=function, expected="a callable of (batch id, elements)"
             )
         self.function = function
 
@@ -241,13 +234,7 @@ class DatabaseSink(Sink[T_contra]):
     """
 
     def __init__(
-        self,
-        url: str,
-        table: str,
-        *,
-        key: str | Sequence[str] = (),
-        schema: str | None = None,
-        create: bool = True,
+        self, url: str, table: str, *, key: str | Sequence[str] = (), schema: str | None = None, create: bool = True
     ) -> None:
         self.url = DatabaseUrl.parse(url)
         self.table = _name(table, "the table of a database sink")

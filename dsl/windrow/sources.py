@@ -115,15 +115,9 @@ class CollectionSource(Source[T]):
     @overload
     def __init__(self, elements: Iterable[T], *, batch_size: int | None = None) -> None: ...
     @overload
+    def __init__(self, elements: Iterable[T], element_type: TypeForm[T], *, batch_size: int | None = None) -> None: ...
     def __init__(
-        self, elements: Iterable[T], element_type: TypeForm[T], *, batch_size: int | None = None
-    ) -> None: ...
-    def __init__(
-        self,
-        elements: Iterable[T],
-        element_type: object | None = None,
-        *,
-        batch_size: int | None = None,
+        self, elements: Iterable[T], element_type: object | None = None, *, batch_size: int | None = None
     ) -> None:
         if not isinstance(elements, Iterable):
             raise InvalidArgumentError(
@@ -356,13 +350,9 @@ class SocketSource(Source[str]):
 
     def __init__(self, host: str, port: int) -> None:
         if not isinstance(host, str) or not host:
-            raise InvalidArgumentError(
-                "a socket source needs a host", given=host, expected="a non-empty string"
-            )
+            raise InvalidArgumentError("a socket source needs a host", given=host, expected="a non-empty string")
         if type(port) is not int or not 0 < port < 65536:
-            raise InvalidArgumentError(
-                "a socket source needs a port", given=port, expected="an int from 1 to 65535"
-            )
+            raise InvalidArgumentError("a socket source needs a port", given=port, expected="an int from 1 to 65535")
         self.host = host
         self.port = port
 

@@ -42,12 +42,7 @@ from windrow.sinks import Sink
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkStrategy
 from windrow.window_stage import WindowSettings
-from windrow.windowed import (
-    AllWindowedStream,
-    MergingAllWindowedStream,
-    MergingWindowedStream,
-    WindowedStream,
-)
+from windrow.windowed import AllWindowedStream, MergingAllWindowedStream, MergingWindowedStream, WindowedStream
 from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
 
 __all__ = ["DataStream", "KeyedStream"]
@@ -209,9 +204,7 @@ class DataStream(Generic[T_co]):
             element_type: The type, or a wider one: a base class, or ``X | None`` for ``X``. The plan refuses one that
                 the known type of the elements does not fit.
         """
-        return DataStream(
-            ReturnsNode(input=self._node, element_type=element_type, location=caller_location())
-        )
+        return DataStream(ReturnsNode(input=self._node, element_type=element_type, location=caller_location()))
 
     def assign_timestamps_and_watermarks(
         self,
@@ -305,9 +298,7 @@ class DataStream(Generic[T_co]):
         kind: object | None = tag.element_type
         if kind is None and isinstance(self._node, WindowNode) and self._node.late_tag == tag:
             kind = self._node.input.element_type
-        return DataStream(
-            SideOutputNode(input=self._node, tag=tag, element_type=kind, location=caller_location())
-        )
+        return DataStream(SideOutputNode(input=self._node, tag=tag, element_type=kind, location=caller_location()))
 
     def sink_to(self, sink: Sink[T_co], *, name: str | None = None) -> DataStreamSink:
         """Write the stream. Hand the result to a :class:`~windrow.Pipeline`.
@@ -322,11 +313,7 @@ class DataStream(Generic[T_co]):
             )
         return DataStreamSink(
             SinkNode(
-                input=self._node,
-                sink=sink,
-                name=name,
-                element_type=self._node.element_type,
-                location=caller_location(),
+                input=self._node, sink=sink, name=name, element_type=self._node.element_type, location=caller_location()
             )
         )
 
@@ -354,9 +341,7 @@ class KeyedStream(Generic[T, K]):
     ) -> MergingWindowedStream[T, K, W]: ...
     @overload
     def window(self, assigner: WindowAssigner[T, W]) -> WindowedStream[T, K, W]: ...
-    def window(
-        self, assigner: WindowAssigner[T, W]
-    ) -> WindowedStream[T, K, W] | MergingWindowedStream[T, K, W]:
+    def window(self, assigner: WindowAssigner[T, W]) -> WindowedStream[T, K, W] | MergingWindowedStream[T, K, W]:
         """Assign the elements of each key to windows.
 
         Args:
@@ -441,11 +426,7 @@ class KeyedStream(Generic[T, K]):
     ) -> DataStream[R]:
         return DataStream(
             KeyedProcessNode(
-                input=self._node,
-                function=function,
-                name=name,
-                element_type=element_type,
-                location=caller_location(),
+                input=self._node, function=function, name=name, element_type=element_type, location=caller_location()
             )
         )
 

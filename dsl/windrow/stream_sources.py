@@ -38,17 +38,13 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
     element_type = source.element_type
     if element_type is None:
         element_type = base_argument(source, Source, 0)
-    return DataStream(
-        SourceNode(source=source, name=name, element_type=element_type, location=caller_location())
-    )
+    return DataStream(SourceNode(source=source, name=name, element_type=element_type, location=caller_location()))
 
 
 @overload
 def from_collection(elements: Iterable[T], *, name: str | None = None) -> DataStream[T]: ...
 @overload
-def from_collection(
-    elements: Iterable[T], element_type: TypeForm[T], *, name: str | None = None
-) -> DataStream[T]: ...
+def from_collection(elements: Iterable[T], element_type: TypeForm[T], *, name: str | None = None) -> DataStream[T]: ...
 def from_collection(
     elements: Iterable[T], element_type: object | None = None, *, name: str | None = None
 ) -> DataStream[T]:

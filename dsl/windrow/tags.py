@@ -41,9 +41,7 @@ class OutputTag(Generic[T]):
     def __init__(self, name: str, element_type: TypeForm[T]) -> None: ...
     def __init__(self, name: str, element_type: object | None = None) -> None:
         if not isinstance(name, str) or not name:
-            raise InvalidArgumentError(
-                "an output tag needs a name", given=name, expected="a non-empty string"
-            )
+            raise InvalidArgumentError("an output tag needs a name", given=name, expected="a non-empty string")
         self.name = name
         self._element_type = element_type
 
@@ -54,9 +52,7 @@ class OutputTag(Generic[T]):
             return self._element_type
         # Any: a type or None, as Python's typing module keeps it.
         subscripts: tuple[Any, ...] = get_args(getattr(self, "__orig_class__", None))
-        known = [
-            kind for kind in subscripts if kind is not Any and not isinstance(kind, (TypeVar, ForwardRef))
-        ]
+        known = [kind for kind in subscripts if kind is not Any and not isinstance(kind, (TypeVar, ForwardRef))]
         return known[0] if known else None
 
     def __eq__(self, other: object) -> bool:

@@ -33,9 +33,7 @@ def checked_encoding(name: str) -> str:
         "\n".encode(name)  # refuses encodings of bytes, such as base64
     except (LookupError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            "the encoding is unknown",
-            given=name,
-            expected="a name that Python knows, such as 'utf-8' or 'cp1252'",
+            "the encoding is unknown", given=name, expected="a name that Python knows, such as 'utf-8' or 'cp1252'"
         ) from error
     return info.name
 

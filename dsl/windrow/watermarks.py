@@ -121,9 +121,7 @@ class WatermarkStrategy(Generic[T_contra]):
         delay = duration_millis(max_out_of_orderness, "the out-of-orderness")
         if delay < 0:
             raise InvalidArgumentError(
-                "the out-of-orderness must not be negative",
-                given=max_out_of_orderness,
-                expected="a timedelta >= 0",
+                "the out-of-orderness must not be negative", given=max_out_of_orderness, expected="a timedelta >= 0"
             )
         return WatermarkStrategy(_Bounded(delay), f"bounded out-of-orderness, {delay} ms", delay)
 
@@ -134,9 +132,7 @@ class WatermarkStrategy(Generic[T_contra]):
         Args:
             create: Makes a generator, for each parallel instance of the step; a class will do.
         """
-        require_callable(
-            create, "what makes a watermark generator", "a callable without arguments, such as a class"
-        )
+        require_callable(create, "what makes a watermark generator", "a callable without arguments, such as a class")
         return WatermarkStrategy(create, f"generator {getattr(create, '__qualname__', repr(create))}")
 
     @staticmethod

@@ -14,23 +14,11 @@ from windrow.aggregates.facts import filled
 from windrow.aggregates.selectors import selector_type
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import Evictor
-from windrow.functions import (
-    AggregateFunction,
-    ProcessAllWindowFunction,
-    ProcessWindowFunction,
-)
+from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import (
-    AggregateSpec,
-    FunctionSpec,
-    KeyByNode,
-    Node,
-    ProcessSpec,
-    ReduceSpec,
-    WindowNode,
-)
+from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, Node, ProcessSpec, ReduceSpec, WindowNode
 from windrow.plan.types import base_argument, iterable_item, result_type
 from windrow.tags import OutputTag
 from windrow.time import duration_millis
@@ -143,9 +131,7 @@ class WindowStage(Generic[T, W]):
         return type(self)(replace(self._settings, trigger=trigger))
 
     # Any: the function is checked by the public methods that call this.
-    def _stream(
-        self, function: FunctionSpec, element_type: object | None, name: str | None
-    ) -> DataStream[Any]:
+    def _stream(self, function: FunctionSpec, element_type: object | None, name: str | None) -> DataStream[Any]:
         return self._settings.make_stream(self._settings.node(function, element_type, name))
 
     def _reduce(
@@ -171,9 +157,7 @@ class WindowStage(Generic[T, W]):
             return base_argument(function, AggregateFunction, 2) or result_type(function.get_result)
         try:
             return function.result_type(
-                self._settings.input.element_type,
-                key_type=self._key_type(),
-                may_be_empty=self._settings.may_be_empty,
+                self._settings.input.element_type, key_type=self._key_type(), may_be_empty=self._settings.may_be_empty
             )
         except InvalidArgumentError as error:
             raise error.at(caller_location()) from None
@@ -280,9 +264,7 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
         kind = self._aggregated(function) if window_function is None else result_of(window_function)
         return self._aggregate(function, window_function, kind, name)
 
-    def process(
-        self, function: ProcessWindowFunction[T, R, K, W], *, name: str | None = None
-    ) -> DataStream[R]:
+    def process(self, function: ProcessWindowFunction[T, R, K, W], *, name: str | None = None) -> DataStream[R]:
         """Compute from all elements of a window when it fires.
 
         Args:
@@ -295,9 +277,7 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
         return self._stream(ProcessSpec(process=function), result_of(function), name)
 
     @overload
-    def apply(
-        self, function: Callable[[K, W, Sequence[T]], list[R]], *, name: str | None = None
-    ) -> DataStream[R]: ...
+    def apply(self, function: Callable[[K, W, Sequence[T]], list[R]], *, name: str | None = None) -> DataStream[R]: ...
     @overload
     @deprecated(WRAP_IT)
     def apply(  # type: ignore[overload-overlap]
@@ -362,9 +342,7 @@ class AllStage(WindowStage[T, W]):
             return self._aggregate(function, None, self._aggregated(function), name)
         return self._aggregate(function, WithoutKey(window_function), result_of(window_function), name)
 
-    def process(
-        self, function: ProcessAllWindowFunction[T, R, W], *, name: str | None = None
-    ) -> DataStream[R]:
+    def process(self, function: ProcessAllWindowFunction[T, R, W], *, name: str | None = None) -> DataStream[R]:
         """Compute from all elements of a window when it fires."""
         if function is None:
             raise needs_process(function, ProcessAllWindowFunction)
@@ -372,9 +350,7 @@ class AllStage(WindowStage[T, W]):
         return self._stream(ProcessSpec(process=WithoutKey(function)), result_of(function), name)
 
     @overload
-    def apply(
-        self, function: Callable[[W, Sequence[T]], list[R]], *, name: str | None = None
-    ) -> DataStream[R]: ...
+    def apply(self, function: Callable[[W, Sequence[T]], list[R]], *, name: str | None = None) -> DataStream[R]: ...
     @overload
     @deprecated(WRAP_IT)
     def apply(  # type: ignore[overload-overlap]

@@ -40,9 +40,7 @@ class _Keyed(KeyedStage[T, K, W]):
     __slots__ = ()
 
     @overload
-    def aggregate(
-        self, function: AggregateFunction[T, A, R, E, K], *, name: str | None = None
-    ) -> DataStream[R]: ...
+    def aggregate(self, function: AggregateFunction[T, A, R, E, K], *, name: str | None = None) -> DataStream[R]: ...
     @overload
     def aggregate(
         self,
@@ -118,9 +116,7 @@ class _All(AllStage[T, W]):
     __slots__ = ()
 
     @overload
-    def aggregate(
-        self, function: AggregateFunction[T, A, R, E, None], *, name: str | None = None
-    ) -> DataStream[R]: ...
+    def aggregate(self, function: AggregateFunction[T, A, R, E, None], *, name: str | None = None) -> DataStream[R]: ...
     @overload
     def aggregate(
         self,

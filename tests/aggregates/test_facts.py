@@ -33,12 +33,7 @@ class Low:
     celsius: float | None
 
 
-READINGS = [
-    Reading("a", 1_000, 3.0),
-    Reading("b", 2_000, 5.0),
-    Reading("a", 4_000, 1.0),
-    Reading("a", 7_000, 2.0),
-]
+READINGS = [Reading("a", 1_000, 3.0), Reading("b", 2_000, 5.0), Reading("a", 4_000, 1.0), Reading("a", 7_000, 2.0)]
 
 
 def lows(stream: KeyedStream[Reading, str]) -> DataStream[Low]:
@@ -109,10 +104,7 @@ class Twice(ProcessWindowFunction[Low, Low, str, object]):  # type: ignore[type-
 
 @pytest.mark.parametrize(
     ("aggregate", "behind", "told"),
-    [
-        (agg.combine(agg.combine(agg.key())), None, "directly in the outer one"),
-        (LOWS, Twice(), "one or the other"),
-    ],
+    [(agg.combine(agg.combine(agg.key())), None, "directly in the outer one"), (LOWS, Twice(), "one or the other")],
 )
 def test_where_facts_cannot_stand(aggregate: object, behind: object, told: str) -> None:
     windowed = keyed().window(TumblingEventTimeWindows.of(timedelta(seconds=5)))

@@ -54,9 +54,7 @@ keyed = (
     .key_by(lambda r: r.sensor)
 )
 windows: WindowedStream[Reading, str, TimeWindow] = keyed.window(TumblingEventTimeWindows.of(millis(5)))
-sessions: MergingWindowedStream[Reading, str, TimeWindow] = keyed.window(
-    EventTimeSessionWindows.with_gap(millis(5))
-)
+sessions: MergingWindowedStream[Reading, str, TimeWindow] = keyed.window(EventTimeSessionWindows.with_gap(millis(5)))
 
 
 def celsius(reading: Reading) -> float:
@@ -79,10 +77,7 @@ SHOWN: dict[str, tuple[DeclaredAggregate[Reading, Any, Any, Any], object]] = {
     "collect_list(.humidity)": (agg.collect_list(lambda r: r.humidity), list[int]),
     "top_k(.celsius, k=3)": (agg.top_k(3, lambda r: r.celsius), list[Reading]),
     "count_distinct(.sensor)": (agg.count_distinct(lambda r: r.sensor), int),
-    "approx_count_distinct(.sensor, rsd=0.05)": (
-        agg.approx_count_distinct(lambda r: r.sensor, rsd=0.05),
-        int,
-    ),
+    "approx_count_distinct(.sensor, rsd=0.05)": (agg.approx_count_distinct(lambda r: r.sensor, rsd=0.05), int),
     "approx_quantile(.celsius, q=0.5, k=200)": (agg.approx_quantile(lambda r: r.celsius, 0.5), float),
     "approx_quantiles(.celsius, q=(0.5, 0.9), k=100)": (
         agg.approx_quantiles(lambda r: r.celsius, [0.5, 0.9], k=100),
@@ -93,10 +88,7 @@ SHOWN: dict[str, tuple[DeclaredAggregate[Reading, Any, Any, Any], object]] = {
         agg.into(Climate, low=agg.min(lambda r: r.celsius), n=agg.count()),
         Climate,
     ),
-    "into(Climate, min(.celsius), count())": (
-        agg.into(Climate, agg.min(lambda r: r.celsius), agg.count()),
-        Climate,
-    ),
+    "into(Climate, min(.celsius), count())": (agg.into(Climate, agg.min(lambda r: r.celsius), agg.count()), Climate),
 }
 
 
@@ -182,16 +174,10 @@ def test_an_aggregate_that_has_worked_can_be_sent() -> None:
 # The type checker would have refused most of these.
 anything: Any = agg
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
-    "no function": (
-        lambda: anything.sum("celsius"),
-        r"the selector of sum must be a function\n  given:    celsius",
-    ),
+    "no function": (lambda: anything.sum("celsius"), r"the selector of sum must be a function\n  given:    celsius"),
     "k": (lambda: anything.top_k(0, celsius), r"k of top_k must be positive\n  given:    0"),
     "nothing": (anything.combine, r"combine needs aggregates"),
-    "no aggregate": (
-        lambda: anything.combine(anything.count),
-        r"aggregate functions(.|\n)*hint:     count\(\)",
-    ),
+    "no aggregate": (lambda: anything.combine(anything.count), r"aggregate functions(.|\n)*hint:     count\(\)"),
     "no record": (lambda: anything.into(7, agg.count()), r"needs something to make\n  given:    7"),
     "mixed": (
         lambda: anything.into(Climate, agg.count(), n=agg.count()),
@@ -253,7 +239,5 @@ def test_results_that_do_not_fit_their_field_are_refused(case: str) -> None:
 def test_results_that_fit_or_are_not_known_are_taken() -> None:
     fits = agg.into(Weather, low=agg.mean(celsius), n=agg.count(), names=agg.collect_list(sensor))
     assert fits.result_type(Reading) is Weather
-    unknown = agg.into(
-        Weather, low=agg.first(lambda r: r.sensor), n=agg.count(), names=agg.collect_list(sensor)
-    )
+    unknown = agg.into(Weather, low=agg.first(lambda r: r.sensor), n=agg.count(), names=agg.collect_list(sensor))
     assert unknown.result_type(None) is Weather

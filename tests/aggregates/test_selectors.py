@@ -39,9 +39,7 @@ class Record:
         return self.a * 2
 
 
-scalars = st.one_of(
-    st.integers(-5, 5), st.floats(-5, 5), st.sampled_from(["", "x", "%s"]), st.booleans(), st.none()
-)
+scalars = st.one_of(st.integers(-5, 5), st.floats(-5, 5), st.sampled_from(["", "x", "%s"]), st.booleans(), st.none())
 records = st.builds(
     Record,
     scalars,
@@ -52,28 +50,14 @@ records = st.builds(
 )
 leaves = st.one_of(
     st.sampled_from(
-        [
-            "r",
-            "r.a",
-            "r.b",
-            "r.doubled",
-            "r.place.lat",
-            "r.place.name",
-            "r.items[0]",
-            "r.items[-1]",
-            "r.tags['k']",
-        ]
+        ["r", "r.a", "r.b", "r.doubled", "r.place.lat", "r.place.name", "r.items[0]", "r.items[-1]", "r.tags['k']"]
     ),
-    st.sampled_from(
-        ["1", "0", "-3", "2.5", "'x'", "'%s'", "'plain'", "None", "True", "r.absent", "r.items[7]"]
-    ),
+    st.sampled_from(["1", "0", "-3", "2.5", "'x'", "'%s'", "'plain'", "None", "True", "r.absent", "r.items[7]"]),
 )
 operators = st.sampled_from(["+", "-", "*", "/", "//", "%", "<", "<=", ">", ">=", "==", "!="])
 texts = st.recursive(
     leaves,
-    lambda inner: st.one_of(
-        st.builds("({} {} {})".format, inner, operators, inner), st.builds("(-{})".format, inner)
-    ),
+    lambda inner: st.one_of(st.builds("({} {} {})".format, inner, operators, inner), st.builds("(-{})".format, inner)),
     max_leaves=5,
 )
 
@@ -106,9 +90,7 @@ def test_most_expressions_are_recognised() -> None:
     assert recognise(lambda r: r.place.lat) == Field(Field(of, "place"), "lat")
     assert recognise(lambda r: r[0]) == Item(of, 0)
     assert recognise(lambda r: r["k"][-1]) == Item(Item(of, "k"), -1)
-    assert recognise(lambda r: r.a * 2 + 1) == Binary(
-        "+", Binary("*", Field(of, "a"), Constant(2)), Constant(1)
-    )
+    assert recognise(lambda r: r.a * 2 + 1) == Binary("+", Binary("*", Field(of, "a"), Constant(2)), Constant(1))
     assert recognise(lambda r: 3 - r.a) == Binary("-", Constant(3), Field(of, "a"))
     assert recognise(lambda r: r.a > r.b) == Binary(">", Field(of, "a"), Field(of, "b"))
     assert recognise(remainder) == Binary("%", Field(of, "a"), Constant(2))

@@ -64,9 +64,7 @@ def test_sketches_are_stored_by_type(function: DeclaredAggregate[Any, Any, Any],
     codec = StateCodec()
     packed = codec.pack(held)
     assert "tag='P'" not in str(packed)
-    assert f"tag='r', data=b'', scalars=['windrow.aggregates.sketches:{kind.__name__}', 'data']" in str(
-        packed
-    )
+    assert f"tag='r', data=b'', scalars=['windrow.aggregates.sketches:{kind.__name__}', 'data']" in str(packed)
     restored = codec.unpack(decode(encode(packed)))
     assert codec.pack(restored) == packed
     for before, after in zip(held, restored, strict=True):
@@ -113,10 +111,7 @@ def test_different_values_are_told_apart() -> None:
         (0.5, Decimal("0.50")),
         (float("nan"), -float("nan"), Decimal("nan")),
         ((1, "a"), (1.0, "a")),
-        (
-            datetime(2024, 1, 1, tzinfo=UTC),
-            datetime(2024, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))),
-        ),
+        (datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))),
         (frozenset([1, 9]), frozenset([9, 1])),
     ],
     ids=["one", "zero", "half", "nan", "tuples", "moments", "sets"],
@@ -131,10 +126,7 @@ def test_values_that_cannot_be_told_apart_are_refused() -> None:
 
 
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
-    "rsd": (
-        lambda: agg.approx_count_distinct(identity, rsd=0.5),
-        r"deviation\n  given:    0.5\n.*from 0.001 to 0.09",
-    ),
+    "rsd": (lambda: agg.approx_count_distinct(identity, rsd=0.5), r"deviation\n  given:    0.5\n.*from 0.001 to 0.09"),
     "q": (lambda: agg.approx_quantile(identity, 50), r"a share\n  given:    50\n.*from 0 to 1"),
     "k": (lambda: agg.approx_quantile(identity, 0.5, k=1), r"that size\n  given:    1\n.*from 8 to 65535"),
     "none": (lambda: agg.approx_quantiles(identity, []), r"approx_quantiles needs quantiles"),

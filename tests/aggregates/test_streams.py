@@ -14,12 +14,7 @@ from tests.operators.streams import millis
 from windrow import Pipeline, from_source
 from windrow.aggregates.combined import Combined
 from windrow.evictors import CountEvictor
-from windrow.functions import (
-    KeyedProcessContext,
-    KeyedProcessFunction,
-    ProcessWindowContext,
-    ProcessWindowFunction,
-)
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.sinks import CollectSink
 from windrow.state import AggregatingStateDescriptor
 from windrow.time import MAX_TIMESTAMP
@@ -76,9 +71,7 @@ assigners: st.SearchStrategy[Any] = st.one_of(
     lateness=st.sampled_from([0, 7]),
     stream=st.lists(st.tuples(st.integers(0, 15), rows, st.booleans()), max_size=4),
 )
-def test_windows_of_every_kind(
-    assigner: Any, lateness: int, stream: list[tuple[int, list[Row], bool]]
-) -> None:
+def test_windows_of_every_kind(assigner: Any, lateness: int, stream: list[tuple[int, list[Row], bool]]) -> None:
     windows = from_source(PushSource[Row]()).key_by(lambda row: row.key).window(assigner)
     windows = windows.allowed_lateness(millis(lateness))
     aggregated, listed = windows.aggregate(ALL, WithWindow()), windows.process(WithWindow())
@@ -104,9 +97,7 @@ def run(pipeline: Pipeline, stream: list[tuple[int, list[Row], bool]], *, fast: 
         execution.round({port: chunk} if batch else {}, watermark=watermark)
         for identifier, sink in execution.sinks.items():
             # Both steps fire the same windows, in the order of their time and, among these, of their keys.
-            taken[identifier].extend(
-                sorted(sink.values, key=lambda found: (found[1].end, found[1], found[0]))
-            )
+            taken[identifier].extend(sorted(sink.values, key=lambda found: (found[1].end, found[1], found[0])))
         execution.sinks.clear()
         if cut:
             snapshot = execution.snapshot()

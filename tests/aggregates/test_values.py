@@ -63,8 +63,7 @@ def test_every_aggregate_is_what_it_says(name: str, elements: list[Row], data: s
     # Cut into pieces, which are then merged two by two at random places: the earlier one comes first.
     cuts = sorted(data.draw(st.lists(st.integers(0, len(elements)), max_size=4)))
     pieces = [
-        folded(function, elements[start:end])
-        for start, end in zip([0, *cuts], [*cuts, len(elements)], strict=True)
+        folded(function, elements[start:end]) for start, end in zip([0, *cuts], [*cuts, len(elements)], strict=True)
     ]
     while len(pieces) > 1:
         place = data.draw(st.integers(0, len(pieces) - 2))
@@ -83,9 +82,7 @@ def test_every_aggregate_is_what_it_says(name: str, elements: list[Row], data: s
 
 
 def test_of_nothing() -> None:
-    nothing = {
-        name: function.get_result(function.create_accumulator()) for name, (function, _) in AGGREGATES.items()
-    }
+    nothing = {name: function.get_result(function.create_accumulator()) for name, (function, _) in AGGREGATES.items()}
     zero = {"count", "count of", "count_distinct", "approx_count_distinct"}
     empty = {"top_k", "collect_list", "collect_list of", "approx_quantiles"}
     assert {name for name, value in nothing.items() if value == 0} == zero
@@ -174,9 +171,7 @@ def folded_in_pairs(function: DeclaredAggregate[Any, Any, Any], values: list[Any
     return held
 
 
-@pytest.mark.parametrize(
-    "values", [[Decimal(1), 1.5], [1.5, Decimal(1)], [1, timedelta(1)], [timedelta(1), 1], ["x"]]
-)
+@pytest.mark.parametrize("values", [[Decimal(1), 1.5], [1.5, Decimal(1)], [1, timedelta(1)], [timedelta(1), 1], ["x"]])
 def test_sums_of_what_cannot_be_added(values: list[Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=r"cannot be added|got something else"):
         result(agg.sum(lambda value: value), values)
@@ -190,9 +185,7 @@ def test_numbers_are_asked_for() -> None:
     for function in functions:
         # Any: the type checker would have refused it.
         wrong: DeclaredAggregate[Any, Any, Any] = function
-        with pytest.raises(
-            InvalidArgumentError, match=r"aggregate of numbers got something else\n  given:    'x'"
-        ):
+        with pytest.raises(InvalidArgumentError, match=r"aggregate of numbers got something else\n  given:    'x'"):
             result(wrong, ["x"])
 
 

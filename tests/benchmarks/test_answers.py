@@ -34,33 +34,13 @@ KEYS, ROWS, BATCHES, ROWS_PER_SECOND = 20, 600, 5, 20
 
 SHAPES: dict[Problem, Shape] = {"sessions": "turns", "lateness": "late", "count": "skewed"}
 BUILDS: dict[Problem, list[Build]] = {
-    "tumbling": [
-        windrow_declared.tumbling,
-        windrow_python.tumbling,
-        partial(windrow_python.tumbling, general=True),
-    ],
-    "sliding": [
-        windrow_declared.sliding,
-        windrow_python.sliding,
-        partial(windrow_python.sliding, general=True),
-    ],
-    "sessions": [
-        windrow_declared.sessions,
-        windrow_python.sessions,
-        partial(windrow_python.sessions, general=True),
-    ],
-    "lateness": [
-        windrow_declared.lateness,
-        windrow_python.lateness,
-        partial(windrow_python.lateness, general=True),
-    ],
+    "tumbling": [windrow_declared.tumbling, windrow_python.tumbling, partial(windrow_python.tumbling, general=True)],
+    "sliding": [windrow_declared.sliding, windrow_python.sliding, partial(windrow_python.sliding, general=True)],
+    "sessions": [windrow_declared.sessions, windrow_python.sessions, partial(windrow_python.sessions, general=True)],
+    "lateness": [windrow_declared.lateness, windrow_python.lateness, partial(windrow_python.lateness, general=True)],
     "count": [windrow_declared.count, windrow_python.count],
     "top": [windrow_declared.top, windrow_python.top],
-    "chained": [
-        windrow_declared.chained,
-        windrow_python.chained,
-        partial(windrow_python.chained, general=True),
-    ],
+    "chained": [windrow_declared.chained, windrow_python.chained, partial(windrow_python.chained, general=True)],
 }
 
 
@@ -81,14 +61,12 @@ def interpreted(build: Build, given: Dataset) -> Outcome:
     elements = [Reading(**row) for row in table.to_pylist()]
     readings = from_source(CollectionSource(elements, Reading, batch_size=ROWS))
     stamped = readings.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)),
-        timestamp=lambda r: r.at,
+        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)), timestamp=lambda r: r.at
     )
     results: list[Any] = []
     late: list[Reading] = []
     sinks = Sinks(
-        FunctionSink(lambda _, found: results.extend(found)),
-        FunctionSink(lambda _, found: late.extend(found)),
+        FunctionSink(lambda _, found: results.extend(found)), FunctionSink(lambda _, found: late.extend(found))
     )
     ends = build(stamped, sinks)
     LocalRunner().run(Pipeline("test", *ends))
@@ -139,9 +117,7 @@ def with_another_end(table: Any) -> Any:
     return table.set_column(place, "window_end", pc.add(table["window_end"], 1))
 
 
-@pytest.mark.parametrize(
-    "spoil", [without_one, with_one_twice, with_a_little_more, with_nan, with_another_end]
-)
+@pytest.mark.parametrize("spoil", [without_one, with_one_twice, with_a_little_more, with_nan, with_another_end])
 def test_what_is_wrong_is_told(spoil: Callable[[Any], Any]) -> None:
     right = answer("tumbling", dataset("tumbling"))
     good = as_outcome(right)
@@ -160,9 +136,9 @@ def test_a_late_reading_that_is_lost_is_told() -> None:
 def test_of_panes_the_last_counts() -> None:
     right = answer("lateness", dataset("lateness"))
     results = as_outcome(right).results
-    earlier = results.set_column(
-        results.column_names.index("n"), "n", pc.subtract(results["n"], 1)
-    ).set_column(results.column_names.index("mean"), "mean", pc.add(results["mean"], 1.0))
+    earlier = results.set_column(results.column_names.index("n"), "n", pc.subtract(results["n"], 1)).set_column(
+        results.column_names.index("mean"), "mean", pc.add(results["mean"], 1.0)
+    )
     check(Outcome(pa.concat_tables([results, earlier])), right)
 
 

@@ -21,9 +21,7 @@ ROOT = Path(__file__).parents[2]
 def run(module: str, file: Path, *arguments: str) -> Any:
     """Runs a benchmark as a user does; gives the figures that it wrote."""
     command = [sys.executable, "-m", module, *arguments, "--json", str(file)]
-    done = subprocess.run(
-        command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
     assert file.exists(), done.stderr
     return json.loads(file.read_text())
 
@@ -41,16 +39,7 @@ def test_growth(tmp_path: Path) -> None:
 
 @pytest.mark.program
 def test_soak(tmp_path: Path) -> None:
-    found = run(
-        "benchmarks.soak",
-        tmp_path / "soak.json",
-        "--minutes",
-        "0.03",
-        "--sample-seconds",
-        "1",
-        "--rate",
-        "40",
-    )
+    found = run("benchmarks.soak", tmp_path / "soak.json", "--minutes", "0.03", "--sample-seconds", "1", "--rate", "40")
     assert len(found["samples"]) == 2
     # Two samples have no quarters, so what is claimed is that nothing is lost and nothing left.
     assert len(found["claims"]) == 4

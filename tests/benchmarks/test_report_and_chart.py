@@ -32,9 +32,7 @@ def run(contender: str, seconds: float, rows: int = 1_000, version: str | None =
 
 
 def report() -> Report:
-    where = Environment(
-        "2026-01-02T03:04:05+00:00", 2, 0.1, "a processor", "3.11.0", {"pyspark": "4.3.0"}, "r"
-    )
+    where = Environment("2026-01-02T03:04:05+00:00", 2, 0.1, "a processor", "3.11.0", {"pyspark": "4.3.0"}, "r")
     return Report(where, Scale(quick=False, full=False, rounds=1, sink="parquet"))
 
 
@@ -118,9 +116,7 @@ def test_one_table_shows_what_the_file_holds(tmp_path: Path, capsys: pytest.Capt
 
 def test_the_readme_and_the_chart_are_those_of_the_figures() -> None:
     figures = json.loads((ROOT / "benchmarks" / "figures.json").read_text())
-    assert table.table(figures) in (ROOT / "benchmarks" / "README.md").read_text(), (
-        "python -m benchmarks.table"
-    )
+    assert table.table(figures) in (ROOT / "benchmarks" / "README.md").read_text(), "python -m benchmarks.table"
     drawn = (ROOT / "docs" / "_static" / "benchmarks.svg").read_text()
     assert drawn == chart.drawn(figures), "python -m benchmarks.chart"
 

@@ -131,16 +131,13 @@ def running_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
         assert found is not None
         url = found.group(1)
         started = tuple(
-            start(stack, f"worker-{number}", _worker(machine, url, number), machine)
-            for number in range(workers)
+            start(stack, f"worker-{number}", _worker(machine, url, number), machine) for number in range(workers)
         )
         eventually(lambda: master.told(lambda text: text.count("Registering worker") == workers))
         yield Cluster(machine, url, started)
 
 
-def start(
-    stack: ExitStack, name: str, command: Iterable[str], machine: Machine, **environment: str
-) -> Process:
+def start(stack: ExitStack, name: str, command: Iterable[str], machine: Machine, **environment: str) -> Process:
     """Start a process that is killed at the end of ``stack``."""
     process = Process(name, command, machine, **environment)
     stack.callback(process.kill)

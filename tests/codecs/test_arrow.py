@@ -79,12 +79,7 @@ def test_round_trip(annotation: object, data: st.DataObject) -> None:
 
 def test_an_int_is_a_float_and_special_floats_survive() -> None:
     kind = record_type(float)
-    assert decode_batch(encode_batch([3, np.float32(0.5), -0.0, math.inf], kind), kind) == [
-        3.0,
-        0.5,
-        0.0,
-        math.inf,
-    ]
+    assert decode_batch(encode_batch([3, np.float32(0.5), -0.0, math.inf], kind), kind) == [3.0, 0.5, 0.0, math.inf]
     (nan,) = decode_batch(encode_batch([math.nan], kind), kind)
     assert isinstance(nan, float)
     assert math.isnan(nan)
@@ -134,10 +129,7 @@ def test_timestamps_without_a_zone_need_one_of_the_source() -> None:
 
 
 def test_times_finer_than_microseconds_do_not_fit() -> None:
-    for unit, kind in (
-        (pa.timestamp("ns", "UTC"), datetime.datetime),
-        (pa.duration("ns"), datetime.timedelta),
-    ):
+    for unit, kind in ((pa.timestamp("ns", "UTC"), datetime.datetime), (pa.duration("ns"), datetime.timedelta)):
         batch = pa.record_batch({"value": pa.array([1000, 1001], pa.int64()).view(unit)})
         bad: list[MalformedRecord] = []
         assert len(decode_batch(batch, record_type(kind), bad.append)) == 1
@@ -189,9 +181,7 @@ WRONG: list[tuple[object, object, str, str]] = [
 
 
 @pytest.mark.parametrize(("annotation", "wrong", "where", "reason"), WRONG, ids=count())
-def test_encoding_names_the_field_at_fault(
-    annotation: object, wrong: object, where: str, reason: str
-) -> None:
+def test_encoding_names_the_field_at_fault(annotation: object, wrong: object, where: str, reason: str) -> None:
     kind = record_type(annotation)
     with pytest.raises(InvalidArgumentError, match=re.escape(reason)) as caught:
         encode_batch([wrong], kind)

@@ -63,9 +63,7 @@ def test_an_empty_cell_takes_the_default() -> None:
     ],
     ids=count(),
 )
-def test_elements_that_are_no_records(
-    annotation: object, header: list[str], row: list[str], expected: object
-) -> None:
+def test_elements_that_are_no_records(annotation: object, header: list[str], row: list[str], expected: object) -> None:
     assert decoder_of(annotation, header).decode(row_of(row)) == expected
 
 

@@ -51,9 +51,7 @@ def test_each_record_is_an_element_or_malformed(data: bytes, encoding: str) -> N
 @given(BYTES)
 def test_each_line_of_a_text_is_an_element_or_malformed(data: bytes) -> None:
     found = list(LineRecords(record_type(str), "utf-8", json=False).read("x", io.BytesIO(data)))
-    lines = io.TextIOWrapper(
-        io.BytesIO(data.removeprefix(b"\xef\xbb\xbf")), "utf-8", "surrogateescape"
-    ).readlines()
+    lines = io.TextIOWrapper(io.BytesIO(data.removeprefix(b"\xef\xbb\xbf")), "utf-8", "surrogateescape").readlines()
     assert [line for line, _ in found] == list(range(1, len(lines) + 1))
     for (_, value), line in zip(found, lines, strict=True):
         text = line.removesuffix("\n")

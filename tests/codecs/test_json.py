@@ -218,12 +218,7 @@ FAULTS: list[tuple[object, str, str | None, str]] = [
     (Reading, READING.replace("2.5", '"2.5"'), "Reading.celsius", "expected float, not str '2.5'"),
     (Reading, READING.replace("2.5", "1e999"), "Reading.celsius", "out of range"),
     (Reading, READING.replace('"a"', '"\\ud800"'), "Reading.sensor", "surrogate"),
-    (
-        list[Place],
-        '[{"x": 1, "y": {}}]',
-        "list[tests.codecs.samples.Place][].y",
-        "expected float, not object",
-    ),
+    (list[Place], '[{"x": 1, "y": {}}]', "list[tests.codecs.samples.Place][].y", "expected float, not object"),
     (Options, '{"name": "a", "size": null}', "Options.size", "null in a required field"),
     (tuple[int, str], "[1]", "tuple[int, str]", "expected 2 elements, not 1"),
     (dict[int, str], '{"01": "a"}', "dict[int, str]{key}", "expected the digits"),
@@ -306,9 +301,7 @@ def test_a_source_says_where_the_clock_is(text: str, utc: str) -> None:
     kind = record_type(dict[datetime, list[datetime | None]]).in_timezone(ZoneInfo("Europe/Berlin"))
     assert JsonDecoder(kind).decode(f'{{"{text}": ["{text}", null]}}') == {expected: [expected, None]}
     row = record_type(Stamped).in_timezone(ZoneInfo("Europe/Berlin"))
-    assert CsvDecoder(row, ["n", "at"], CsvQuotes(",")).decode(CsvRow(1, "", ["1", text])) == Stamped(
-        expected, 1.0
-    )
+    assert CsvDecoder(row, ["n", "at"], CsvQuotes(",")).decode(CsvRow(1, "", ["1", text])) == Stamped(expected, 1.0)
 
 
 @pytest.mark.parametrize("use_msgspec", [True, False])
@@ -319,16 +312,7 @@ def test_missing_and_extra_fields(use_msgspec: bool) -> None:
         '{"id": 1, "at": "2024-01-01T00:00:00Z", "fare": 3, "paid": false, "stops": [{"x": 1, "y": 2}],'
         ' "counts": {}, "pair": [1, "a"], "colour": "red"}'
     ) == Trip(
-        1,
-        datetime(2024, 1, 1, tzinfo=UTC),
-        3.0,
-        False,
-        None,
-        [Place(1.0, 2.0)],
-        {},
-        (1, "a"),
-        Colour.RED,
-        Level.LOW,
+        1, datetime(2024, 1, 1, tzinfo=UTC), 3.0, False, None, [Place(1.0, 2.0)], {}, (1, "a"), Colour.RED, Level.LOW
     )
 
 

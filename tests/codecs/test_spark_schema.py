@@ -26,17 +26,7 @@ from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_ddl
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TYPES = [
-    Reading,
-    Everything,
-    Trip,
-    Event,
-    int,
-    str | None,
-    tuple[str, int],
-    list[Place],
-    dict[str, int | None],
-]
+TYPES = [Reading, Everything, Trip, Event, int, str | None, tuple[str, int], list[Place], dict[str, int | None]]
 
 
 @pytest.mark.parametrize("annotation", TYPES, ids=str)
@@ -78,9 +68,7 @@ class Outer:
 def test_all_faults_are_listed() -> None:
     schema = StructType(
         [
-            StructField(
-                "inner", ArrayType(StructType([StructField("x", LongType()), StructField("Y", DoubleType())]))
-            ),
+            StructField("inner", ArrayType(StructType([StructField("x", LongType()), StructField("Y", DoubleType())]))),
             StructField("n", TimestampNTZType()),
             StructField("m", LongType()),
         ]

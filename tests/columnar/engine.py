@@ -37,20 +37,7 @@ from windrow_runtime.spark.sources.column_scan import ColumnScan, ColumnTarget
 from windrow_runtime.storage.group_record import GroupState
 from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
-__all__ = [
-    "LATE",
-    "Element",
-    "Engine",
-    "FormOf",
-    "Keyed",
-    "Ran",
-    "at",
-    "batches",
-    "by_key",
-    "millis",
-    "run",
-    "told",
-]
+__all__ = ["LATE", "Element", "Engine", "FormOf", "Keyed", "Ran", "at", "batches", "by_key", "millis", "run", "told"]
 
 # Any in this module: results of every type, and pyarrow has no types.
 
@@ -97,9 +84,7 @@ class Engine:
         self.form = form
         self.record = record_type(record)
         classes = known_classes(topology.steps)
-        self.level = Level(
-            0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,), classes=classes, tuning=tuning
-        )
+        self.level = Level(0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,), classes=classes, tuning=tuning)
         self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
         self.stores = {label: Store() for label in GROUPS.labels}
         self.timers = dict.fromkeys(GROUPS.labels, 0)
@@ -268,9 +253,7 @@ def run(
         following = BatchTime(watermark, number * 10)
         chunk = Elements(list(batch), [None] * len(batch))
         if not alone:
-            reference.round(
-                {Port(topology.sources[0].id): chunk}, watermark=watermark, processing_time=following.now
-            )
+            reference.round({Port(topology.sources[0].id): chunk}, watermark=watermark, processing_time=following.now)
         engine.batch(batch, BatchTimes(time, following), 1 + number % 3, crash=number % 5 == crash_at)
         time = following
         highest = max([highest, *(e.at for e in batch if e.text != "ff")])

@@ -13,27 +13,11 @@ from windrow.aggregates import DeclaredAggregate
 from windrow_runtime.columnar.kernels import Kernel, kernel_for
 from windrow_runtime.columnar.rows.groups import Groups
 
-__all__ = [
-    "TYPES",
-    "column",
-    "decode",
-    "folded",
-    "groups_of",
-    "input_types",
-    "kernel_of",
-    "rebuilt",
-    "states_of",
-]
+__all__ = ["TYPES", "column", "decode", "folded", "groups_of", "input_types", "kernel_of", "rebuilt", "states_of"]
 
 # Any in this module: pyarrow ships no types, and aggregates are of every type.
 
-TYPES = {
-    "key": pa.string(),
-    "at": pa.int64(),
-    "f": pa.float64(),
-    "i": pa.int64(),
-    "s": pa.string(),
-}
+TYPES = {"key": pa.string(), "at": pa.int64(), "f": pa.float64(), "i": pa.int64(), "s": pa.string()}
 ELEMENT = pa.struct(list(TYPES.items()))
 
 

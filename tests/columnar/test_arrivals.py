@@ -72,9 +72,7 @@ LAST = ValueStateDescriptor("last", int)
 class Steps(KeyedProcessFunction["str | None", Element, tuple[Any, ...]]):
     """How far each element is from the one before; says when a timer fires."""
 
-    def process_element(
-        self, value: Element, context: KeyedProcessContext[str | None]
-    ) -> Iterable[tuple[Any, ...]]:
+    def process_element(self, value: Element, context: KeyedProcessContext[str | None]) -> Iterable[tuple[Any, ...]]:
         last = context.get_state(LAST)
         before = last.value()
         last.update(value.at)

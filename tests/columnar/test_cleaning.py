@@ -89,9 +89,7 @@ def test_time_spans_of_files_that_spark_wrote_are_numbers_of_microseconds(tmp_pa
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "dictionary"])
-def test_decimals_of_files_look_the_same_with_and_without_a_malformed_row(
-    tmp_path: Path, packed: bool
-) -> None:
+def test_decimals_of_files_look_the_same_with_and_without_a_malformed_row(tmp_path: Path, packed: bool) -> None:
     # Two files, a batch each; the second has a row without a price.
     shown: list[list[str]] = []
     prices: list[list[str | None]] = [["1.10", "2.00"], ["1.10", None]]

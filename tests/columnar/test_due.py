@@ -75,9 +75,7 @@ def test_many_keys_are_fired_in_parts(held: int) -> None:
         assert not found.keys() & set(pairs)
         found.update(zip(pairs, fired.results.to_pylist(), strict=True))
         largest = max(largest, pa.total_allocated_bytes() - before)
-    assert found == {
-        (f"key {number}", start): 1 + start // 100 for number in range(KEYS) for start in (0, 100)
-    }
+    assert found == {(f"key {number}", start): 1 + start // 100 for number in range(KEYS) for start in (0, 100)}
     # Of the rows and of what became of them there is a part in memory.
     assert largest < state_bytes // 2
     assert not store
@@ -132,9 +130,7 @@ def test_a_day_of_windows_that_slide_by_ten_seconds() -> None:
 
 
 def test_keys_are_dealt_out_alike() -> None:
-    texts = pa.array(
-        [None, "", "a", "a" * 8, "b" * 8 + "a", *(f"sensor-{n}-of-a-room" for n in range(4_000))]
-    )
+    texts = pa.array([None, "", "a", "a" * 8, "b" * 8 + "a", *(f"sensor-{n}-of-a-room" for n in range(4_000))])
     for keys in (texts, texts.cast(pa.binary()), pa.array(range(4_000)), pa.array([None, *range(4_000)])):
         parts = parts_of(keys, 7)
         assert np.bincount(parts, minlength=7).min() > 450

@@ -58,10 +58,7 @@ MOMENT = datetime(2024, 2, 1, tzinfo=UTC)
 ELEMENTS: dict[str, tuple[Any, list[Any]]] = {
     "NamedTuple": (
         Named,
-        [
-            Named("a", MOMENT, Decimal("1.500000000000000000")),
-            Named(None, MOMENT, Decimal("-2.000000000000000001")),
-        ],
+        [Named("a", MOMENT, Decimal("1.500000000000000000")), Named(None, MOMENT, Decimal("-2.000000000000000001"))],
     ),
     "dataclass": (Plain, [Plain(1, 2, "a", timedelta(seconds=1)), Plain(-1, 0, "")]),
     "dataclass by keyword": (ByKeyword, [ByKeyword(level=-0.0, data=b"\xff"), ByKeyword(level=math.inf)]),
@@ -100,9 +97,7 @@ def test_other_columns_are_as_they_were() -> None:
 def plain(chance: random.Random) -> list[list[Plain]]:
     return [
         [
-            Plain(
-                chance.randrange(4), number * 40 + chance.randrange(-200, 40), chance.choice(["a", "b", "ff"])
-            )
+            Plain(chance.randrange(4), number * 40 + chance.randrange(-200, 40), chance.choice(["a", "b", "ff"]))
             for _ in range(chance.choice([0, 3, 30]))
         ]
         for number in range(12)
@@ -121,9 +116,7 @@ def test_an_aggregate_of_elements_may_stand_alone(aggregate: Any, lateness: int)
         found: DataStream[Any] = windows.aggregate(aggregate)
         return found
 
-    engine, (expected,), dropped = run(
-        build, plain(random.Random(2)), columnar_form, crash_at=1, record=Plain
-    )
+    engine, (expected,), dropped = run(build, plain(random.Random(2)), columnar_form, crash_at=1, record=Plain)
     assert len(expected) > 20
     assert told(engine.results) == told(expected)
     assert engine.counted["late_records_dropped"] == dropped

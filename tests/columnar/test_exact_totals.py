@@ -85,9 +85,7 @@ def test_sums_are_those_of_the_aggregate(name: str, data: st.DataObject) -> None
     row = st.tuples(st.integers(0, GROUPS - 2), st.one_of(st.none(), values))
     pieces = data.draw(st.lists(st.lists(row, max_size=8), min_size=1, max_size=4))
     states = [
-        kernel.partial(
-            groups_of([group for group, _ in piece], GROUPS), [held_in(kind, [value for _, value in piece])]
-        )
+        kernel.partial(groups_of([group for group, _ in piece], GROUPS), [held_in(kind, [value for _, value in piece])])
         for piece in pieces
     ]
     held = [
@@ -125,9 +123,7 @@ def test_sums_are_those_of_the_aggregate(name: str, data: st.DataObject) -> None
 def test_sums_of_decimals_outgrow_their_column(digits: int, scale: int) -> None:
     value = Decimal(digits % 10**38).scaleb(-scale, WIDE)
     kernel = kernel_of_numbers(agg.sum(lambda value: value), pa.decimal128(38, scale))
-    states = kernel.partial(
-        groups_of([1] * 70_000, 2), [pa.array([value] * 70_000, pa.decimal128(38, scale))]
-    )
+    states = kernel.partial(groups_of([1] * 70_000, 2), [pa.array([value] * 70_000, pa.decimal128(38, scale))])
     for _ in range(3):
         states = kernel.merge(groups_of([0, 1] * 50, 2), [pa.concat_arrays([state] * 50) for state in states])
     expected = WIDE.multiply(value, 70_000 * 50**3)

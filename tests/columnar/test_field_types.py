@@ -98,21 +98,15 @@ def record_of(field: Any) -> Any:
     return dataclasses.make_dataclass("Record", [("key", str), ("at", int), ("value", field)])
 
 
-def form(
-    field: Any, aggregate: DeclaredAggregate[Any, Any, Any], source: Callable[[Any], Source[Any]]
-) -> str:
+def form(field: Any, aggregate: DeclaredAggregate[Any, Any, Any], source: Callable[[Any], Source[Any]]) -> str:
     stream = (
         from_source(source(record_of(field)))
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at
-        )
+        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at)
         .key_by(lambda r: r.key)
         .window(TumblingEventTimeWindows.of(timedelta(seconds=5)))
         .aggregate(aggregate)
     )
-    (told,) = form_texts(
-        Topology(Pipeline("plan", stream.sink_to(CollectSink())).steps), columnar=True
-    ).values()
+    (told,) = form_texts(Topology(Pipeline("plan", stream.sink_to(CollectSink())).steps), columnar=True).values()
     return told
 
 
@@ -170,11 +164,7 @@ def test_decimals_of_a_dataframe_keep_their_digits(kind: tuple[int, int], told: 
     from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType
 
     schema = StructType(
-        [
-            StructField("key", StringType()),
-            StructField("at", LongType()),
-            StructField("value", DecimalType(*kind)),
-        ]
+        [StructField("key", StringType()), StructField("at", LongType()), StructField("value", DecimalType(*kind))]
     )
     # Any: a DataFrame as far as the plan looks at it.
     frame: Any = SimpleNamespace(isStreaming=True, schema=schema)

@@ -130,9 +130,7 @@ def test_expressions_that_columns_compute() -> None:
     stream = (
         from_source(ParquetFileSource("never read", Reading))
         .filter(lambda r: r.celsius * 1.8 + 32 > 50.0)
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at
-        )
+        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at)
         .filter(lambda r: r.sensor != "s1")
         .key_by(lambda r: r[0])
         .window(TumblingEventTimeWindows.of(FIVE))
@@ -184,9 +182,7 @@ OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
     "the filter: .copies + 1 is computed in Python": (
         lambda: mean(readings().filter(lambda r: r.copies + 1 > 3).key_by(lambda r: r.sensor))
     ),
-    "an evictor sees each element": lambda: (
-        keyed().window(WINDOW).evictor(CountEvictor.of(3)).aggregate(agg.count())
-    ),
+    "an evictor sees each element": lambda: keyed().window(WINDOW).evictor(CountEvictor.of(3)).aggregate(agg.count()),
     "CountTrigger": lambda: keyed().window(WINDOW).trigger(CountTrigger.of(3)).aggregate(agg.count()),
     "not an aggregate of windrow.aggregates": lambda: keyed().window(WINDOW).reduce(max),
     "depends on the order in which sessions merge": lambda: (
@@ -201,9 +197,7 @@ OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
     "flat_map is in front": lambda: mean(
         readings().flat_map(lambda r: [r, r]).returns(Reading).key_by(lambda r: r.sensor)
     ),
-    "the selector of mean uses abs": lambda: (
-        keyed().window(WINDOW).aggregate(agg.mean(lambda r: abs(r.celsius)))
-    ),
+    "the selector of mean uses abs": lambda: keyed().window(WINDOW).aggregate(agg.mean(lambda r: abs(r.celsius))),
 }
 
 
@@ -220,9 +214,7 @@ def test_why_not_on_columns(told: str) -> None:
 def test_records_that_have_to_be_made(record: Any, told: str) -> None:
     stream = (
         from_source(ParquetFileSource("never read", record))
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at
-        )
+        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at)
         .key_by(lambda r: r.sensor)
         .window(WINDOW)
         .aggregate(agg.count())
@@ -268,9 +260,7 @@ HOURS = SlidingEventTimeWindows.of(2 * FIVE, FIVE)
 UNFOLDED: dict[str, Callable[[], DataStream[Any]]] = {
     "what a reduce leaves need not stand for its elements": lambda: keyed().window(WINDOW).reduce(max),
     "the function takes all elements of a window": lambda: (
-        keyed()
-        .window(EventTimeSessionWindows.with_gap(FIVE))
-        .apply(lambda key, window, elements: [len(elements)])
+        keyed().window(EventTimeSessionWindows.with_gap(FIVE)).apply(lambda key, window, elements: [len(elements)])
     ),
     "each late element fires its window": lambda: (
         keyed().window(WINDOW).allowed_lateness(FIVE).aggregate(MergingCount())
@@ -282,9 +272,7 @@ UNFOLDED: dict[str, Callable[[], DataStream[Any]]] = {
         keyed().window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(MergingCount())
     ),
     "the function has no merge": lambda: keyed().window(WINDOW).aggregate(Count()),
-    "the function is opened and closed where the step runs": lambda: (
-        keyed().window(WINDOW).aggregate(Opened())
-    ),
+    "the function is opened and closed where the step runs": lambda: keyed().window(WINDOW).aggregate(Opened()),
     "sliding windows share panes, and the function is not commutative": lambda: (
         keyed().window(HOURS).aggregate(MergingCount())
     ),
@@ -315,9 +303,7 @@ def test_a_reason_is_told_once() -> None:
         "not on columns: a process function sees each element"
     )
     gaps = keyed().window(SlidingEventTimeWindows.of(FIVE, 2 * FIVE)).aggregate(MergingCount())
-    assert text(gaps).endswith(
-        "cross the exchange as columns; not on columns: there are gaps between windows"
-    )
+    assert text(gaps).endswith("cross the exchange as columns; not on columns: there are gaps between windows")
     told = "CountTrigger(3) is asked at each element"
     assert text(keyed().window(WINDOW).trigger(CountTrigger.of(3)).aggregate(agg.count())) == (
         f"Python, general operator: {told}, elements cross the exchange as columns; not on columns: {told}"

@@ -31,9 +31,7 @@ watermarks = st.integers(-120, 120) | st.sampled_from([MIN_TIMESTAMP, MAX_TIMEST
 
 def windows_of(panes: Panes, stamp: int) -> list[int]:
     """The starts of the windows that hold a timestamp, the later ones first."""
-    return [
-        start for start in range(stamp, stamp - panes.size, -1) if (start - panes.offset) % panes.slide == 0
-    ]
+    return [start for start in range(stamp, stamp - panes.size, -1) if (start - panes.offset) % panes.slide == 0]
 
 
 @settings(max_examples=300)
@@ -60,9 +58,7 @@ def next_time(panes: Panes, pane: int, watermark: int) -> int:
 @settings(max_examples=300)
 @given(shapes(), stamps, watermarks, watermarks)
 @example(Panes(10, 3, -2, 0), [0], MIN_TIMESTAMP, MAX_TIMESTAMP)
-def test_windows_that_end_between_two_watermarks(
-    panes: Panes, moments: list[int], after: int, until: int
-) -> None:
+def test_windows_that_end_between_two_watermarks(panes: Panes, moments: list[int], after: int, until: int) -> None:
     found = np.unique(panes.panes_of(np.array(moments)))
     pairs = [
         (place, start)
@@ -76,11 +72,7 @@ def test_windows_that_end_between_two_watermarks(
     wanted = sorted({start for _, start in pairs})
     assert [start for some in ending for start in some.tolist()] == wanted
     begins, ends = panes.held_by(found, np.array(wanted, np.int64))
-    held = [
-        (place, start)
-        for start, low, high in zip(wanted, begins, ends, strict=True)
-        for place in range(low, high)
-    ]
+    held = [(place, start) for start, low, high in zip(wanted, begins, ends, strict=True) for place in range(low, high)]
     assert sorted(held) == sorted(pairs)
     # Windows that end may lie between the panes.
     assert panes.any_ends(int(found[0]), int(found[-1]), after, until) >= bool(wanted)

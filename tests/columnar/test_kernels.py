@@ -21,9 +21,7 @@ from windrow.errors import AggregateOverflowError
 
 floats = st.one_of(
     st.none(),
-    st.sampled_from(
-        [0.0, -0.0, 1.5, -2.0, math.nan, math.inf, -math.inf, 1e16, -1e16, 5e-324, 1e-300, 1e300]
-    ),
+    st.sampled_from([0.0, -0.0, 1.5, -2.0, math.nan, math.inf, -math.inf, 1e16, -1e16, 5e-324, 1e-300, 1e300]),
     st.floats(-1e6, 1e6),
     st.floats(),
 )
@@ -73,9 +71,7 @@ def agree(found: Any, expected: Any, least: float) -> bool:
             return math.copysign(1, found) == math.copysign(1, expected)
         return math.isclose(found, expected, rel_tol=1e-14, abs_tol=least)
     if isinstance(found, (list, tuple)):
-        return len(found) == len(expected) and all(
-            agree(a, b, least) for a, b in zip(found, expected, strict=True)
-        )
+        return len(found) == len(expected) and all(agree(a, b, least) for a, b in zip(found, expected, strict=True))
     if isinstance(found, Row):
         return agree(tuple(vars(found).values()), tuple(vars(expected).values()), 0.0)
     return bool(found == expected)
@@ -101,10 +97,7 @@ def test_a_kernel_gives_what_the_aggregate_gives(
     # the aggregate merges accumulators.
     cuts = sorted(data.draw(st.lists(st.integers(0, len(arrived)), max_size=4)))
     pieces = [arrived[start:end] for start, end in zip([0, *cuts], [*cuts, len(arrived)], strict=True)]
-    states = [
-        states_of(kernel, [row for _, row in piece], [group for group, _ in piece], GROUPS)
-        for piece in pieces
-    ]
+    states = [states_of(kernel, [row for _, row in piece], [group for group, _ in piece], GROUPS) for piece in pieces]
     held = [
         [folded(function, [row for group, row in piece if group == wanted]) for wanted in range(GROUPS)]
         for piece in pieces
@@ -135,9 +128,7 @@ def test_a_kernel_gives_what_the_aggregate_gives(
 @pytest.mark.parametrize("name", [name for name in NAMES if kernel_of(AGGREGATES[name][0]).ordered])
 @settings(max_examples=50)
 @given(arrived=rows, data=st.data())
-def test_a_numbered_kernel_merges_in_any_order(
-    name: str, arrived: list[tuple[int, Row]], data: st.DataObject
-) -> None:
+def test_a_numbered_kernel_merges_in_any_order(name: str, arrived: list[tuple[int, Row]], data: st.DataObject) -> None:
     function, _ = AGGREGATES[name]
     kernel = kernel_of(function).numbered()
     assert not kernel.ordered

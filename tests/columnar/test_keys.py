@@ -84,14 +84,10 @@ def elements(record: type[Any]) -> st.SearchStrategy[list[list[Any]]]:
 @pytest.mark.parametrize("record", KEYS)
 @settings(max_examples=12)
 @given(data=st.data(), name=st.sampled_from(PLANS))
-def test_columns_give_what_the_general_operator_gives(
-    record: type[Any], name: str, data: st.DataObject
-) -> None:
+def test_columns_give_what_the_general_operator_gives(record: type[Any], name: str, data: st.DataObject) -> None:
     late = name in {"lateness_and_late_output", "sliding_unevenly"}
     inputs = data.draw(elements(record))
-    engine, wanted, dropped = run(
-        test_steps.PLANS[name], inputs, columnar_form, crash_at=1, late=late, record=record
-    )
+    engine, wanted, dropped = run(test_steps.PLANS[name], inputs, columnar_form, crash_at=1, late=late, record=record)
     assert by_key(engine.results) == by_key(wanted[0])
     assert told(engine.late) == (told(wanted[1]) if late else {})
     assert engine.counted["late_records_dropped"] == dropped
@@ -105,9 +101,7 @@ def test_elements_in_columns_give_what_the_general_operator_gives(
 ) -> None:
     late = name == "sessions_late"
     inputs = data.draw(elements(record))
-    engine, wanted, dropped = run(
-        test_arrivals.PLANS[name], inputs, row_form, crash_at=1, late=late, record=record
-    )
+    engine, wanted, dropped = run(test_arrivals.PLANS[name], inputs, row_form, crash_at=1, late=late, record=record)
     assert told(engine.results) == told(wanted[0])
     assert told(engine.late) == (told(wanted[1]) if late else {})
     assert engine.counted["late_records_dropped"] == dropped

@@ -28,9 +28,7 @@ from windrow_runtime.storage.tuning import ROW_PAGES, StateTuning
 # Any in this module: results of every type.
 
 
-def sessions(
-    gap: int, lateness: timedelta, *members: Any, late: bool = False
-) -> Callable[[Keyed], DataStream[Any]]:
+def sessions(gap: int, lateness: timedelta, *members: Any, late: bool = False) -> Callable[[Keyed], DataStream[Any]]:
     """Key, start, end and what else is asked for, of sessions with lateness."""
 
     def build(keyed: Keyed) -> DataStream[Any]:
@@ -130,9 +128,7 @@ MEMBERS: tuple[Any, ...] = (
 
 
 @pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize(
-    "lateness", [millis(1), millis(60), millis(250), timedelta(days=10**8), timedelta.max]
-)
+@pytest.mark.parametrize("lateness", [millis(1), millis(60), millis(250), timedelta(days=10**8), timedelta.max])
 def test_elements_in_any_order(lateness: timedelta, late: bool) -> None:
     tuning = replace(
         ROW_PAGES,
@@ -149,12 +145,7 @@ def test_elements_in_any_order(lateness: timedelta, late: bool) -> None:
         keys = [f"key {number}" for number in range(40 if seed == 3 else 3)]
         batches = [*scattered(chance, keys)]
         engine, wanted, dropped = run(
-            build,
-            batches,
-            columnar_form,
-            crash_at=seed % 6,
-            late=late,
-            tuning=StateTuning(row_pages=tuning),
+            build, batches, columnar_form, crash_at=seed % 6, late=late, tuning=StateTuning(row_pages=tuning)
         )
         assert by_key(engine.results) == by_key(wanted[0])
         if late:
@@ -173,9 +164,7 @@ def test_sessions_are_due_when_they_fire_and_when_they_go() -> None:
     #   |-----first|                              cleaned up at 49
     #              |---second|                                        cleaned up at 59
     def due(lateness: int, watermark: int) -> int:
-        operator = SessionOperator(
-            Sessions(10, lateness), kernel_for(agg.count(), lambda _: None), pa.string()
-        )
+        operator = SessionOperator(Sessions(10, lateness), kernel_for(agg.count(), lambda _: None), pa.string())
         rows = pa.RecordBatch.from_arrays(
             [pa.array(["first", "second"]), pa.array([0, 10]), pa.array([10, 20]), pa.array([1, 1])],
             schema=operator.schema,

@@ -173,9 +173,7 @@ def test_any_batches_give_what_a_dictionary_gives(at_once: int) -> None:
     for _ in range(150):
         changes = names(*[chance.randrange(2_000) for _ in range(chance.choice([1, 10, 400]))])
         gone = chance.sample(sorted(state.model), chance.randrange(1 + len(state.model) // 2))
-        state.batch(
-            {**changes, **dict.fromkeys(gone)}, due=chance.choice([3, NEVER]), watermark=chance.choice([0, 3])
-        )
+        state.batch({**changes, **dict.fromkeys(gone)}, due=chance.choice([3, NEVER]), watermark=chance.choice([0, 3]))
         assert state.whole() == state.model
 
 

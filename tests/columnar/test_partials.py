@@ -109,13 +109,7 @@ class Nested(AggregateFunction[Element, tuple[int, list[int]], tuple[int, ...]])
         return a[0] + b[0], a[1]
 
 
-FUNCTIONS: list[AggregateFunction[Element, Any, Any]] = [
-    Totals(),
-    Numbers(),
-    Backwards(),
-    Spoiling(),
-    Nested(),
-]
+FUNCTIONS: list[AggregateFunction[Element, Any, Any]] = [Totals(), Numbers(), Backwards(), Spoiling(), Nested()]
 
 
 def sliding(
@@ -167,9 +161,7 @@ def four(moment: int, number: int) -> list[Element]:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: type(function).__name__)
-def test_of_a_late_pane_the_windows_that_have_not_fired_get_it(
-    function: AggregateFunction[Element, Any, Any],
-) -> None:
+def test_of_a_late_pane_the_windows_that_have_not_fired_get_it(function: AggregateFunction[Element, Any, Any]) -> None:
     # size 60, slide 20         0    20   40   60   80   100  120
     # fired, watermark 79       |-------------|             0..60, 20..80 and all before
     # open                                |--------------|  40..100
@@ -183,11 +175,7 @@ def test_of_a_late_pane_the_windows_that_have_not_fired_get_it(
     assert ran.engine.counted["late_records_dropped"] == 4
     windows = {(start, result) for _, start, _, result in ran.engine.results}
     if isinstance(function, Numbers):
-        assert windows == {
-            (40, (2,) * 4 + (3,) * 4),
-            (60, (3,) * 4),
-            *((start, (0,) * 4) for start in (120, 140, 160)),
-        }
+        assert windows == {(40, (2,) * 4 + (3,) * 4), (60, (3,) * 4), *((start, (0,) * 4) for start in (120, 140, 160))}
 
 
 def test_a_function_that_does_not_say_commutative_has_its_elements_in_order_of_arrival() -> None:
@@ -238,12 +226,8 @@ def test_explain_says_what_is_folded_and_shared() -> None:
     # An element between two windows may be late, which its pane does not tell.
     assert explained(sliding(Totals(), 20, 60)) == CROSS
     late = SlidingEventTimeWindows.of(millis(60), millis(20))
-    assert (
-        explained(lambda keyed: keyed.window(late).allowed_lateness(millis(1)).aggregate(Totals())) == CROSS
-    )
-    assert (
-        explained(lambda keyed: keyed.window(late).side_output_late_data(LATE).aggregate(Totals())) == CROSS
-    )
+    assert explained(lambda keyed: keyed.window(late).allowed_lateness(millis(1)).aggregate(Totals())) == CROSS
+    assert explained(lambda keyed: keyed.window(late).side_output_late_data(LATE).aggregate(Totals())) == CROSS
 
 
 def length(element: Element) -> int:

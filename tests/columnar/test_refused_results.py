@@ -12,12 +12,7 @@ from tests.columnar.engine import Element, Keyed, at, millis, run
 from windrow import DataStream, WindowedStream
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError, UserFunctionError
-from windrow.windows import (
-    EventTimeSessionWindows,
-    GlobalWindows,
-    SlidingEventTimeWindows,
-    TumblingEventTimeWindows,
-)
+from windrow.windows import EventTimeSessionWindows, GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.columnar.forms.columnar_form import columnar_form
 
 # Any in this module: results and assigners of every type.
@@ -127,10 +122,5 @@ def refusing(total: int) -> int:
 
 def test_an_error_of_the_language_stays_what_it_is() -> None:
     with pytest.raises(InvalidArgumentError, match="not this one") as caught:
-        run(
-            windowed(ASSIGNERS["tumbling"][0], agg.into(refusing, total())),
-            [ELEMENTS],
-            columnar_form,
-            alone=True,
-        )
+        run(windowed(ASSIGNERS["tumbling"][0], agg.into(refusing, total())), [ELEMENTS], columnar_form, alone=True)
     assert "test_refused_results.py:" in str(caught.value.where)

@@ -31,13 +31,9 @@ values = st.lists(st.one_of(st.floats(-1e6, 1e6), st.floats(1e9, 1e9 + 1), st.no
 def merged(function: Spread[Any], pieces: Sequence[Sequence[float | None]]) -> float | None:
     """The result of values that came in pieces."""
     kernel = kernel_of_numbers(function, pa.float64())
-    states = [
-        kernel.partial(groups_of([1] * len(piece), 3), [pa.array(piece, pa.float64())]) for piece in pieces
-    ]
+    states = [kernel.partial(groups_of([1] * len(piece), 3), [pa.array(piece, pa.float64())]) for piece in pieces]
     stacked = [pa.concat_arrays(parts) for parts in zip(*states, strict=True)]
-    first, found, last = kernel.results(
-        kernel.merge(groups_of([0, 1, 2] * len(pieces), 3), stacked)
-    ).to_pylist()
+    first, found, last = kernel.results(kernel.merge(groups_of([0, 1, 2] * len(pieces), 3), stacked)).to_pylist()
     assert first is None
     assert last is None
     result: float | None = found
@@ -91,6 +87,6 @@ def test_the_aggregate_goes_on_where_the_kernel_left_off() -> None:
     kernel = kernel_of_numbers(function, pa.int64())
     states = kernel.partial(groups_of([0, 0, 0, 2], 3), [pa.array([1, 2, None, 9])])
     assert kernel.accumulators(states) == [(2, 1.5, 0.5), (0, 0.0, 0.0), (1, 9.0, 0.0)]
-    assert function.get_result(
-        folded(function, [3, 4], kernel.accumulators(states)[0])
-    ) == statistics.variance([1, 2, 3, 4])
+    assert function.get_result(folded(function, [3, 4], kernel.accumulators(states)[0])) == statistics.variance(
+        [1, 2, 3, 4]
+    )

@@ -16,12 +16,7 @@ from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.errors import AggregateOverflowError, UnsupportedOperationError
 from windrow.triggers import EndOfStreamTrigger
-from windrow.windows import (
-    EventTimeSessionWindows,
-    GlobalWindows,
-    SlidingEventTimeWindows,
-    TumblingEventTimeWindows,
-)
+from windrow.windows import EventTimeSessionWindows, GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.columnar.forms.columnar_form import columnar_form
 from windrow_runtime.storage.tuning import ROW_PAGES, ChunkTuning, StateTuning
 
@@ -190,12 +185,7 @@ def all_time(keyed: Keyed) -> DataStream[Any]:
 
 TINY = StateTuning(
     row_chunks=ChunkTuning(
-        tail_bytes=1500,
-        fanout=3,
-        fired_bytes=3_000,
-        held_bytes=5_000,
-        merged_rows=200,
-        least_shared_panes=16,
+        tail_bytes=1500, fanout=3, fired_bytes=3_000, held_bytes=5_000, merged_rows=200, least_shared_panes=16
     ),
     row_pages=replace(
         ROW_PAGES,
@@ -248,10 +238,7 @@ YEAR = 365 * 24 * 3_600_000
 CASES: dict[str, list[list[Element]]] = {
     "empty batches": [[], [at(5)], [], []],
     "a batch that is all late": [[at(1_000)], [at(1_000)], [at(3), at(4)], [at(5)]],
-    "one hot key": [
-        [at(moment) for moment in range(0, 3_000, 2)],
-        [at(moment) for moment in range(3_000, 4_000)],
-    ],
+    "one hot key": [[at(moment) for moment in range(0, 3_000, 2)], [at(moment) for moment in range(3_000, 4_000)]],
     "years apart": [[at(-40 * YEAR), at(0), at(1)], [at(3 * YEAR), at(1)], [at(80 * YEAR)]],
     "years apart in one batch": [[at(number * YEAR, str(number % 7)) for number in range(50)]],
     "sums of 64 bits": [[at(1, number=2**62), at(2, number=2**62 - 1), at(3, number=-(2**63))]],

@@ -105,16 +105,10 @@ PLANS: dict[str, Callable[[Trips], DataStream[Any]]] = {
         .allowed_lateness(millis(40))
         .aggregate(agg.combine(agg.first(), agg.min_by(lambda t: t.left), agg.top_k(2, lambda t: t.fare)))
     ),
-    "sliding": lambda keyed: keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30))).aggregate(
-        unordered()
-    ),
-    "sessions": lambda keyed: keyed.window(EventTimeSessionWindows.with_gap(millis(9))).aggregate(
-        unordered()
-    ),
+    "sliding": lambda keyed: keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30))).aggregate(unordered()),
+    "sessions": lambda keyed: keyed.window(EventTimeSessionWindows.with_gap(millis(9))).aggregate(unordered()),
     "late sessions": lambda keyed: (
-        keyed.window(EventTimeSessionWindows.with_gap(millis(9)))
-        .allowed_lateness(millis(40))
-        .aggregate(unordered())
+        keyed.window(EventTimeSessionWindows.with_gap(millis(9))).allowed_lateness(millis(40)).aggregate(unordered())
     ),
 }
 
@@ -210,9 +204,7 @@ def test_combinations_within_combinations_go_to_sinks_by_way_of_python() -> None
         n: int
 
     def nested(keyed: Trips) -> DataStream[Any]:
-        both: DeclaredAggregate[Trip, Any, tuple[int, int]] = agg.combine(
-            agg.count(), agg.count(lambda t: t.tip)
-        )
+        both: DeclaredAggregate[Trip, Any, tuple[int, int]] = agg.combine(agg.count(), agg.count(lambda t: t.tip))
         windows = keyed.window(TumblingEventTimeWindows.of(millis(100)))
         return windows.aggregate(agg.into(Pair, both=both, n=agg.count()))
 

@@ -72,9 +72,7 @@ def results(function: DeclaredAggregate[Any, Any, Any], kind: Any, values: list[
     padded = pa.array([None, *values, None], kind)
     middle = len(values) // 2
     pieces = [padded.slice(1, middle), padded.slice(1 + middle, len(values) - middle)]
-    states = [
-        kernel.partial(groups_of([0] * len(piece), 2), [piece for _ in kernel.inputs]) for piece in pieces
-    ]
+    states = [kernel.partial(groups_of([0] * len(piece), 2), [piece for _ in kernel.inputs]) for piece in pieces]
     stacked = [pa.concat_arrays(parts) for parts in zip(*states, strict=True)]
     column = kernel.results(kernel.merge(groups_of([0, 1, 0, 1], 2), stacked))
     assert column.type == kernel.result_type
@@ -119,13 +117,7 @@ def test_a_sum_that_fits_no_column_is_the_error_of_the_aggregate() -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [
-        [2**63 - 1] * 3,
-        [-(2**63), -(2**63) + 1],
-        [2**53 + 1, 2**53 + 3, 2**53 + 4],
-        [10**18 + 1, -(10**18)],
-        [-1, -2],
-    ],
+    [[2**63 - 1] * 3, [-(2**63), -(2**63) + 1], [2**53 + 1, 2**53 + 3, 2**53 + 4], [10**18 + 1, -(10**18)], [-1, -2]],
 )
 def test_means_of_huge_ints_are_exact(values: list[int]) -> None:
     assert results(agg.mean(lambda value: value), pa.int64(), values) == [sum(values) / len(values), None]
@@ -135,9 +127,7 @@ def test_sums_of_floats_keep_what_rounding_takes_away() -> None:
     values = [1e16, 1.0, -1e16, 1e-9] * 3000
     expected = math.fsum(values)
     for order in (values, values[::-1], sorted(values)):
-        assert results(agg.sum(lambda value: value), pa.float64(), order)[0] == pytest.approx(
-            expected, rel=1e-14
-        )
+        assert results(agg.sum(lambda value: value), pa.float64(), order)[0] == pytest.approx(expected, rel=1e-14)
 
 
 def test_sums_of_small_values_beside_groups_of_large_ones() -> None:
@@ -147,9 +137,7 @@ def test_sums_of_small_values_beside_groups_of_large_ones() -> None:
     assert kernel.results(states).to_pylist() == pytest.approx([3e300, 4e-300, 5e-324], rel=1e-15)
 
 
-@pytest.mark.parametrize(
-    "values", [[1e308, 1e308, -1e308], [1e308, -1e308, 1e308], [1e308] * 2 + [-math.inf]]
-)
+@pytest.mark.parametrize("values", [[1e308, 1e308, -1e308], [1e308, -1e308, 1e308], [1e308] * 2 + [-math.inf]])
 def test_near_the_largest_float_sums_are_what_the_aggregate_says(values: list[float]) -> None:
     kernel = kernel_of_numbers(agg.sum(lambda value: value), pa.float64())
     function: agg.DeclaredAggregate[Any, Any, Any, Any] = agg.sum(lambda value: value)

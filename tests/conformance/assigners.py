@@ -101,9 +101,7 @@ class PointSessions(MergingWindowAssigner[Element, TimeWindow]):
         self._sessions = EventTimeSessionWindows.with_gap(gap)
         self._point = encode(point_value)
 
-    def assign_windows(
-        self, element: Element, timestamp: int, context: AssignerContext
-    ) -> Collection[TimeWindow]:
+    def assign_windows(self, element: Element, timestamp: int, context: AssignerContext) -> Collection[TimeWindow]:
         if element.value == self._point:
             return [TimeWindow(timestamp, timestamp)]
         return self._sessions.assign_windows(element, timestamp, context)
@@ -125,9 +123,7 @@ class ScriptedWindows(WindowAssigner[Element, AnyWindow]):
     def __init__(self, event_time: bool) -> None:
         self._event_time = event_time
 
-    def assign_windows(
-        self, element: Element, timestamp: int, context: AssignerContext
-    ) -> Collection[AnyWindow]:
+    def assign_windows(self, element: Element, timestamp: int, context: AssignerContext) -> Collection[AnyWindow]:
         return _carried(element)
 
     def default_trigger(self) -> EventTimeTrigger | ProcessingTimeTrigger:
@@ -145,9 +141,7 @@ class ScriptedMergingWindows(MergingWindowAssigner[Element, AnyWindow]):
         self._event_time = event_time
         self._merges: list[Merge[AnyWindow]] = []
 
-    def assign_windows(
-        self, element: Element, timestamp: int, context: AssignerContext
-    ) -> Collection[AnyWindow]:
+    def assign_windows(self, element: Element, timestamp: int, context: AssignerContext) -> Collection[AnyWindow]:
         # Windows are merged while the element is being added, so this is not kept from element to element.
         self.answer(element.part("merges"))
         return _carried(element)
@@ -193,9 +187,7 @@ _BUILDERS: Mapping[str, Callable[[Fields], WindowAssigner[Element, Any]]] = {
     ),
     "event_time_session": lambda fields: EventTimeSessionWindows.with_gap(millis(fields, "gap_ms")),
     "processing_time_session": lambda fields: ProcessingTimeSessionWindows.with_gap(millis(fields, "gap_ms")),
-    "dynamic_event_time_session": lambda fields: EventTimeSessionWindows.with_dynamic_gap(
-        _Gaps(fields.fields("gaps"))
-    ),
+    "dynamic_event_time_session": lambda fields: EventTimeSessionWindows.with_dynamic_gap(_Gaps(fields.fields("gaps"))),
     "dynamic_processing_time_session": lambda fields: ProcessingTimeSessionWindows.with_dynamic_gap(
         _Gaps(fields.fields("gaps"))
     ),

@@ -18,16 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from tests.conformance.batch_plan import (
-    EMITS,
-    LATE_ELEMENTS,
-    SIDE_OUTPUT,
-    Chunk,
-    Part,
-    Seen,
-    case_of,
-    pipeline_of,
-)
+from tests.conformance.batch_plan import EMITS, LATE_ELEMENTS, SIDE_OUTPUT, Chunk, Part, Seen, case_of, pipeline_of
 from tests.conformance.batch_queries import Placed, queries_of
 from tests.conformance.elements import Element, Record
 from tests.conformance.engines import ElementStep, Observed, Script, Told, WatermarkStep

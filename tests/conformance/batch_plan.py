@@ -24,17 +24,7 @@ from windrow.sources import CollectionSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 
-__all__ = [
-    "EMITS",
-    "LATE_ELEMENTS",
-    "SIDE_OUTPUT",
-    "WATERMARK",
-    "Chunk",
-    "Part",
-    "Seen",
-    "case_of",
-    "pipeline_of",
-]
+__all__ = ["EMITS", "LATE_ELEMENTS", "SIDE_OUTPUT", "WATERMARK", "Chunk", "Part", "Seen", "case_of", "pipeline_of"]
 
 _START = "start"
 EMITS, LATE_ELEMENTS, SIDE_OUTPUT, WATERMARK = "emits", "late", "side", "watermark"

@@ -82,7 +82,5 @@ def queries_of(scripts: Sequence[Placed]) -> list[list[Placed]]:
             (restoring if restores else plain).append(placed)
     if restoring:
         latest = max(placed.restores()[0] for placed in restoring)
-        restoring = [
-            replace(placed, begin=placed.begin + latest - placed.restores()[0]) for placed in restoring
-        ]
+        restoring = [replace(placed, begin=placed.begin + latest - placed.restores()[0]) for placed in restoring]
     return [query for query in (plain, restoring, *by_clock, *alone) if query]

@@ -10,18 +10,7 @@ from typing import TypeAlias, Union
 
 from windrow.windows import GlobalWindow, TimeWindow
 
-__all__ = [
-    "AnyWindow",
-    "Case",
-    "CaseError",
-    "Fields",
-    "Json",
-    "decode",
-    "encode",
-    "load",
-    "to_window",
-    "window_json",
-]
+__all__ = ["AnyWindow", "Case", "CaseError", "Fields", "Json", "decode", "encode", "load", "to_window", "window_json"]
 
 Json: TypeAlias = Union[bool, int, float, str, "list[Json]", "dict[str, Json]", None]
 AnyWindow: TypeAlias = TimeWindow | GlobalWindow
@@ -154,9 +143,7 @@ class Case:
     @classmethod
     def of(cls, file: str, number: int, body: Fields) -> Case:
         """The case that ``body`` describes, the ``number``-th of its file."""
-        return cls(
-            file, body.text("name", f"case {number}, without a name"), body.text("kind", "missing"), body
-        )
+        return cls(file, body.text("name", f"case {number}, without a name"), body.text("kind", "missing"), body)
 
 
 def load(path: str) -> list[Case]:

@@ -9,19 +9,9 @@ from typing import Any, TypeAlias
 from tests.conformance.cases import CaseError, Fields, Json, decode, encode, window_json
 from tests.conformance.elements import Element, Record, number
 from windrow import DataStream, OutputTag
-from windrow.functions import (
-    AggregateFunction,
-    ProcessAllWindowFunction,
-    ProcessWindowContext,
-    ProcessWindowFunction,
-)
+from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.state import ValueStateDescriptor
-from windrow.windowed import (
-    AllWindowedStream,
-    MergingAllWindowedStream,
-    MergingWindowedStream,
-    WindowedStream,
-)
+from windrow.windowed import AllWindowedStream, MergingAllWindowedStream, MergingWindowedStream, WindowedStream
 
 __all__ = ["SIDE", "STEP", "Computed", "compute"]
 
@@ -126,9 +116,7 @@ class _Process(ProcessWindowFunction[Element, Record, str, Any]):
         self._evaluate = evaluate
         self._with_window = with_window
 
-    def process(
-        self, key: str, context: ProcessWindowContext[Any], elements: Sequence[Element]
-    ) -> Iterable[Record]:
+    def process(self, key: str, context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Record]:
         window = encode(window_json(context.window)) if self._with_window else "null"
         for value in self._evaluate(context, elements):
             yield Record(key, encode(value), window)

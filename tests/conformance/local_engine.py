@@ -6,16 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.conformance.cases import Json
 from tests.conformance.elements import Element, Record
-from tests.conformance.engines import (
-    ClockStep,
-    ElementStep,
-    Observed,
-    Script,
-    StateCounts,
-    Step,
-    Told,
-    WatermarkStep,
-)
+from tests.conformance.engines import ClockStep, ElementStep, Observed, Script, StateCounts, Step, Told, WatermarkStep
 from tests.conformance.functions import SIDE, STEP
 from tests.conformance.pipeline import LATE, Pipeline
 from windrow import from_source

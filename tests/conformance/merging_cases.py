@@ -61,10 +61,7 @@ class _Runner:
         result, merged = self._live.add(step.window("window"))
         self._differences.equal(f"{where}: result", step.raw("result"), window_json(result))
         got: list[Json] = [
-            {
-                "into": window_json(merge.into),
-                "from": _sorted(window_json(source) for source in merge.sources),
-            }
+            {"into": window_json(merge.into), "from": _sorted(window_json(source) for source in merge.sources)}
             for merge in merged
         ]
         expected = step.fields_or_none("merged")

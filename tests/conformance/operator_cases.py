@@ -8,16 +8,7 @@ from dataclasses import dataclass
 from tests.conformance.cases import Case, CaseError, Fields, Json, decode
 from tests.conformance.compare import Differences
 from tests.conformance.elements import Element
-from tests.conformance.engines import (
-    ClockStep,
-    ElementStep,
-    Observed,
-    RestoreStep,
-    Script,
-    Step,
-    Told,
-    WatermarkStep,
-)
+from tests.conformance.engines import ClockStep, ElementStep, Observed, RestoreStep, Script, Step, Told, WatermarkStep
 from tests.conformance.errors import error_kind
 from tests.conformance.pipeline import Pipeline
 from tests.conformance.triggers import TimerScript
@@ -143,9 +134,7 @@ def _compare(pipeline: Pipeline, step: _ReadStep, observed: Observed, difference
         _json(pipeline, record.key, record.value, timestamp, record.window if with_window else None)
         for record, timestamp in observed.emits
     ]
-    late = [
-        _json(pipeline, element.key, element.value, timestamp, None) for element, timestamp in observed.late
-    ]
+    late = [_json(pipeline, element.key, element.value, timestamp, None) for element, timestamp in observed.late]
     side: list[Json] = [{"value": decode(value), "ts": timestamp} for value, timestamp in observed.side]
     differences.same_items(f"{where}: emits", expect.items("emits", []), emits)
     differences.same_items(f"{where}: late", expect.items("late", []), late)

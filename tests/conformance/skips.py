@@ -63,7 +63,7 @@ SKIPS: dict[str, Skips] = {
             "stagger": _A_PART,
             "trigger": "it tests a trigger on its own, without an engine; --engine local runs it",
             "window_start": _A_PART,
-        },
+        }
     ),
 }
 """By engine."""

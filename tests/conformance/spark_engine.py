@@ -21,10 +21,7 @@ __all__ = ["spark_engine", "started_engine"]
 @contextmanager
 def started_engine() -> Iterator[BatchEngine]:
     """The engine with a session of its own."""
-    with (
-        tempfile.TemporaryDirectory(prefix="windrow-conformance-") as folder,
-        embedded_session(Path(folder)) as spark,
-    ):
+    with tempfile.TemporaryDirectory(prefix="windrow-conformance-") as folder, embedded_session(Path(folder)) as spark:
         yield spark_engine(spark)
 
 

@@ -38,19 +38,8 @@ FIRING = {
     "expect_watermark": 9,
 }
 LATE = {**ELEMENT, "expect": {"late": [{"key": "k", "value": 1, "ts": 1}]}}
-BEHIND = {
-    **ELEMENT,
-    "windows": [[0, 30]],
-    "expect": {"calls": {"on_element": [[0, 30]], "on_event_time": []}},
-}
-ERROR = {
-    "op": "element",
-    "key": "k",
-    "value": 1,
-    "ts": None,
-    "windows": [],
-    "expect": {"error": "invalid_argument"},
-}
+BEHIND = {**ELEMENT, "windows": [[0, 30]], "expect": {"calls": {"on_element": [[0, 30]], "on_event_time": []}}}
+ERROR = {"op": "element", "key": "k", "value": 1, "ts": None, "windows": [], "expect": {"error": "invalid_argument"}}
 GOOD: dict[str, Any] = {
     "name": "good",
     "kind": "operator",
@@ -174,10 +163,7 @@ TUMBLING = {"type": "tumbling_event_time", "size_ms": 5, "offset_ms": 0}
             {"kind": "window_start", "size_ms": 5, "offset_ms": 0, "points": [[-1, 0]]},
             "start of the window of -1: expected 0, got -5",
         ),
-        (
-            {"kind": "intersects", "pairs": [[[0, 1], [1, 2], False]]},
-            "[1, 2] and [0, 1]: expected false, got true",
-        ),
+        ({"kind": "intersects", "pairs": [[[0, 1], [1, 2], False]]}, "[1, 2] and [0, 1]: expected false, got true"),
         (
             {"kind": "stagger", "mode": "natural", "size_ms": 5, "processing_time": 7, "expect": 3},
             "shift: expected [3], got [2]",
@@ -199,10 +185,7 @@ def test_a_wrong_expectation_of_a_part_fails(body: dict[str, Any], message: str)
         ({"op": "watermark", "ts": 5, "expect": {"fired": [[[0, 9], "fire"]]}}, "fired: expected"),
         ({"op": "watermark", "ts": 5, "expect": {"fires_in": [[0, 9]]}}, "fires_in: expected"),
         ({"op": "watermark", "ts": 5, "expect": {"timers": {"event": [[[0, 9], 8]]}}}, "event timers: "),
-        (
-            {"op": "watermark", "ts": 5, "expect": {"timers": {"processing": [[[0, 9], 8]]}}},
-            "processing timers",
-        ),
+        ({"op": "watermark", "ts": 5, "expect": {"timers": {"processing": [[[0, 9], 8]]}}}, "processing timers"),
         ({"op": "watermark", "ts": 5, "expect": {"state_windows": [[0, 9]]}}, "state_windows: expected"),
         ({"op": "watermark", "ts": 5, "expect": {"new": 1}}, "unknown 'new'"),
         ({"op": "new"}, "unknown op 'new'"),
@@ -216,10 +199,7 @@ def test_a_wrong_expectation_of_a_trigger_fails(step: dict[str, Any], message: s
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        (
-            {"op": "add", "window": [2, 4], "result": [2, 4], "merged": None},
-            "result: expected [2, 4], got [0, 4]",
-        ),
+        ({"op": "add", "window": [2, 4], "result": [2, 4], "merged": None}, "result: expected [2, 4], got [0, 4]"),
         ({"op": "add", "window": [2, 4], "result": [0, 4], "merged": None}, "merged: expected [], got"),
         (
             {"op": "add", "window": [2, 4], "result": [0, 4], "merged": {"into": [0, 4], "from": [[0, 3]]}},

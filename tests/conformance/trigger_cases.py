@@ -28,9 +28,7 @@ def run_trigger(case: Case, differences: Differences) -> None:
         expect.done()
 
 
-def _perform(
-    harness: TriggerHarness[Element, Any], step: Fields
-) -> tuple[str | None, list[TriggerAnswer[Any]]]:
+def _perform(harness: TriggerHarness[Element, Any], step: Fields) -> tuple[str | None, list[TriggerAnswer[Any]]]:
     op = step.text("op")
     if op == "element":
         element = _element(step)

@@ -28,15 +28,7 @@ from windrow.triggers import (
 )
 from windrow.windows import Window
 
-__all__ = [
-    "Calls",
-    "ScriptedTrigger",
-    "TimerScript",
-    "build_trigger",
-    "recording",
-    "result_name",
-    "trigger_name",
-]
+__all__ = ["Calls", "ScriptedTrigger", "TimerScript", "build_trigger", "recording", "result_name", "trigger_name"]
 
 _RESULTS = {
     "continue": TriggerResult.CONTINUE,
@@ -159,9 +151,7 @@ class ScriptedTrigger(MergingTrigger[Element, Window]):
         self._on_event_time = _answers(fields, "on_event_time")
         self._on_processing_time = _answers(fields, "on_processing_time")
 
-    def on_element(
-        self, element: Element, timestamp: int, window: Window, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: Element, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         script = element.part("trigger")
         if script is not None:
             return TimerScript.of(Fields({"trigger": script}, "step").fields("trigger")).run(window, context)
@@ -242,9 +232,7 @@ class _Recorder(Trigger[Element, AnyWindow]):
         self._inner = inner
         self._calls = calls
 
-    def on_element(
-        self, element: Element, timestamp: int, window: AnyWindow, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: Element, timestamp: int, window: AnyWindow, context: TriggerContext) -> TriggerResult:
         self._calls.on_element.append(window_json(window))
         return self._inner.on_element(element, timestamp, window, context)
 

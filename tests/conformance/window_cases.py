@@ -13,13 +13,7 @@ from tests.conformance.errors import error_kind
 from tests.conformance.triggers import trigger_name
 from windrow.errors import WindrowError
 from windrow.time import MIN_TIMESTAMP
-from windrow.windows import (
-    MergingWindowAssigner,
-    TimeWindow,
-    WindowAssigner,
-    WindowStagger,
-    window_start,
-)
+from windrow.windows import MergingWindowAssigner, TimeWindow, WindowAssigner, WindowStagger, window_start
 from windrow_runtime.testing import assign_windows
 
 __all__ = [

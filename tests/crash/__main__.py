@@ -84,10 +84,7 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0]) -
             # A moment of some milliseconds that few kills find.
             give_next(folder / "checkpoint" / "spark", 0, folder / "in")
             within += ", the next file given"
-        print(
-            f"kill {number}, {moment}, {within}: {done} batches committed, {done - before} of them new",
-            flush=True,
-        )
+        print(f"kill {number}, {moment}, {within}: {done} batches committed, {done - before} of them new", flush=True)
     # The last start needs not do all that lies ahead, but for what Spark has noted already.
     spark, sources = folder / "checkpoint" / "spark", range(2 if plan == "watermarks" else 1)
     ahead = max((number for source in sources for number in given(spark, source)), default=-1) + 1

@@ -61,11 +61,7 @@ def write_input(folder: Path, files: int) -> None:
         chance = random.Random(number)
         file = folder / f"{number:04d}.json"
         events = [
-            Event(
-                f"k{chance.randrange(7)}",
-                number * 1000 + chance.randrange(-1500, 1000),
-                chance.randrange(100),
-            )
+            Event(f"k{chance.randrange(7)}", number * 1000 + chance.randrange(-1500, 1000), chance.randrange(100))
             for _ in range(60)
         ]
         file.write_text("".join(json.dumps(vars(event)) + "\n" for event in events), encoding="utf-8")

@@ -10,9 +10,7 @@ from tests.crash.batches import give_next, given, taken, write_taken
 
 def note(file: Path, *lines: object) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(
-        "\n".join(["v1", *(line if isinstance(line, str) else json.dumps(line) for line in lines)])
-    )
+    file.write_text("\n".join(["v1", *(line if isinstance(line, str) else json.dumps(line) for line in lines)]))
 
 
 #  source 0 gives     a   b   c   d        notes 0 and 1 are in the file that holds both
@@ -49,7 +47,5 @@ def test_batches_of_several_files_and_of_none(tmp_path: Path) -> None:
     assert taken(tmp_path, 1)[-1] == []
 
     assert write_taken(tmp_path, [tmp_path / "first", tmp_path / "second"]) == 1
-    texts = [
-        [file.read_text() for file in sorted((tmp_path / folder).iterdir())] for folder in ("first", "second")
-    ]
+    texts = [[file.read_text() for file in sorted((tmp_path / folder).iterdir())] for folder in ("first", "second")]
     assert texts == [["a\n", "b\nc\n", ""], ["a\n", "b\n", "c\n"]]

@@ -50,26 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.differential", description="Compare engines on random pipelines."
     )
-    parser.add_argument(
-        "--cases", type=_count, metavar="N", help="how many cases (default 20, or the file's)"
-    )
+    parser.add_argument("--cases", type=_count, metavar="N", help="how many cases (default 20, or the file's)")
     parser.add_argument("--seed", type=int, metavar="S", help="chooses the cases (default 1, or the file's)")
     parser.add_argument(
-        "--case",
-        type=_number,
-        metavar="NUMBER",
-        action="append",
-        help="run this case only; may be given again",
+        "--case", type=_number, metavar="NUMBER", action="append", help="run this case only; may be given again"
     )
-    parser.add_argument(
-        "--against", type=Path, metavar="FILE", help="compare with the expected outputs of a file"
-    )
-    parser.add_argument(
-        "--write", type=Path, metavar="FILE", help="write the interpreter's outputs to a file"
-    )
-    parser.add_argument(
-        "--batch", action="store_true", help="all elements in one batch, and Spark as a batch job"
-    )
+    parser.add_argument("--against", type=Path, metavar="FILE", help="compare with the expected outputs of a file")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the interpreter's outputs to a file")
+    parser.add_argument("--batch", action="store_true", help="all elements in one batch, and Spark as a batch job")
     parser.add_argument(
         "--columns",
         action="store_true",
@@ -106,15 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         files = None
         if options.columns:
             files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-differential-")))
-        return run(
-            seed,
-            numbers,
-            engines,
-            expected=expected,
-            write=options.write,
-            one_batch=options.batch,
-            files=files,
-        )
+        return run(seed, numbers, engines, expected=expected, write=options.write, one_batch=options.batch, files=files)
 
 
 def _count(text: str) -> int:

@@ -37,12 +37,7 @@ from windrow.triggers import (
     StateCleaningCountTrigger,
     Trigger,
 )
-from windrow.windowed import (
-    AllWindowedStream,
-    MergingAllWindowedStream,
-    MergingWindowedStream,
-    WindowedStream,
-)
+from windrow.windowed import AllWindowedStream, MergingAllWindowedStream, MergingWindowedStream, WindowedStream
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
@@ -333,9 +328,7 @@ class Branch:
             if not merging:
                 least = chance.randrange(1, 100)
                 most = least + chance.randrange(100)
-                triggers.append(
-                    StateCleaningCountTrigger.of(millis(least), millis(most), chance.randrange(1, 6))
-                )
+                triggers.append(StateCleaningCountTrigger.of(millis(least), millis(most), chance.randrange(1, 6)))
         if not merging:
             triggers += [DeltaTrigger.of(float(chance.randrange(40)), f.distance)] * 2
         if global_window:
@@ -381,9 +374,7 @@ class Branch:
         spread = m.spread_and_spoilt if self._mutates else f.spread
         # What these emit does not begin with the key of the step.
         simple = without_keys or key is f.event_key
-        form = chance.choice(
-            ["reduce", "aggregate"] * simple + ["process"] * 2 + ["fold, then process", "apply"]
-        )
+        form = chance.choice(["reduce", "aggregate"] * simple + ["process"] * 2 + ["fold, then process", "apply"])
         found: DataStream[Any]
         match form:
             case "reduce":

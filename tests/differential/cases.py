@@ -129,9 +129,7 @@ class Prepared:
             _, _, name = step.split(".", 2)
             counters[int(name.partition(".")[0])][name] = dict(sorted(counts.items()))
         return {
-            number: Found(
-                {name: _plain_keys(keys) for name, keys in outputs.of(result).items()}, counters[number]
-            )
+            number: Found({name: _plain_keys(keys) for name, keys in outputs.of(result).items()}, counters[number])
             for number, outputs in self._outputs.items()
         }
 

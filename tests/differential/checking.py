@@ -90,11 +90,7 @@ def _run(prepared: Prepared, engine: str, engines: Engines) -> dict[int, Found] 
 
 
 def _raised(
-    prepared: Prepared,
-    engine: str,
-    engines: Engines,
-    stored: Mapping[int, Found] | None,
-    raised: _Raised,
+    prepared: Prepared, engine: str, engines: Engines, stored: Mapping[int, Found] | None, raised: _Raised
 ) -> list[Failure]:
     """The engine failed: which case is it?"""
     failures: list[Failure] = []
@@ -112,22 +108,13 @@ def _raised(
 
 
 def _failure(
-    prepared: Prepared,
-    number: int,
-    engine: str,
-    engines: Engines,
-    expected: Mapping[int, Found],
-    lines: list[str],
+    prepared: Prepared, number: int, engine: str, engines: Engines, expected: Mapping[int, Found], lines: list[str]
 ) -> Failure:
     """The report of a case, run alone if it fails alone too."""
     if len(prepared.numbers) > 1:
         alone = prepared.alone(number)
         found = _run(alone, engine, engines)
-        again = (
-            found.lines()
-            if isinstance(found, _Raised)
-            else list(_differences(expected[number], found[number]))
-        )
+        again = found.lines() if isinstance(found, _Raised) else list(_differences(expected[number], found[number]))
         if not again:
             others = [f"case {number} differs, but only when one query runs all of these cases", *lines]
             return Failure(tuple(prepared.numbers), engine, _report(prepared, engine, others))
@@ -167,8 +154,7 @@ def _different(where: str, expected: Sequence[Json], found: Sequence[Json]) -> I
     if wanted == got:
         return
     first = next(
-        (place for place, (a, b) in enumerate(zip(wanted, got, strict=False)) if a != b),
-        min(len(wanted), len(got)),
+        (place for place, (a, b) in enumerate(zip(wanted, got, strict=False)) if a != b), min(len(wanted), len(got))
     )
     yield f"{where}: different from element {first} on"
     for title, elements in (("expected", wanted), ("actual", got)):

@@ -375,9 +375,7 @@ class Timers(KeyedProcessFunction[Any, Event, tuple[Any, str, int, int, int]]):
             context.output(SIDE, (context.key, highest.get() or 0))
         yield context.key, "element", context.timestamp, timers.current_watermark, sum(by_value.values())
 
-    def on_timer(
-        self, timestamp: int, context: OnTimerContext[Any]
-    ) -> Iterable[tuple[Any, str, int, int, int]]:
+    def on_timer(self, timestamp: int, context: OnTimerContext[Any]) -> Iterable[tuple[Any, str, int, int, int]]:
         self._timers.inc()
         fired = context.get_state(self._fired)
         fired.update((fired.value() or 0) + 1)
@@ -433,9 +431,7 @@ class ClockTimers(KeyedProcessFunction[Any, Event, tuple[Any, str, int, int, int
             context.get_state(self._by_value).put(value.value % 5, value.value)
         yield context.key, "element", now, *self._kept(context)
 
-    def on_timer(
-        self, timestamp: int, context: OnTimerContext[Any]
-    ) -> Iterator[tuple[Any, str, int, int, int, int]]:
+    def on_timer(self, timestamp: int, context: OnTimerContext[Any]) -> Iterator[tuple[Any, str, int, int, int, int]]:
         yield context.key, f"{context.time_domain.value} timer", timestamp, *self._kept(context)
 
     def _kept(self, context: KeyedProcessContext[Any]) -> tuple[int, int, int]:

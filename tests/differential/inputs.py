@@ -45,9 +45,7 @@ class Input:
         """The elements of each source: from files, one a batch, where there is a folder for them."""
         pairs = zip(self.collections, self.batch_sizes, strict=True)
         if folder is None:
-            return [
-                from_source(CollectionSource(elements, Event, batch_size=size)) for elements, size in pairs
-            ]
+            return [from_source(CollectionSource(elements, Event, batch_size=size)) for elements, size in pairs]
         folders = [folder / f"{number}" for number in range(len(self.collections))]
         for place, (elements, size) in zip(folders, pairs, strict=True):
             _write(place, elements, size)
@@ -56,10 +54,7 @@ class Input:
     def stream(self, streams: list[DataStream[Event]]) -> DataStream[Event]:
         """The elements of ``streams``, which are the sources, with timestamps."""
         if len(self.strategies) == len(streams):
-            streams = [
-                self._timed(stream, strategy)
-                for stream, strategy in zip(streams, self.strategies, strict=True)
-            ]
+            streams = [self._timed(stream, strategy) for stream, strategy in zip(streams, self.strategies, strict=True)]
             return streams[0].union(*streams[1:]) if len(streams) > 1 else streams[0]
         return self._timed(streams[0].union(*streams[1:]), self.strategies[0])
 
@@ -79,9 +74,7 @@ class Input:
         for number, (elements, size) in enumerate(zip(self.collections, self.batch_sizes, strict=True)):
             lines.append(f"source {number}:")
             for start in range(0, len(elements), size):
-                batch = ", ".join(
-                    f"{event.key}@{event.at}={event.value}" for event in elements[start : start + size]
-                )
+                batch = ", ".join(f"{event.key}@{event.at}={event.value}" for event in elements[start : start + size])
                 lines.append(f"  {batch}")
         return "\n".join(lines)
 

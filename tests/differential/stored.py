@@ -26,11 +26,7 @@ def write(path: Path, seed: int, cases: Mapping[int, Found]) -> None:
     content = {
         "seed": seed,
         "cases": {
-            str(number): {
-                "digest": digest(seed, number),
-                "outputs": found.outputs,
-                "counters": found.counters,
-            }
+            str(number): {"digest": digest(seed, number), "outputs": found.outputs, "counters": found.counters}
             for number, found in cases.items()
         },
     }
@@ -50,9 +46,7 @@ def read(path: Path) -> tuple[int, dict[int, Found]]:
         found = {number: Found(case["outputs"], case["counters"]) for number, case in cases.items()}
         digests = {number: case["digest"] for number, case in cases.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StoredError(
-            f"{path} is no file of expected outputs: {type(error).__name__}: {error}"
-        ) from error
+        raise StoredError(f"{path} is no file of expected outputs: {type(error).__name__}: {error}") from error
     for number, known in digests.items():
         if digest(seed, number) != known:
             raise StoredError(

@@ -91,9 +91,7 @@ def test_declared_aggregates_of_all_windows_run_on_columns(tmp_path: Path) -> No
     )
     assert {kind for kind, _, _ in found} == set(_ASSIGNERS)
     # Windows of all time have no late elements.
-    shapes = {
-        (kind, late, kept) for kind in _ASSIGNERS[:3] for late in (False, True) for kept in (False, True)
-    }
+    shapes = {(kind, late, kept) for kind in _ASSIGNERS[:3] for late in (False, True) for kept in (False, True)}
     assert shapes <= found.keys()
     assert len(forms) >= 30
 
@@ -104,9 +102,7 @@ def test_declared_aggregates_come_with_columns_alone(tmp_path: Path) -> None:
         steps = Topology(Prepared(19, range(20), files=files).pipeline.steps).keyed
         specs = [step.node.function for step in steps if isinstance(step.node, WindowNode)]
         declared[files] = [
-            spec
-            for spec in specs
-            if isinstance(spec, AggregateSpec) and isinstance(spec.aggregate, DeclaredAggregate)
+            spec for spec in specs if isinstance(spec, AggregateSpec) and isinstance(spec.aggregate, DeclaredAggregate)
         ]
     assert not declared[None]
     assert len(declared[tmp_path]) > 5
@@ -215,9 +211,7 @@ def test_a_case_that_differs_is_reported_alone() -> None:
 
 def _broken_case(number: int) -> Engine:
     def run_wrongly(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
-        (sink,) = [
-            end.node.sink for end in pipeline.sinks if end.node.sink.describe() == f"collect {number}.0"
-        ]
+        (sink,) = [end.node.sink for end in pipeline.sinks if end.node.sink.describe() == f"collect {number}.0"]
 
         def change(collected: dict[int, list[Any]]) -> None:
             collected[id(sink)] = collected[id(sink)][1:]
@@ -243,8 +237,7 @@ def test_counters_are_compared() -> None:
     def miscounting(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
         result = _right(pipeline, clock)
         counters = {
-            step: {name: count + 1 for name, count in of_step.items()}
-            for step, of_step in result.counters.items()
+            step: {name: count + 1 for name, count in of_step.items()} for step, of_step in result.counters.items()
         }
         return PipelineResult(pipeline, counters, result._collected)
 
@@ -298,9 +291,7 @@ def test_a_file_of_other_cases_is_refused(tmp_path: Path, capsys: pytest.Capture
 
 @pytest.mark.parametrize("kind", ["--batch", "--columns"])
 @pytest.mark.parametrize("use", ["--against", "--write"])
-def test_files_of_outputs_are_of_cases_of_one_kind(
-    kind: str, use: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_of_outputs_are_of_cases_of_one_kind(kind: str, use: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["--local", kind, use, "never read"])
     assert caught.value.code == 2

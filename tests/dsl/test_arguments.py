@@ -37,9 +37,7 @@ number: Any = 5
 
 
 class Last(ProcessWindowFunction[int, int, int, TimeWindow]):
-    def process(
-        self, key: int, context: ProcessWindowContext[TimeWindow], elements: Sequence[int]
-    ) -> Iterable[int]:
+    def process(self, key: int, context: ProcessWindowContext[TimeWindow], elements: Sequence[int]) -> Iterable[int]:
         return elements[-1:]
 
 
@@ -119,12 +117,7 @@ CALLS: list[tuple[str, Callable[[], object], str, bool]] = [
         "the side output for late data of a window is set twice",
         True,
     ),
-    (
-        "negative lateness",
-        lambda: windows.allowed_lateness(-SECOND),
-        "the allowed lateness must not be negative",
-        True,
-    ),
+    ("negative lateness", lambda: windows.allowed_lateness(-SECOND), "the allowed lateness must not be negative", True),
     ("reduce", lambda: windows.reduce(wrong), "reduce needs a function of two elements", True),
     ("reduce all", lambda: everything.reduce(wrong), "reduce needs a function of two elements", True),
     ("aggregate", lambda: windows.aggregate(count_class), "aggregate needs an aggregate function", True),
@@ -132,12 +125,7 @@ CALLS: list[tuple[str, Callable[[], object], str, bool]] = [
     ("process", lambda: windows.process(plain_function), "the window function has the wrong kind", True),
     ("apply", lambda: windows.apply(wrong), "apply needs a function", True),
     ("apply all", lambda: everything.apply(wrong), "apply needs a function", True),
-    (
-        "behind reduce",
-        lambda: windows.reduce(max, plain_function),
-        "the window function has the wrong kind",
-        True,
-    ),
+    ("behind reduce", lambda: windows.reduce(max, plain_function), "the window function has the wrong kind", True),
     (
         "behind aggregate",
         lambda: windows.aggregate(Count(), plain_function),
@@ -189,12 +177,7 @@ CALLS: list[tuple[str, Callable[[], object], str, bool]] = [
         "the offset of sliding windows must be smaller than their slide",
         False,
     ),
-    (
-        "gap",
-        lambda: EventTimeSessionWindows.with_gap(NOTHING),
-        "the gap of session windows must be positive",
-        False,
-    ),
+    ("gap", lambda: EventTimeSessionWindows.with_gap(NOTHING), "the gap of session windows must be positive", False),
     (
         "clock gap",
         lambda: ProcessingTimeSessionWindows.with_gap(-SECOND),
@@ -208,18 +191,8 @@ CALLS: list[tuple[str, Callable[[], object], str, bool]] = [
         "the interval of a continuous trigger must be positive",
         False,
     ),
-    (
-        "count evictor",
-        lambda: CountEvictor.of(-1),
-        "the count of a count evictor must not be negative",
-        False,
-    ),
-    (
-        "time evictor",
-        lambda: TimeEvictor.of(-SECOND),
-        "the span of a time evictor must not be negative",
-        False,
-    ),
+    ("count evictor", lambda: CountEvictor.of(-1), "the count of a count evictor must not be negative", False),
+    ("time evictor", lambda: TimeEvictor.of(-SECOND), "the span of a time evictor must not be negative", False),
     (
         "out-of-orderness",
         lambda: WatermarkStrategy.for_bounded_out_of_orderness(-SECOND),
@@ -227,27 +200,15 @@ CALLS: list[tuple[str, Callable[[], object], str, bool]] = [
         False,
     ),
     ("idleness", lambda: bounded.with_idleness(NOTHING), "the idleness timeout must be positive", False),
-    (
-        "on_malformed",
-        lambda: JsonFileSource("in", int, on_malformed=wrong),
-        "on_malformed has an unknown value",
-        False,
-    ),
-    (
-        "delimiter",
-        lambda: CsvFileSource("in", int, delimiter=";;"),
-        "the delimiter must be one character",
-        False,
-    ),
+    ("on_malformed", lambda: JsonFileSource("in", int, on_malformed=wrong), "on_malformed has an unknown value", False),
+    ("delimiter", lambda: CsvFileSource("in", int, delimiter=";;"), "the delimiter must be one character", False),
     ("function sink", lambda: FunctionSink(wrong), "a function sink needs a function", False),
     ("state", lambda: ValueStateDescriptor[int](""), "a state descriptor needs a name", False),
     ("time to live", lambda: StateTtlConfig(NOTHING), "the time to live of state must be positive", False),
 ]
 
 
-@pytest.mark.parametrize(
-    ("call", "message", "placed"), [call[1:] for call in CALLS], ids=[call[0] for call in CALLS]
-)
+@pytest.mark.parametrize(("call", "message", "placed"), [call[1:] for call in CALLS], ids=[call[0] for call in CALLS])
 def test_a_wrong_argument(call: Callable[[], object], message: str, placed: bool) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         call()

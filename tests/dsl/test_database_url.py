@@ -64,9 +64,7 @@ def test_an_address_that_is_refused_is_not_shown(text: str, message: str) -> Non
 def test_a_plan_shows_sinks_without_their_secrets() -> None:
     numbers = from_collection([(1, 2)]).returns(tuple[int, int])
     database = DatabaseSink[tuple[int, int]]("postgresql://ann:s3cret@host/db", "t", key=["_1"], schema="s")
-    delta = DeltaSink[tuple[int, int]](
-        "s3://ann:s3cret@bucket/t", partition_by="_1", storage_options={"key": "s3cret"}
-    )
+    delta = DeltaSink[tuple[int, int]]("s3://ann:s3cret@bucket/t", partition_by="_1", storage_options={"key": "s3cret"})
     text = Pipeline("secrets", numbers.sink_to(database), numbers.sink_to(delta)).explain()
     assert "database postgresql://ann:*****@host/db, table s.t by _1" in text
     assert "delta s3://ann:*****@bucket/t by _1" in text

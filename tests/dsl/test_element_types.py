@@ -131,9 +131,7 @@ class NamedCounts(Named[int, TimeWindow]):
 
 
 class CountOfAll(ProcessAllWindowFunction[Reading, int, TimeWindow]):
-    def process(
-        self, context: ProcessWindowContext[TimeWindow], elements: Sequence[Reading]
-    ) -> Iterable[int]:
+    def process(self, context: ProcessWindowContext[TimeWindow], elements: Sequence[Reading]) -> Iterable[int]:
         return [len(elements)]
 
 

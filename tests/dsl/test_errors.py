@@ -109,10 +109,7 @@ def test_an_error_pickles(kind: type[WindrowError]) -> None:
 
 
 def test_a_plan_error_counts_and_pickles() -> None:
-    faults = [
-        Fault("one is wrong", "plan.1.source, job.py:1", "mend one"),
-        Fault("two is wrong", "plan", "mend two"),
-    ]
+    faults = [Fault("one is wrong", "plan.1.source, job.py:1", "mend one"), Fault("two is wrong", "plan", "mend two")]
     error = PlanError(faults)
     assert str(error) == (
         "the plan has 2 faults\n"

@@ -61,8 +61,7 @@ def test_one_sink_that_takes_two_streams_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [("out", "out2"), ("a/out", "b/out"), ("s3a://a/out", "s3a://b/out"), ("out", "s3a:///out")],
+    ("one", "other"), [("out", "out2"), ("a/out", "b/out"), ("s3a://a/out", "s3a://b/out"), ("out", "s3a:///out")]
 )
 def test_folders_that_lie_apart(one: str, other: str) -> None:
     Pipeline("two", NUMBERS.sink_to(JsonFileSink(one)), NUMBERS.sink_to(JsonFileSink(other)))

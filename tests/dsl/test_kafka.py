@@ -52,10 +52,7 @@ def test_the_options_for_spark() -> None:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (
-            lambda: KafkaSource("a:1", "t", Reading, options={"SUBSCRIBE": "u"}),
-            "argument sets this option",
-        ),
+        (lambda: KafkaSource("a:1", "t", Reading, options={"SUBSCRIBE": "u"}), "argument sets this option"),
         (lambda: KafkaSink("a:1", "t", options={"topic": "u"}), "an argument sets this option"),
         (lambda: KafkaSource("a:1", [], Reading), "reads topics"),
         (lambda: KafkaSource("", "t", Reading), "needs a server"),
@@ -76,15 +73,7 @@ def test_no_secret_is_shown() -> None:
     plan = Pipeline("secret", stream.sink_to(sink), stream.sink_to(CollectSink[Reading]()))
     with pytest.raises(InvalidArgumentError) as caught:
         KafkaSource("a:9092", "t", Reading, options={**SECRETS, "subscribe": "u"})
-    shown = [
-        plan.explain(),
-        repr(plan),
-        repr(source),
-        repr(sink),
-        source.describe(),
-        sink.describe(),
-        repr(stream),
-    ]
+    shown = [plan.explain(), repr(plan), repr(source), repr(sink), source.describe(), sink.describe(), repr(stream)]
     for text in [*shown, str(caught.value)]:
         assert "hunter22" not in text
         assert "swordfish" not in text

@@ -154,9 +154,7 @@ def test_inputs_are_shown_where_names_have_dots() -> None:
 
 def test_step_ids_are_dotted_and_numbered_inputs_first() -> None:
     clean = READINGS.filter(lambda reading: True, name="clean")
-    pipeline = Pipeline(
-        "plan", clean.map(Kelvin()).sink_to(CollectSink[float]()), clean.sink_to(ConsoleSink())
-    )
+    pipeline = Pipeline("plan", clean.map(Kelvin()).sink_to(CollectSink[float]()), clean.sink_to(ConsoleSink()))
     assert [(step.id, step.index, step.inputs) for step in pipeline.steps] == [
         ("plan.1.source", 1, ()),
         ("plan.2.clean", 2, ("plan.1.source",)),
@@ -228,9 +226,7 @@ def test_two_equal_calls_make_two_steps() -> None:
 def test_count_windows_are_global_windows_that_purge_or_evict() -> None:
     keyed = READINGS.key_by(sensor)
     expected = {
-        keyed.count_window(3).reduce(
-            colder
-        ): "GlobalWindows, trigger PurgingTrigger(CountTrigger(3)), reduce colder",
+        keyed.count_window(3).reduce(colder): "GlobalWindows, trigger PurgingTrigger(CountTrigger(3)), reduce colder",
         keyed.count_window(3, 2).reduce(colder): (
             "GlobalWindows, trigger CountTrigger(2), evictor CountEvictor(3), reduce colder"
         ),

@@ -49,14 +49,8 @@ def test_classes_by_their_names() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        (
-            "kafak",
-            r"no installed package brings a source(.|\n)*given: +kafak\n +expected: both, mine, none, other\n",
-        ),
-        (
-            "both",
-            r"several packages(.|\n)*sources:CollectionSource of first, windrow.sources:RateSource of second",
-        ),
+        ("kafak", r"no installed package brings a source(.|\n)*given: +kafak\n +expected: both, mine, none, other\n"),
+        ("both", r"several packages(.|\n)*sources:CollectionSource of first, windrow.sources:RateSource of second"),
         ("none", r"cannot be loaded(.|\n)*no_such_module:Source of first: ModuleNotFoundError"),
         ("other", r"names something else(.|\n)*MalformedRecord(.|\n)*derived from windrow's Source"),
     ],

@@ -13,12 +13,7 @@ from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError, PlanError
 from windrow.evictors import CountEvictor
-from windrow.functions import (
-    KeyedProcessContext,
-    KeyedProcessFunction,
-    ProcessWindowContext,
-    ProcessWindowFunction,
-)
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.sinks import CollectSink
 from windrow.windows import TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
@@ -78,9 +73,7 @@ def test_a_key_that_the_plan_knows_must_fit_its_field() -> None:
 def test_another_key_is_refused_with_the_first_result() -> None:
     stream = windows(lambda r: r.sensor.upper()).aggregate(lowest(Lowest))
     message = r"field sensor of Lowest cannot take the key\n  given:    'A', which is of type str\n  expected: int\n"
-    with pytest.raises(
-        InvalidArgumentError, match=message + r"  where:    p\.\d+\.window, .*\.py:\d+\n  hint: "
-    ):
+    with pytest.raises(InvalidArgumentError, match=message + r"  where:    p\.\d+\.window, .*\.py:\d+\n  hint: "):
         run(stream)
     assert run(windows(lambda r: len(r.sensor)).aggregate(lowest(Lowest))) == [(1, 1.5)]
 
@@ -90,9 +83,7 @@ def test_without_an_evictor_results_are_not_none() -> None:
     assert windows().aggregate(least).node.element_type is float
     evicted = windows().evictor(CountEvictor.of(1))
     assert evicted.aggregate(least).node.element_type == float | None
-    with pytest.raises(
-        InvalidArgumentError, match=r"field low of Named(.|\n)*gives float \| None\n  expected: float"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"field low of Named(.|\n)*gives float \| None\n  expected: float"):
         evicted.aggregate(lowest(Named))
     counted = readings.key_by(lambda r: r.sensor).count_window(3, 1)
     assert counted.aggregate(agg.min(lambda r: r.celsius)).node.element_type is float
@@ -107,9 +98,7 @@ def of_window(key: str, window: TimeWindow, elements: Sequence[Reading]) -> dict
 
 
 class Text(ProcessWindowFunction[Reading, str, str, TimeWindow]):
-    def process(
-        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Reading]
-    ) -> str:
+    def process(self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Reading]) -> str:
         return key
 
 
@@ -158,9 +147,7 @@ RETURNED: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("case", RETURNED)
 def test_one_value_that_a_function_returns_is_refused(case: str) -> None:
     build, given = RETURNED[case]
-    message = (
-        rf"a function that emits records returned one value\n  given:    {given}\n  expected: an iterable"
-    )
+    message = rf"a function that emits records returned one value\n  given:    {given}\n  expected: an iterable"
     with pytest.raises(InvalidArgumentError, match=message + r"(.|\n)*  where:    p\.\d+(.|\n)*\[value\]"):
         run(build())
 

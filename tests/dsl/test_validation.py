@@ -119,10 +119,7 @@ def test_a_plan_without_sinks() -> None:
     with pytest.raises(PlanError) as caught:
         Pipeline("empty")
     assert str(caught.value) == (
-        "the plan has a fault\n"
-        "1. the pipeline has no sink\n"
-        "  where:    empty\n"
-        "  hint:     add stream.sink_to(...)"
+        "the plan has a fault\n1. the pipeline has no sink\n  where:    empty\n  hint:     add stream.sink_to(...)"
     )
 
 

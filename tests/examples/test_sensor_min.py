@@ -45,9 +45,7 @@ def results(sensors: sensor_min.SensorPipeline, result: PipelineResult, output: 
         with_start=sorted(result.collected(sensors.with_start), key=lambda row: by_time(row.reading)),
         late=sorted(result.collected(sensors.late), key=by_time),
         dropped=result.counter("late_records_dropped"),
-        coldest_files=sorted(
-            read_back(output / "coldest", sensor_min.Coldest), key=lambda row: by_time(row.reading)
-        ),
+        coldest_files=sorted(read_back(output / "coldest", sensor_min.Coldest), key=lambda row: by_time(row.reading)),
         late_files=sorted(read_back(output / "late", sensor_min.Reading), key=by_time),
     )
 
@@ -82,9 +80,7 @@ def test_the_readings_are_what_the_example_says() -> None:
     assert all(delay >= 60_000 for delay in late)
 
 
-def test_the_interpreter_gives_the_minimum_of_the_readings_that_are_in_time(
-    readings: Path, tmp_path: Path
-) -> None:
+def test_the_interpreter_gives_the_minimum_of_the_readings_that_are_in_time(readings: Path, tmp_path: Path) -> None:
     sensors = sensor_min.build(readings, tmp_path / "output")
     found = results(sensors, LocalRunner().run(sensors.pipeline), tmp_path / "output")
     assert found.late
@@ -110,9 +106,9 @@ def test_the_interpreter_gives_the_minimum_of_the_readings_that_are_in_time(
     assert found.late == sorted(late, key=by_time)
     coldest = {key: min(contents, key=lambda reading: reading.celsius) for key, contents in windows.items()}
     assert found.coldest == sorted(coldest.values(), key=by_time)
-    assert {
-        (row.sensor, round(row.window_start.timestamp() * 1000)): row.reading for row in found.with_start
-    } == (coldest)
+    assert {(row.sensor, round(row.window_start.timestamp() * 1000)): row.reading for row in found.with_start} == (
+        coldest
+    )
     assert len(found.with_start) == len(coldest)
 
 
@@ -130,10 +126,7 @@ def test_the_files_hold_what_was_collected(readings: Path, tmp_path: Path) -> No
 
 
 def test_main_shows_the_results(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    readings: Path,
-    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, readings: Path, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sensor_min, "READINGS", readings)

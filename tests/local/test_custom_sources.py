@@ -58,9 +58,7 @@ def test_windows_over_event_time(tmp_path: Path) -> None:
 def test_a_source_without_an_end_is_read_as_far_as_it_reaches(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("1\n2\n12\n")
     pipeline, counts = counting(Logs(tmp_path, bounded=False))
-    with pytest.raises(
-        UnsupportedOperationError, match=r"cannot be drained(.|\n)*given: +Logs(.|\n)*drain=False"
-    ):
+    with pytest.raises(UnsupportedOperationError, match=r"cannot be drained(.|\n)*given: +Logs(.|\n)*drain=False"):
         LocalRunner().run(pipeline)
     assert LocalRunner().run(pipeline, drain=False).collected(counts) == [("a", 2)]
 
@@ -126,9 +124,7 @@ def test_what_a_method_raises_names_the_source_and_its_line(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("offset", [(1, 2), {1: 2}, object(), float("nan"), b"1"])
 def test_an_offset_that_json_does_not_keep_is_refused(offset: object) -> None:
-    with pytest.raises(
-        InvalidArgumentError, match=r"kept as JSON(.|\n)*from latest_offset\('all'\)(.|\n)*a list"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"kept as JSON(.|\n)*from latest_offset\('all'\)(.|\n)*a list"):
         run(Odd(offset))
 
 

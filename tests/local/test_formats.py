@@ -22,13 +22,7 @@ import pytest
 
 from tests.formats import BAD, CASES, Case, Row, json_of, parquet, zstd
 from windrow import Pipeline, from_collection, from_source
-from windrow.errors import (
-    InvalidArgumentError,
-    PlanError,
-    SourceError,
-    UnsupportedOperationError,
-    WindrowError,
-)
+from windrow.errors import InvalidArgumentError, PlanError, SourceError, UnsupportedOperationError, WindrowError
 from windrow.sinks import CollectSink, CsvFileSink, ParquetFileSink, TextFileSink
 from windrow.sources import (
     CsvFileSource,
@@ -143,9 +137,7 @@ def test_parquet_timestamps_without_a_zone_are_refused(tmp_path: Path) -> None:
 
 def test_parquet_columns_that_differ_by_case_alone_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(parquet({"NAME": ["a"], "Name": ["b"], "N": [1]}))
-    with pytest.raises(
-        SourceError, match=r"case of letters(.|\n)*NAME, Name(.|\n)*Row.name(.|\n)*read.1.source"
-    ):
+    with pytest.raises(SourceError, match=r"case of letters(.|\n)*NAME, Name(.|\n)*Row.name(.|\n)*read.1.source"):
         collected(ParquetFileSource(tmp_path, Row))
     (tmp_path / "x").write_bytes(parquet({"NAME": ["a"], "name": ["b"], "N": [1]}))
     assert collected(ParquetFileSource(tmp_path, Row)) == [Row("b", 1)]
@@ -212,10 +204,7 @@ def test_csv_is_read_back_as_it_was(tmp_path: Path, delimiter: str, header: bool
     LocalRunner().run(Pipeline("write", from_collection(WIDE).sink_to(sink)))
     (file,) = (tmp_path / "out").glob("*/*.csv")
     assert (b"text" in file.read_bytes()) == header
-    assert (
-        collected(CsvFileSource(tmp_path / "out" / "*" / "*.csv", Wide, delimiter=delimiter, header=header))
-        == WIDE
-    )
+    assert collected(CsvFileSource(tmp_path / "out" / "*" / "*.csv", Wide, delimiter=delimiter, header=header)) == WIDE
 
 
 @dataclass(frozen=True)

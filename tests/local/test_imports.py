@@ -54,10 +54,7 @@ PROGRAM = """
 
 def test_a_pipeline_runs_without_spark_and_arrow(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert (done.stderr, done.returncode) == ("", 0)
     assert done.stdout == '[Reading(key=\'a\', at=2)] {"key":"a","at":2}\n'

@@ -38,8 +38,7 @@ def test_links_that_stay_inside(incoming: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "target"),
-    [("b.json", "elsewhere/a.json"), ("p=1", "elsewhere"), ("p=1", "incoming"), ("p=1", "..")],
+    ("name", "target"), [("b.json", "elsewhere/a.json"), ("p=1", "elsewhere"), ("p=1", "incoming"), ("p=1", "..")]
 )
 def test_links_that_lead_out_or_back(incoming: Path, tmp_path: Path, name: str, target: str) -> None:
     (incoming / name).symlink_to(tmp_path / target)
@@ -74,12 +73,7 @@ def test_a_pattern_where_nothing_has_the_name(tmp_path: Path) -> None:
         (tmp_path / name / "below").mkdir(parents=True)
         (tmp_path / name / "below" / "a.json").write_text(f"{number}\n")
         (tmp_path / name / "_a.json").write_text("no number")
-    assert (
-        read(tmp_path / "logs-[12]")
-        == read(tmp_path / "logs-*")
-        == read(tmp_path / "{logs-1,logs-2}")
-        == [0, 1]
-    )
+    assert read(tmp_path / "logs-[12]") == read(tmp_path / "logs-*") == read(tmp_path / "{logs-1,logs-2}") == [0, 1]
     assert read(tmp_path / "logs[1]") == [2]
     assert read(tmp_path / "*") == [0, 1, 2, 4]
     assert read(tmp_path / "{logs-1,logs-1/below}") == [0]

@@ -11,13 +11,7 @@ from pathlib import Path
 import pytest
 
 from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
-from windrow.errors import (
-    InvalidArgumentError,
-    PlanError,
-    SinkError,
-    UnsupportedOperationError,
-    UserFunctionError,
-)
+from windrow.errors import InvalidArgumentError, PlanError, SinkError, UnsupportedOperationError, UserFunctionError
 from windrow.functions import MapFunction, RuntimeContext
 from windrow.sinks import CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink
 from windrow.sources import CollectionSource, JsonFileSource
@@ -48,9 +42,7 @@ def test_a_function_that_raises_is_named() -> None:
         raise OSError("disk full")
 
     stream = from_collection(TOTALS).sink_to(FunctionSink(fail), name="store")
-    with pytest.raises(
-        UserFunctionError, match="the function of the sink raised OSError: disk full"
-    ) as caught:
+    with pytest.raises(UserFunctionError, match="the function of the sink raised OSError: disk full") as caught:
         LocalRunner().run(Pipeline("functions", stream))
     assert isinstance(caught.value.__cause__, OSError)
     assert caught.value.given == "batch 0 of 3 elements, beginning with Total(key='a', total=1)"

@@ -57,10 +57,7 @@ def write_csv(folder: Path) -> None:
     for number, reading in enumerate(GOOD):
         celsius = "" if reading.celsius is None else reading.celsius
         # Columns are found by name, and others are left out.
-        write(
-            folder / f"part-{number}.csv",
-            f"at;more;celsius;sensor\n{reading.at};x;{celsius};{reading.sensor}\n",
-        )
+        write(folder / f"part-{number}.csv", f"at;more;celsius;sensor\n{reading.at};x;{celsius};{reading.sensor}\n")
 
 
 def write_parquet(folder: Path) -> None:
@@ -84,20 +81,14 @@ def stamp(path: Path) -> None:
 
 SOURCES = [
     pytest.param(write_json, lambda path, n: JsonFileSource(path, Reading, files_per_batch=n), id="json"),
-    pytest.param(
-        write_csv, lambda path, n: CsvFileSource(path, Reading, delimiter=";", files_per_batch=n), id="csv"
-    ),
-    pytest.param(
-        write_parquet, lambda path, n: ParquetFileSource(path, Reading, files_per_batch=n), id="parquet"
-    ),
+    pytest.param(write_csv, lambda path, n: CsvFileSource(path, Reading, delimiter=";", files_per_batch=n), id="csv"),
+    pytest.param(write_parquet, lambda path, n: ParquetFileSource(path, Reading, files_per_batch=n), id="parquet"),
 ]
 
 
 @pytest.mark.parametrize(("fill", "source"), SOURCES)
 def test_files_are_read_in_batches_in_order(
-    tmp_path: Path,
-    fill: Callable[[Path], None],
-    source: Callable[[Path, int | None], Source[Reading]],
+    tmp_path: Path, fill: Callable[[Path], None], source: Callable[[Path, int | None], Source[Reading]]
 ) -> None:
     fill(tmp_path)
     (tmp_path / "_SUCCESS").write_text("not data", encoding="utf-8")
@@ -148,9 +139,7 @@ def test_malformed_records_may_go_to_a_side_output(tmp_path: Path) -> None:
     assert result.collected(good) == [Reading("a", 1, 2.0)]
     records = result.collected(bad)
     assert [record.raw for record in records] == BAD_JSON
-    assert [record.origin for record in records] == [
-        f"{tmp_path / 'bad.json'}:{line}" for line in (2, 3, 4, 5)
-    ]
+    assert [record.origin for record in records] == [f"{tmp_path / 'bad.json'}:{line}" for line in (2, 3, 4, 5)]
     assert "sensor" in records[1].reason
     assert "sensor" in records[2].reason
     assert "at" in records[3].reason

@@ -157,9 +157,7 @@ class Spoiling(ProcessWindowFunction[Any, Any, str, Any]):
 class Looking(Trigger[Item, Any]):
     """Fires at each element, and changes it."""
 
-    def on_element(
-        self, element: Item, timestamp: int, window: Any, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: Item, timestamp: int, window: Any, context: TriggerContext) -> TriggerResult:
         element.tags.append(-5)
         return TriggerResult.FIRE
 
@@ -168,22 +166,14 @@ class Meddling(Evictor[Item, TimeWindow]):
     """Evicts nothing, and changes all elements."""
 
     def evict_before(
-        self,
-        elements: Sequence[TimestampedValue[Item]],
-        size: int,
-        window: TimeWindow,
-        context: EvictorContext,
+        self, elements: Sequence[TimestampedValue[Item]], size: int, window: TimeWindow, context: EvictorContext
     ) -> Sequence[int]:
         for element in elements:
             element.value.tags.append(-6)
         return ()
 
     def evict_after(
-        self,
-        elements: Sequence[TimestampedValue[Item]],
-        size: int,
-        window: TimeWindow,
-        context: EvictorContext,
+        self, elements: Sequence[TimestampedValue[Item]], size: int, window: TimeWindow, context: EvictorContext
     ) -> Sequence[int]:
         return self.evict_before(elements, size, window, context)
 
@@ -313,9 +303,7 @@ class _Sorted(KeyedProcessFunction[int, list[int], list[list[int]]]):
     def __init__(self) -> None:
         self._held = ListStateDescriptor[list[int]]("held")
 
-    def process_element(
-        self, value: list[int], context: KeyedProcessContext[int]
-    ) -> Iterable[list[list[int]]] | None:
+    def process_element(self, value: list[int], context: KeyedProcessContext[int]) -> Iterable[list[list[int]]] | None:
         held = context.get_state(self._held)
         held.add(value)
         return [sorted(held.get())] if len(held.get()) == 3 else None
@@ -341,10 +329,7 @@ STREAMS: dict[str, tuple[Build, list[Any]]] = {
             .aggregate(Gathered())
             .map(lambda found: [item.tags for item in found])
         ),
-        [
-            [[0, 100, 1], [1, 100]],
-            [[0, 100, 1, 2, 3], [1, 100, 2, 3], [2, 100, 3], [3, 100]],
-        ],
+        [[[0, 100, 1], [1, 100]], [[0, 100, 1, 2, 3], [1, 100, 2, 3], [2, 100, 3], [3, 100]]],
     ),
     "an accumulator that a process function spoils": (
         lambda items: _all_of(items).trigger(CountTrigger.of(3)).aggregate(Ats(), Spoiling()),
@@ -352,11 +337,7 @@ STREAMS: dict[str, tuple[Build, list[Any]]] = {
     ),
     "accumulators of windows that overlap": (
         lambda items: _sliding(items).aggregate(Gathered()).map(lambda found: [item.tags for item in found]),
-        [
-            [[0, 100, 1], [1, 100]],
-            [[0, 100, 1, 2, 3], [1, 100, 2, 3], [2, 100, 3], [3, 100]],
-            [[2, 100, 3], [3, 100]],
-        ],
+        [[[0, 100, 1], [1, 100]], [[0, 100, 1, 2, 3], [1, 100, 2, 3], [2, 100, 3], [3, 100]], [[2, 100, 3], [3, 100]]],
     ),
     "reduced elements of windows that overlap": (
         lambda items: _sliding(items).reduce(_reduced).map(_tags),
@@ -383,9 +364,7 @@ STREAMS: dict[str, tuple[Build, list[Any]]] = {
         [[at, *spoilt] for at in range(4) for spoilt in ([], [-4])],
     ),
     "sessions whose gap changes the element": (
-        lambda items: (
-            _keyed(items).window(EventTimeSessionWindows.with_dynamic_gap(_gap)).reduce(_reduced).map(_tags)
-        ),
+        lambda items: _keyed(items).window(EventTimeSessionWindows.with_dynamic_gap(_gap)).reduce(_reduced).map(_tags),
         [[0, 1, 2, 3]],
     ),
     "a trigger that changes elements": (
@@ -402,11 +381,7 @@ STREAMS: dict[str, tuple[Build, list[Any]]] = {
     ),
     "evicted and reduced": (
         lambda items: (
-            _tumbling(items)
-            .trigger(CountTrigger.of(2))
-            .evictor(CountEvictor.of(3))
-            .reduce(_reduced)
-            .map(_tags)
+            _tumbling(items).trigger(CountTrigger.of(2)).evictor(CountEvictor.of(3)).reduce(_reduced).map(_tags)
         ),
         [[0, 1], [1, 2, 3]],
     ),
@@ -449,21 +424,11 @@ STREAMS: dict[str, tuple[Build, list[Any]]] = {
         lambda items: items.flat_map(_twice).map(_tags),
         [[at, *more] for at in range(4) for more in ([], [-13])],
     ),
-    "a filter that changes elements": (
-        lambda items: items.filter(_grabbed_test).map(_tags),
-        [[0], [1], [2], [3]],
-    ),
-    "branches that change elements": (
-        _union_of_branches,
-        [[[at], [at, 1], [at, 2]] for at in range(4)],
-    ),
+    "a filter that changes elements": (lambda items: items.filter(_grabbed_test).map(_tags), [[0], [1], [2], [3]]),
+    "branches that change elements": (_union_of_branches, [[[at], [at, 1], [at, 2]] for at in range(4)]),
     "two keyed steps that change elements": (
         lambda items: (
-            (keyed := _keyed(items))
-            .process(Tagger(1))
-            .union(keyed.process(Tagger(2)))
-            .key_by(_at)
-            .process(_Both())
+            (keyed := _keyed(items)).process(Tagger(1)).union(keyed.process(Tagger(2))).key_by(_at).process(_Both())
         ),
         [[[at, 1], [at, 2]] for at in range(4)],
     ),
@@ -501,9 +466,7 @@ class _Both(KeyedProcessFunction[int, Item, list[list[int]]]):
     def __init__(self) -> None:
         self._held = ListStateDescriptor[list[int]]("held")
 
-    def process_element(
-        self, value: Item, context: KeyedProcessContext[int]
-    ) -> Iterable[list[list[int]]] | None:
+    def process_element(self, value: Item, context: KeyedProcessContext[int]) -> Iterable[list[list[int]]] | None:
         held = context.get_state(self._held)
         held.add(value.tags)
         return [sorted(held.get())] if len(held.get()) == 2 else None

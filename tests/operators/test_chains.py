@@ -112,9 +112,7 @@ def test_a_union_has_the_lowest_watermark_of_its_streams() -> None:
     slow, fast = PushSource(Event), PushSource(Event)
     union = (
         from_source(slow)
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), lambda event: event.at
-        )
+        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), lambda event: event.at)
         .union(
             from_source(fast).assign_timestamps_and_watermarks(
                 WatermarkStrategy.for_bounded_out_of_orderness(millis(3)), lambda event: event.at

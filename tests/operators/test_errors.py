@@ -76,9 +76,7 @@ def window_step(stream: DataStream[Event]) -> DataStream[Event]:
         (lambda s: s.filter(lambda e: 1 / e.value > 1), "filter", f"element {BAD!r}"),
         (lambda s: s.key_by(invert).window(TUMBLING).reduce(keep_first), "key_by", f"element {BAD!r}"),
         (
-            lambda s: s.assign_timestamps_and_watermarks(
-                WatermarkStrategy.no_watermarks(), lambda e: 1 // e.value
-            ),
+            lambda s: s.assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks(), lambda e: 1 // e.value),
             "timestamps",
             f"element {BAD!r}",
         ),
@@ -134,9 +132,7 @@ def test_a_function_that_raises_is_named_with_step_line_and_record(
 
 
 class NamesNoPlace(ProcessWindowFunction[Event, int, str, TimeWindow]):
-    def process(
-        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]
-    ) -> list[int]:
+    def process(self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]) -> list[int]:
         raise InvalidArgumentError("not this one", given=key)
 
 
@@ -149,9 +145,7 @@ def test_an_error_of_windrow_keeps_its_type_and_learns_its_place() -> None:
             harness.process_watermark(9)
     assert type(caught.value) is InvalidArgumentError
     assert re.fullmatch(r"harness\.\d+\.picky, .*test_errors\.py:\d+", str(caught.value.where))
-    assert "\n  given:    'a'\n  where:    harness." in str(caught.value) or "given:    a" in str(
-        caught.value
-    )
+    assert "\n  given:    'a'\n  where:    harness." in str(caught.value) or "given:    a" in str(caught.value)
 
 
 def test_a_place_that_is_known_stays() -> None:
@@ -194,19 +188,14 @@ def test_a_timestamp_function_must_give_timestamps(timestamp: object, message: s
         timestamp=lambda event: timestamp,  # type: ignore[arg-type,return-value]  # what a user who runs no type checker writes
         name="stamps",
     )
-    with (
-        StreamHarness(stream, source) as harness,
-        pytest.raises(InvalidArgumentError, match=message) as caught,
-    ):
+    with StreamHarness(stream, source) as harness, pytest.raises(InvalidArgumentError, match=message) as caught:
         harness.process_element(BAD)
     assert "stamps, " in str(caught.value.where)
     assert repr(BAD) in str(caught.value)
 
 
 class CountsWindows(ProcessWindowFunction[Event, int, str, TimeWindow]):
-    def process(
-        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]
-    ) -> list[int]:
+    def process(self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]) -> list[int]:
         context.window_state.get_state(ValueStateDescriptor[int]("count")).update(1)
         return []
 
@@ -221,9 +210,7 @@ def test_merging_windows_have_no_state_of_their_own() -> None:
     )
     with StreamHarness(stream, source) as harness:
         harness.process_element(BAD, 1)
-        with pytest.raises(
-            UnsupportedOperationError, match="merging windows have no per-window state"
-        ) as caught:
+        with pytest.raises(UnsupportedOperationError, match="merging windows have no per-window state") as caught:
             harness.process_watermark(9)
     assert "global_state" in str(caught.value)
     assert "counts, " in str(caught.value.where)
@@ -246,10 +233,7 @@ def test_a_gap_that_is_not_positive_fails_the_element() -> None:
 def test_lateness_and_triggers_that_do_not_fit_are_refused_together() -> None:
     keyed = from_source(PushSource(Event)).key_by(key_of)
     global_windows = (
-        keyed.window(GlobalWindows.create())
-        .trigger(CountTrigger.of(1))
-        .allowed_lateness(millis(1))
-        .reduce(keep_first)
+        keyed.window(GlobalWindows.create()).trigger(CountTrigger.of(1)).allowed_lateness(millis(1)).reduce(keep_first)
     )
     # What a user who runs no type checker writes: the type checker refuses a trigger that cannot merge.
     sessions = (
@@ -345,10 +329,7 @@ def test_a_function_that_exits_has_failed() -> None:
 @pytest.mark.parametrize(
     ("function", "hint"),
     [
-        (
-            lambda event: event.value,
-            "a function that gives several results returns a list of them, or yields them",
-        ),
+        (lambda event: event.value, "a function that gives several results returns a list of them, or yields them"),
         (lambda event: list(event.value), "the original error is the cause, with its traceback"),
     ],
     ids=["one result", "an error of the function"],

@@ -56,15 +56,10 @@ class Values(ProcessWindowFunction[Event, list[int], str, GlobalWindow]):
     rule=rules,
     after=st.booleans(),
     every=st.integers(1, 4),
-    events=st.lists(
-        st.builds(Event, st.sampled_from("ab"), st.integers(0, 30), st.integers(0, 30)), max_size=20
-    ),
+    events=st.lists(st.builds(Event, st.sampled_from("ab"), st.integers(0, 30), st.integers(0, 30)), max_size=20),
 )
 def test_what_is_evicted_leaves_for_good(
-    rule: tuple[Callable[[bool], Evictor[Event, GlobalWindow]], Keep],
-    after: bool,
-    every: int,
-    events: list[Event],
+    rule: tuple[Callable[[bool], Evictor[Event, GlobalWindow]], Keep], after: bool, every: int, events: list[Event]
 ) -> None:
     make, keep = rule
     source = PushSource(Event)

@@ -73,9 +73,7 @@ assigners: st.SearchStrategy[Any] = st.one_of(
         st.integers(0, 20),
     ),
     st.builds(
-        lambda size, slide, offset: SlidingEventTimeWindows.of(
-            millis(size), millis(slide), millis(offset % slide)
-        ),
+        lambda size, slide, offset: SlidingEventTimeWindows.of(millis(size), millis(slide), millis(offset % slide)),
         st.integers(1, 20),
         st.integers(1, 20),
         st.integers(0, 20),
@@ -121,9 +119,7 @@ def test_fast_forms_equal_the_general_operator(
         results = windows.aggregate(Values(), WithWindow())
     else:
         results = windows.process(WithWindow())
-    pipeline = Pipeline(
-        "fast", results.sink_to(CollectSink()), results.get_side_output(late).sink_to(CollectSink())
-    )
+    pipeline = Pipeline("fast", results.sink_to(CollectSink()), results.get_side_output(late).sink_to(CollectSink()))
     fast = run(pipeline, stream, fast=True)
     general = run(pipeline, stream, fast=False)
     assert fast == general

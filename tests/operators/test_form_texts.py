@@ -13,12 +13,7 @@ from tests.counting import MergingCount
 from windrow import DataStream, KeyedStream, Pipeline, from_source
 from windrow import aggregates as agg
 from windrow.evictors import CountEvictor
-from windrow.functions import (
-    KeyedProcessContext,
-    KeyedProcessFunction,
-    ProcessWindowContext,
-    ProcessWindowFunction,
-)
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.sinks import CollectSink
 from windrow.triggers import CountTrigger, EndOfStreamTrigger, PurgingTrigger
 from windrow.windows import (
@@ -42,9 +37,7 @@ Build = Callable[[Keyed], DataStream[Any]]
 
 
 class All(ProcessWindowFunction[Element, int, str, TimeWindow]):
-    def process(
-        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Element]
-    ) -> list[int]:
+    def process(self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Element]) -> list[int]:
         return [len(elements)]
 
 
@@ -81,9 +74,7 @@ LOOPS: dict[str, tuple[Build, ...]] = {
 GENERAL: dict[str, tuple[Build, ...]] = {
     "an evictor sees each element": (
         lambda keyed: keyed.window(TUMBLING).evictor(CountEvictor.of(2)).reduce(larger),
-        lambda keyed: (
-            keyed.window(SLIDING).trigger(CountTrigger.of(3)).evictor(CountEvictor.of(2)).process(All())
-        ),
+        lambda keyed: keyed.window(SLIDING).trigger(CountTrigger.of(3)).evictor(CountEvictor.of(2)).process(All()),
     ),
     "CountTrigger(3) is asked at each element": (
         lambda keyed: keyed.window(TUMBLING).trigger(CountTrigger.of(3)).aggregate(agg.count()),
@@ -94,9 +85,7 @@ GENERAL: dict[str, tuple[Build, ...]] = {
         ),
     ),
     "there is no loop for GlobalWindows": (
-        lambda keyed: (
-            keyed.window(GlobalWindows.create()).trigger(EndOfStreamTrigger.create()).reduce(larger)
-        ),
+        lambda keyed: keyed.window(GlobalWindows.create()).trigger(EndOfStreamTrigger.create()).reduce(larger),
     ),
     "ProcessingTimeTrigger is asked at each element": (
         lambda keyed: keyed.window(TumblingProcessingTimeWindows.of(SECOND)).reduce(larger),

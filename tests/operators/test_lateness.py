@@ -18,9 +18,7 @@ Fired = tuple[str, TimeWindow, list[int]]
 
 
 class Show(ProcessWindowFunction[Event, Fired, str, TimeWindow]):
-    def process(
-        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]
-    ) -> list[Fired]:
+    def process(self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]) -> list[Fired]:
         return [(key, context.window, [element.value for element in elements])]
 
 
@@ -70,10 +68,7 @@ class Model:
     lateness=st.integers(0, 12),
     to_side=st.booleans(),
     steps=st.lists(
-        st.one_of(
-            st.builds(Event, st.sampled_from("ab"), st.integers(-20, 40), st.integers(0, 99)),
-            st.integers(0, 9),
-        ),
+        st.one_of(st.builds(Event, st.sampled_from("ab"), st.integers(-20, 40), st.integers(0, 99)), st.integers(0, 9)),
         max_size=30,
     ),
 )

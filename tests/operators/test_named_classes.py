@@ -195,9 +195,7 @@ def test_a_cycle_of_functions_and_containers_ends() -> None:
     assert names(first) == {"Point"}
 
 
-def test_of_an_installed_package_the_nearest_functions_alone_are_searched(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_an_installed_package_the_nearest_functions_alone_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     package = ModuleType("parsers")
     package.__file__ = "/usr/lib/site-packages/parsers/__init__.py"
     monkeypatch.setitem(sys.modules, "parsers", package)

@@ -64,9 +64,7 @@ def test_no_keys_have_no_pages() -> None:
 
 @given(KEYS, TOTALS, COUNTS)
 def test_no_pages_are_both_too_large_and_too_small(keys: int, total: int, count: int) -> None:
-    too_large = OBJECT_PAGES.are_too_large(total, count) or OBJECT_PAGES.are_too_large_for_few(
-        keys, total, count
-    )
+    too_large = OBJECT_PAGES.are_too_large(total, count) or OBJECT_PAGES.are_too_large_for_few(keys, total, count)
     assert not (too_large and OBJECT_PAGES.are_too_small(keys, total, count))
 
 

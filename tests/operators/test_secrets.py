@@ -7,15 +7,7 @@ import traceback
 import pytest
 
 from windrow import Pipeline, from_source
-from windrow.errors import (
-    Fault,
-    InvalidArgumentError,
-    Location,
-    PlanError,
-    SinkError,
-    UserFunctionError,
-    WindrowError,
-)
+from windrow.errors import Fault, InvalidArgumentError, Location, PlanError, SinkError, UserFunctionError, WindrowError
 from windrow.kafka import KafkaSink, KafkaSource
 from windrow.sinks import CollectSink, DatabaseSink, DeltaSink, ParquetFileSink
 from windrow.sources import JsonFileSource, RateSource
@@ -40,9 +32,7 @@ def test_the_secrets_of_all_ends_of_a_plan_are_known() -> None:
         "secrets",
         files.sink_to(KafkaSink("a:9092", "out", options={"kafka.ssl.key.password": "of the topic"})),
         topic.sink_to(DatabaseSink("postgresql://ann:of%20tables@host/db?sslpassword=of-the-key", "t")),
-        rate.sink_to(
-            DeltaSink("s3://ann:of-delta@bucket/t", storage_options={"AWS_SECRET_ACCESS_KEY": "of-s3"})
-        ),
+        rate.sink_to(DeltaSink("s3://ann:of-delta@bucket/t", storage_options={"AWS_SECRET_ACCESS_KEY": "of-s3"})),
         files.sink_to(ParquetFileSink("s3a://ann:of-files@bucket/out")),
         files.sink_to(CollectSink()),
     )

@@ -58,9 +58,7 @@ def components(events: Sequence[Event], gaps: Sequence[int]) -> list[Session]:
         for other in joined:
             window = window.cover(other)
         sessions = [*kept, (event.key, window, arrivals)]
-    return sorted(
-        (key, window, tuple(events[i].value for i in sorted(members))) for key, window, members in sessions
-    )
+    return sorted((key, window, tuple(events[i].value for i in sorted(members))) for key, window, members in sessions)
 
 
 def outputs(stream: DataStream[Session], source: PushSource[Event], events: Iterable[Event]) -> list[Session]:
@@ -90,9 +88,7 @@ events = st.lists(
 @given(events=events, gap=st.integers(1, 9))
 def test_sessions_are_components_in_order_of_arrival(events: list[Event], gap: int) -> None:
     source = PushSource(Event)
-    windows: Windows = (
-        from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(gap)))
-    )
+    windows: Windows = from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(gap)))
     expected = components(events, [gap] * len(events))
     assert outputs(windows.process(Show()), source, events) == expected
     # An evictor that evicts nothing keeps the elements in another form.
@@ -102,9 +98,7 @@ def test_sessions_are_components_in_order_of_arrival(events: list[Event], gap: i
 @given(events=events)
 def test_sessions_with_a_gap_per_element_are_components(events: list[Event]) -> None:
     source = PushSource(Event)
-    windows: Windows = (
-        from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_dynamic_gap(gap_of))
-    )
+    windows: Windows = from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_dynamic_gap(gap_of))
     expected = components(events, [1 + event.value % 7 for event in events])
     assert outputs(windows.process(Show()), source, events) == expected
 
@@ -112,12 +106,8 @@ def test_sessions_with_a_gap_per_element_are_components(events: list[Event]) -> 
 @given(events=events, gap=st.integers(1, 9))
 def test_incremental_sessions_have_the_same_bounds_and_totals(events: list[Event], gap: int) -> None:
     source = PushSource(Event)
-    windows: Windows = (
-        from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(gap)))
-    )
-    expected = [
-        (key, window, (sum(values),)) for key, window, values in components(events, [gap] * len(events))
-    ]
+    windows: Windows = from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(gap)))
+    expected = [(key, window, (sum(values),)) for key, window, values in components(events, [gap] * len(events))]
     assert outputs(windows.aggregate(Total(), ShowTotal()), source, events) == expected
     reduced = windows.reduce(lambda a, b: Event(a.key, a.at, a.value + b.value), Show())
     assert outputs(reduced, source, events) == expected
@@ -128,9 +118,7 @@ def test_the_order_of_arrival_does_not_change_the_sessions(events: list[int], ga
     seen = set()
     for order in permutations(events):
         source = PushSource(Event)
-        windows: Windows = (
-            from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(gap)))
-        )
+        windows: Windows = from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(gap)))
         arrived = [Event("a", at, at) for at in order]
         found = outputs(windows.process(Show()), source, arrived)
         seen.add(tuple((window, tuple(sorted(values))) for _, window, values in found))
@@ -142,9 +130,7 @@ def test_a_watermark_that_holds_changes_nothing(events: list[Event], gap: int, a
     """Elements in order of time, each behind a watermark that promises no more than is true."""
     ordered = sorted(events, key=lambda event: event.at)
     source = PushSource(Event)
-    windows: Windows = (
-        from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(gap)))
-    )
+    windows: Windows = from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(gap)))
     with StreamHarness(windows.process(Show()), source) as harness:
         for number, event in enumerate(ordered):
             if number < len(advances):

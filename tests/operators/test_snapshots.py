@@ -90,9 +90,7 @@ def pipelines(
             "evictor": evictors,
             "allowed_lateness_ms": st.integers(0, 8),
             "side_output_late": st.booleans(),
-            "function": st.fixed_dictionaries(
-                {"type": st.sampled_from(functions), "with_window": st.booleans()}
-            ),
+            "function": st.fixed_dictionaries({"type": st.sampled_from(functions), "with_window": st.booleans()}),
         }
     )
 
@@ -151,9 +149,7 @@ def test_a_cut_changes_nothing(pipeline: dict[str, Json], steps: list[Drawn], cu
 
 
 @given(pipeline=any_pipeline, steps=steps)
-def test_nothing_is_left_of_windows_that_were_cleaned_up(
-    pipeline: dict[str, Json], steps: list[Drawn]
-) -> None:
+def test_nothing_is_left_of_windows_that_were_cleaned_up(pipeline: dict[str, Json], steps: list[Drawn]) -> None:
     """Once both times are past every cleanup time, only the global window holds anything."""
     assume(pipeline["assigner"] != {"type": "global"})
     seen = observe(pipeline, steps, set())

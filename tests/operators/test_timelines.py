@@ -180,9 +180,7 @@ def test_a_late_element_revives_a_session_within_its_lateness() -> None:
 #  watermark                 ^9
 def test_a_session_that_is_gone_does_not_come_back() -> None:
     source, stream = keyed()
-    with StreamHarness(
-        stream.window(EventTimeSessionWindows.with_gap(millis(5))).apply(values), source
-    ) as harness:
+    with StreamHarness(stream.window(EventTimeSessionWindows.with_gap(millis(5))).apply(values), source) as harness:
         feed = Feed(harness)
         feed(1)
         harness.process_watermark(6)
@@ -354,11 +352,7 @@ def test_windows_fire_in_order_of_time_on_one_watermark() -> None:
         feed(1, key="a")
         feed(13, key="c")
         harness.process_watermark(19)
-        assert [(fired.value, fired.timestamp) for fired in harness.take_output()] == [
-            ([2], 9),
-            ([1], 19),
-            ([3], 19),
-        ]
+        assert [(fired.value, fired.timestamp) for fired in harness.take_output()] == [([2], 9), ([1], 19), ([3], 19)]
 
 
 #  event time   0.2......10.12.....20      windows [0, 2), [10, 12), ...; lateness 5
@@ -383,9 +377,7 @@ def test_an_element_in_no_window_is_late_by_its_timestamp() -> None:
 class PurgesZero(MergingTrigger[Event, TimeWindow]):
     """Drops the contents when an event has the value 0."""
 
-    def on_element(
-        self, element: Event, timestamp: int, window: TimeWindow, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: Event, timestamp: int, window: TimeWindow, context: TriggerContext) -> TriggerResult:
         return TriggerResult.PURGE if element.value == 0 else TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: TimeWindow, context: TriggerContext) -> TriggerResult:

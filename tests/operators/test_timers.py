@@ -59,10 +59,7 @@ def test_a_queue_of_deleted_timers_stays_small_and_right() -> None:
         queue.register("a", None, time)
         if time % 100:
             queue.delete("a", None, time)
-    assert [queue.pop_due(9_999) for _ in range(101)] == [
-        *((time, "a", None) for time in range(0, 10_000, 100)),
-        None,
-    ]
+    assert [queue.pop_due(9_999) for _ in range(101)] == [*((time, "a", None) for time in range(0, 10_000, 100)), None]
 
 
 class Alarms(Trigger[int, TimeWindow]):
@@ -72,9 +69,7 @@ class Alarms(Trigger[int, TimeWindow]):
         self._event_time = domain == "event"
         self.rings: list[tuple[int, int]] = []
 
-    def on_element(
-        self, element: int, timestamp: int, window: TimeWindow, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: int, timestamp: int, window: TimeWindow, context: TriggerContext) -> TriggerResult:
         register, delete = (
             (context.register_event_time_timer, context.delete_event_time_timer)
             if self._event_time
@@ -96,9 +91,7 @@ class Alarms(Trigger[int, TimeWindow]):
 
 
 @given(elements=st.lists(st.integers(0, 60), max_size=30), advances=st.lists(st.integers(0, 12), max_size=8))
-def test_event_timers_fire_in_time_order_under_the_new_watermark(
-    elements: list[int], advances: list[int]
-) -> None:
+def test_event_timers_fire_in_time_order_under_the_new_watermark(elements: list[int], advances: list[int]) -> None:
     trigger = Alarms("event")
     harness = TriggerHarness(trigger)
     waiting: set[int] = set()

@@ -40,9 +40,7 @@ class Remembering(MergingTrigger[Event, TimeWindow]):
     def __init__(self) -> None:
         self.known: list[tuple[TimeWindow, list[int], int | None, int | None]] = []
 
-    def on_element(
-        self, element: Event, timestamp: int, window: TimeWindow, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: Event, timestamp: int, window: TimeWindow, context: TriggerContext) -> TriggerResult:
         # A trigger inside this one has names of its own.
         for part in (context, context.nested("inner")):
             part.get_state(self.SEEN).add(element.value)
@@ -75,9 +73,7 @@ class Remembering(MergingTrigger[Event, TimeWindow]):
             part.get_state(self.HIGHEST).clear()
 
 
-events = st.lists(
-    st.builds(Event, st.just("a"), st.integers(0, 60), st.integers(0, 99)), min_size=1, max_size=16
-)
+events = st.lists(st.builds(Event, st.just("a"), st.integers(0, 60), st.integers(0, 99)), min_size=1, max_size=16)
 
 
 def session_of(events: list[Event], gap: int) -> tuple[TimeWindow, list[Event]]:

@@ -51,13 +51,9 @@ def test_a_timestamp_is_in_exactly_one_tumbling_window(size: int, offset: int, t
 
 @given(size=st.integers(1, 60), slide=st.integers(1, 80), offset=st.integers(-79, 79), timestamp=timestamps)
 @example(size=10, slide=3, offset=0, timestamp=0)
-def test_a_timestamp_is_in_every_sliding_window_around_it(
-    size: int, slide: int, offset: int, timestamp: int
-) -> None:
+def test_a_timestamp_is_in_every_sliding_window_around_it(size: int, slide: int, offset: int, timestamp: int) -> None:
     assume(abs(offset) < slide)
-    windows = assign_windows(
-        SlidingEventTimeWindows.of(millis(size), millis(slide), millis(offset)), None, timestamp
-    )
+    windows = assign_windows(SlidingEventTimeWindows.of(millis(size), millis(slide), millis(offset)), None, timestamp)
     if size % slide == 0:
         assert len(windows) == size // slide
     else:
@@ -74,12 +70,8 @@ def test_a_timestamp_is_in_every_sliding_window_around_it(
 
 
 @given(count=st.integers(1, 20), slide=sizes, timestamp=timestamps)
-def test_there_are_as_many_sliding_windows_as_slides_in_the_size(
-    count: int, slide: int, timestamp: int
-) -> None:
-    windows = assign_windows(
-        SlidingEventTimeWindows.of(millis(count * slide), millis(slide)), None, timestamp
-    )
+def test_there_are_as_many_sliding_windows_as_slides_in_the_size(count: int, slide: int, timestamp: int) -> None:
+    windows = assign_windows(SlidingEventTimeWindows.of(millis(count * slide), millis(slide)), None, timestamp)
     assert len(set(windows)) == count
     assert all(window.start <= timestamp < window.end for window in windows)
 
@@ -87,31 +79,22 @@ def test_there_are_as_many_sliding_windows_as_slides_in_the_size(
 @given(size=st.integers(1, 60), slide=st.integers(1, 60), offset=st.integers(0, 59), clock=timestamps)
 def test_the_clock_is_cut_as_event_time_is(size: int, slide: int, offset: int, clock: int) -> None:
     tumbling = (millis(size), millis(offset % size))
-    assert assign_windows(
-        TumblingProcessingTimeWindows.of(*tumbling), None, processing_time=clock
-    ) == assign_windows(TumblingEventTimeWindows.of(*tumbling), None, clock)
+    assert assign_windows(TumblingProcessingTimeWindows.of(*tumbling), None, processing_time=clock) == assign_windows(
+        TumblingEventTimeWindows.of(*tumbling), None, clock
+    )
     sliding = (millis(size), millis(slide), millis(offset % slide))
-    assert assign_windows(
-        SlidingProcessingTimeWindows.of(*sliding), None, processing_time=clock
-    ) == assign_windows(SlidingEventTimeWindows.of(*sliding), None, clock)
+    assert assign_windows(SlidingProcessingTimeWindows.of(*sliding), None, processing_time=clock) == assign_windows(
+        SlidingEventTimeWindows.of(*sliding), None, clock
+    )
 
 
-@given(
-    size=st.integers(1, 100),
-    offset=st.integers(0, 99),
-    clock=timestamps,
-    points=st.lists(timestamps, min_size=1),
-)
-def test_a_natural_shift_is_fixed_at_the_first_element(
-    size: int, offset: int, clock: int, points: list[int]
-) -> None:
+@given(size=st.integers(1, 100), offset=st.integers(0, 99), clock=timestamps, points=st.lists(timestamps, min_size=1))
+def test_a_natural_shift_is_fixed_at_the_first_element(size: int, offset: int, clock: int, points: list[int]) -> None:
     assigner = TumblingEventTimeWindows.of(millis(size), millis(offset % size), WindowStagger.NATURAL)
     shift = (offset + clock) % size
     for number, timestamp in enumerate(points):
         (window,) = assign_windows(assigner, None, timestamp, processing_time=clock + number * 7)
-        assert window == TimeWindow(
-            window_start(timestamp, shift, size), window_start(timestamp, shift, size) + size
-        )
+        assert window == TimeWindow(window_start(timestamp, shift, size), window_start(timestamp, shift, size) + size)
 
 
 @given(size=st.integers(1, 1000), clock=timestamps)
@@ -126,9 +109,7 @@ def test_a_random_shift_varies() -> None:
     assert len({WindowStagger.RANDOM.offset(0, 5000) for _ in range(100)}) > 1
 
 
-windows = st.builds(
-    lambda start, length: TimeWindow(start, start + length), st.integers(-40, 40), st.integers(0, 8)
-)
+windows = st.builds(lambda start, length: TimeWindow(start, start + length), st.integers(-40, 40), st.integers(0, 8))
 
 
 @given(a=windows, b=windows)
@@ -167,9 +148,7 @@ def test_sizes_must_be_positive(size: int) -> None:
 
 @pytest.mark.parametrize("offset", [5, -5, 6, -11])
 def test_an_offset_must_be_smaller_than_what_it_shifts(offset: int) -> None:
-    with pytest.raises(
-        InvalidArgumentError, match=f"an offset of {offset % 5} ms gives the windows you mean"
-    ):
+    with pytest.raises(InvalidArgumentError, match=f"an offset of {offset % 5} ms gives the windows you mean"):
         TumblingProcessingTimeWindows.of(millis(5), millis(offset))
     with pytest.raises(InvalidArgumentError, match=r"\|offset\| < slide"):
         SlidingEventTimeWindows.of(millis(20), millis(5), millis(offset))

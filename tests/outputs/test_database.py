@@ -48,9 +48,7 @@ class Database:
         return DatabaseSink(self.url, table, key=key, schema=self.schema, create=create)
 
     def run(self, statement: str) -> list[tuple[Any, ...]]:
-        engine = sa.create_engine(
-            self.url.replace("postgresql:", "postgresql+psycopg:"), poolclass=sa.pool.NullPool
-        )
+        engine = sa.create_engine(self.url.replace("postgresql:", "postgresql+psycopg:"), poolclass=sa.pool.NullPool)
         with engine.begin() as connection:
             if self.schema is not None:
                 connection.execute(sa.text(f"SET search_path TO {self.schema}"))
@@ -110,9 +108,7 @@ def again_name(database: Database) -> str:
     return "totals" if database.schema is None else f"{database.schema}.totals"
 
 
-def test_without_a_key_every_row_of_a_batch_is_added_once(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_key_every_row_of_a_batch_is_added_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_module, "_ROWS_AT_ONCE", 2)
     first, second = outputs_of(Total, database.sink("totals"), database.sink("totals"))
     batch = [Total("a", 1), Total("a", 1), Total("b", 2), Total("a", 3), Total("b", 4)]
@@ -413,9 +409,7 @@ def test_columns_that_keep_every_value_are_taken(database: Database) -> None:
     types = ", ".join(f"{name} {text}" for name, text in zip(COLUMNS, EXACT[backend], strict=True))
     database.run(f"CREATE TABLE things ({types})")
     at = datetime(2024, 1, 1, microsecond=1, tzinfo=UTC)
-    row = Row(
-        "007", 2**63 - 1, 0.1 + 0.2, Decimal("1.000000000000000000000000001"), at, timedelta(microseconds=1)
-    )
+    row = Row("007", 2**63 - 1, 0.1 + 0.2, Decimal("1.000000000000000000000000001"), at, timedelta(microseconds=1))
     output_of(Row, database.sink("things")).write(0, [row])
     (found,) = database.run("SELECT * FROM things")
     if backend == "postgresql":
@@ -507,9 +501,7 @@ def test_a_library_that_is_missing_is_named(sqlite: Database, monkeypatch: pytes
 
 def test_the_interpreter_writes_batch_by_batch(sqlite: Database) -> None:
     stream = from_source(CollectionSource([Total("a", 1), Total("a", 2), Total("b", 3)], batch_size=2))
-    pipeline = Pipeline(
-        "both", stream.sink_to(sqlite.sink("latest", "key")), stream.sink_to(sqlite.sink("every"))
-    )
+    pipeline = Pipeline("both", stream.sink_to(sqlite.sink("latest", "key")), stream.sink_to(sqlite.sink("every")))
     LocalRunner().run(pipeline)
     LocalRunner().run(pipeline)
     assert sqlite.run("SELECT * FROM latest ORDER BY key") == [("a", 2), ("b", 3)]

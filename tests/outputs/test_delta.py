@@ -120,10 +120,7 @@ def test_values_come_back_as_they_were(tmp_path: Path) -> None:
          {"x": 1.0, "y": 2.0}),
         ("b", REPORTS[1].at, REPORTS[1].day, Decimal(0), b"", [], [], None),
     ]  # fmt: skip
-    assert [path.name for path in sorted(tmp_path.glob("key=*/day=*"))] == [
-        "day=2024-02-29",
-        "day=0001-01-01",
-    ]
+    assert [path.name for path in sorted(tmp_path.glob("key=*/day=*"))] == ["day=2024-02-29", "day=0001-01-01"]
 
 
 def test_the_interpreter_writes_batch_by_batch(tmp_path: Path) -> None:

@@ -47,9 +47,7 @@ class Counting(AggregateFunction[Reading, Count, Count]):
 
 # One batch a line; windows of 10:
 #   a1 a3 b5 a12 | b25 a27 | a2, late: dropped and counted
-READINGS = [
-    Reading(*reading) for reading in [("a", 1), ("a", 3), ("b", 5), ("a", 12), ("b", 25), ("a", 27), ("a", 2)]
-]
+READINGS = [Reading(*reading) for reading in [("a", 1), ("a", 3), ("b", 5), ("a", 12), ("b", 25), ("a", 27), ("a", 2)]]
 
 
 class Run:

@@ -45,9 +45,7 @@ class ListOfTens(KeyedOperator):
     def close(self) -> None:
         pass
 
-    def process_batch(
-        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
-    ) -> None:
+    def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             assert timestamp is not None
             last = timestamp - timestamp % 10 + 9

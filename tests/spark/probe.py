@@ -133,9 +133,7 @@ def run(frame: DataFrame, checkpoint: Path) -> Run:
 
     def take(batch: DataFrame, number: int) -> None:
         batch.persist()
-        first, again = (
-            [Seen(**json.loads(row["payload"])["seen"]) for row in batch.collect()] for _ in range(2)
-        )
+        first, again = ([Seen(**json.loads(row["payload"])["seen"]) for row in batch.collect()] for _ in range(2))
         batch.unpersist()
         assert first == again, "a persisted batch runs the stateful steps once"
         result.batches.append(first)

@@ -63,10 +63,7 @@ def build(folder: Path) -> tuple[Outputs, Pipeline]:
         agg.count_distinct(lambda e: e.value),
     )
     elements: DeclaredAggregate[Event, Any, Any] = agg.combine(
-        agg.first(),
-        agg.last(lambda e: e.value),
-        agg.max_by(lambda e: e.value),
-        agg.top_k(3, lambda e: e.value),
+        agg.first(), agg.last(lambda e: e.value), agg.max_by(lambda e: e.value), agg.top_k(3, lambda e: e.value)
     )
     # Fewer values than the sketches hold exactly.
     sketches: DeclaredAggregate[Event, Any, Any] = agg.combine(
@@ -81,9 +78,7 @@ def build(folder: Path) -> tuple[Outputs, Pipeline]:
         ),
     )
     sessions = keyed.window(EventTimeSessionWindows.with_gap(millis(30)))
-    outputs.add(
-        "sessions", sessions.aggregate(agg.into(dict, n=agg.count(), all=agg.collect_list()), Keyed())
-    )
+    outputs.add("sessions", sessions.aggregate(agg.into(dict, n=agg.count(), all=agg.collect_list()), Keyed()))
     return outputs, outputs.pipeline("aggregates")
 
 

@@ -12,12 +12,7 @@ import pytest
 from tests.spark.comparison import Event, Outputs, Seen, millis
 from tests.spark.test_runner_equality import events, everything
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_dataframe, from_source
-from windrow.errors import (
-    InvalidArgumentError,
-    MalformedRecordError,
-    UnsupportedOperationError,
-    UserFunctionError,
-)
+from windrow.errors import InvalidArgumentError, MalformedRecordError, UnsupportedOperationError, UserFunctionError
 from windrow.sinks import CollectSink, FunctionSink, JsonFileSink, WriterSink
 from windrow.sources import CollectionSource, JsonFileSource, RateRecord, RateSource
 from windrow.windows import TumblingEventTimeWindows, TumblingProcessingTimeWindows
@@ -86,9 +81,7 @@ def test_files_dataframes_and_sinks(spark: SparkSession, tmp_path: Path) -> None
         taken.append((batch, sorted(elements)))
 
     wanted = [Sum("a", 0, 10), Sum("b", 0, 20), Sum("c", 100, 15)]
-    pipeline = Pipeline(
-        "sinks", stream.sink_to(FunctionSink(take)), stream.sink_to(JsonFileSink(out, overwrite=True))
-    )
+    pipeline = Pipeline("sinks", stream.sink_to(FunctionSink(take)), stream.sink_to(JsonFileSink(out, overwrite=True)))
     for _ in range(2):
         SparkRunner(spark).run_batch(pipeline)
         (folder,) = (entry for entry in out.iterdir() if not entry.name.startswith((".", "_")))
@@ -116,9 +109,7 @@ def test_what_a_batch_job_refuses(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedOperationError, match="writes streams only"):
         runner.run_batch(writing)
     with pytest.raises(InvalidArgumentError, match="keeps no progress"):
-        SparkRunner(spark, checkpoint=tmp_path).run_batch(
-            Pipeline("kept", numbers.sink_to(CollectSink[int]()))
-        )
+        SparkRunner(spark, checkpoint=tmp_path).run_batch(Pipeline("kept", numbers.sink_to(CollectSink[int]())))
 
 
 def test_errors(spark: SparkSession, tmp_path: Path) -> None:

@@ -297,9 +297,7 @@ def test_new_types_are_shipped_where_no_module_has_them() -> None:
     assert pickle.loads(pickle.dumps(Metres)) is Metres
 
 
-def test_a_struct_that_is_shipped_has_its_fields(
-    shipped: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_struct_that_is_shipped_has_its_fields(shipped: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     given, found = shipped.Item, by_value(shipped.Item, monkeypatch)
     assert found.__struct_fields__ == given.__struct_fields__
     assert repr(found("A", 1.5)) == repr(given("A", 1.5))
@@ -329,9 +327,7 @@ def test_a_struct_that_cannot_be_made_anew_is_refused(monkeypatch: pytest.Monkey
     assert "put the class into a module" in str(caught.value.hint)
 
 
-def test_records_of_the_main_program_are_read_alike(
-    spark: SparkSession, shipped: ModuleType, tmp_path: Path
-) -> None:
+def test_records_of_the_main_program_are_read_alike(spark: SparkSession, shipped: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "json").mkdir()
     (tmp_path / "json" / "rows.json").write_text(
         '{"sensor": "a", "someName": "A", "celsius": 1.5}\n'

@@ -74,9 +74,7 @@ def test_both_domains_in_one_plan(spark: SparkSession) -> None:
     pipeline = Pipeline(
         "clock",
         keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=2))).reduce(add).sink_to(by_event),
-        keyed.window(TumblingProcessingTimeWindows.of(timedelta(milliseconds=1)))
-        .reduce(add)
-        .sink_to(by_clock),
+        keyed.window(TumblingProcessingTimeWindows.of(timedelta(milliseconds=1))).reduce(add).sink_to(by_clock),
         keyed.process(BothTimers()).sink_to(timers),
         keyed.window(GlobalWindows.create())
         .trigger(
@@ -99,20 +97,12 @@ def test_both_domains_in_one_plan(spark: SparkSession) -> None:
         totals: dict[str, int] = {}
         for key, value in result.collected(sink):
             totals[key] = operator.add(totals.get(key, 0), value)
-        assert totals == {
-            key: sum(value for other, value in NUMBERS if other == key) for key in ("k0", "k1", "k2")
-        }
-    assert {line for line in result.collected(timers) if "clock" in line} == {
-        "k0 clock",
-        "k1 clock",
-        "k2 clock",
-    }
+        assert totals == {key: sum(value for other, value in NUMBERS if other == key) for key in ("k0", "k1", "k2")}
+    assert {line for line in result.collected(timers) if "clock" in line} == {"k0 clock", "k1 clock", "k2 clock"}
 
 
 def test_a_clock_timer_that_nothing_announces_is_refused(spark: SparkSession) -> None:
-    stream = (
-        from_source(CollectionSource(NUMBERS[:1])).key_by(lambda element: element[0]).process(Undeclared())
-    )
+    stream = from_source(CollectionSource(NUMBERS[:1])).key_by(lambda element: element[0]).process(Undeclared())
     with pytest.raises(UnsupportedOperationError, match="uses_processing_time = True"):
         SparkRunner(spark).run(Pipeline("undeclared", stream.sink_to(CollectSink())))
 

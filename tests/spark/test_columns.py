@@ -55,9 +55,7 @@ def write(folder: Path, numbers: Iterable[int], *, bad: bool = False) -> None:
         ats = [number * 100 + chance.randrange(-60, 100) for _ in range(100)]
         table = {
             "sensor": pa.array([chance.choice(["a", "b", "c", None]) for _ in ats], pa.string()),
-            "at": pa.array(
-                [None if bad and place % 40 == 7 else at for place, at in enumerate(ats)], pa.int64()
-            ),
+            "at": pa.array([None if bad and place % 40 == 7 else at for place, at in enumerate(ats)], pa.int64()),
             "celsius": pa.array([chance.randrange(1000) / 8 for _ in ats]),
             "number": pa.array([chance.choice([None, chance.randrange(2**40)]) for _ in ats], pa.int64()),
         }
@@ -166,9 +164,7 @@ def in_order(keyed: KeyedStream[Reading, str | None]) -> DataStream[Any]:
     )
 
 
-def test_late_sessions_and_the_order_of_arrival_go_on_from_a_checkpoint(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_late_sessions_and_the_order_of_arrival_go_on_from_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     sessions, ordered = CollectSink[Summary](), CollectSink[Any]()
     keyed = stamped(readings(tmp_path / "in")).key_by(lambda r: r.sensor)
     plan = Pipeline("on", late_sessions(keyed).sink_to(sessions), in_order(keyed).sink_to(ordered))
@@ -198,9 +194,7 @@ def test_columns_go_on_from_a_checkpoint_and_into_files(spark: SparkSession, tmp
     runner.run(pipeline(tmp_path / "in", files), drain=False)
     write(tmp_path / "in", range(2, 4))
     with pytest.raises(IncompatibleStateError, match=r"lies in columns.*turned off"):
-        SparkRunner(spark, checkpoint=tmp_path / "checkpoint", columnar=False).run(
-            pipeline(tmp_path / "in", files)
-        )
+        SparkRunner(spark, checkpoint=tmp_path / "checkpoint", columnar=False).run(pipeline(tmp_path / "in", files))
     runner.run(pipeline(tmp_path / "in", files))
     whole = CollectSink[Summary]()
     expected = LocalRunner().run(pipeline(tmp_path / "in", whole)).collected(whole)

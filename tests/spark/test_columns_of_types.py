@@ -54,9 +54,7 @@ def expected(trips: list[Trip]) -> list[Fares]:
         Fares(
             *window,
             # 28 digits are not enough for some.
-            Decimal(sum(int(one.fare.scaleb(18, Context(prec=60))) for one in held)).scaleb(
-                -18, Context(prec=60)
-            ),
+            Decimal(sum(int(one.fare.scaleb(18, Context(prec=60))) for one in held)).scaleb(-18, Context(prec=60)),
             sum((one.took for one in held if one.took is not None), timedelta()),
             max(one.day for one in held),
         )
@@ -71,9 +69,7 @@ def test_sums_of_decimals_and_time_spans(spark: SparkSession, tmp_path: Path) ->
     frame.write.parquet(str(tmp_path / "in"))
     fares = (
         from_source(ParquetFileSource(str(tmp_path / "in"), Trip))
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda t: t.at
-        )
+        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda t: t.at)
         .key_by(lambda t: t.driver)
         .window(TumblingEventTimeWindows.of(millis(100)))
         .aggregate(

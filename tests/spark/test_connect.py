@@ -57,9 +57,7 @@ def server(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 @pytest.mark.program
 @pytest.mark.classic(reason="starts a server of its own")
-def test_a_program_gets_what_its_pipeline_collected_counted_and_raised(
-    server: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_program_gets_what_its_pipeline_collected_counted_and_raised(server: dict[str, str], tmp_path: Path) -> None:
     for name in ("local", "remote"):
         (tmp_path / name).mkdir()
     program = [sys.executable, "-m", "tests.spark.connect_client", str(tmp_path / "remote")]

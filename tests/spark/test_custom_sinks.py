@@ -76,9 +76,7 @@ def test_a_run_closes_its_sinks(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_batch_job(spark: SparkSession, tmp_path: Path, *, workers: bool) -> None:
     collected = CollectSink[int]()
     numbers = from_collection(NUMBERS)
-    pipeline = Pipeline(
-        "ledger", numbers.sink_to(Ledger(tmp_path, workers=workers)), numbers.sink_to(collected)
-    )
+    pipeline = Pipeline("ledger", numbers.sink_to(Ledger(tmp_path, workers=workers)), numbers.sink_to(collected))
     result = SparkRunner(spark).run_batch(pipeline)
     assert sorted(result.collected(collected)) == numbers_of(tmp_path) == NUMBERS
     assert calls(tmp_path)[-1] == "close"
@@ -103,9 +101,7 @@ def test_a_sink_that_cannot_be_sent(spark: SparkSession, tmp_path: Path) -> None
 
 @pytest.mark.classic(reason="Spark ends the process of the server that closes the sink behind the run")
 def test_a_stream_that_is_stopped_closes_its_sinks(spark: SparkSession, tmp_path: Path) -> None:
-    running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(
-        pipeline_of(Ledger(tmp_path), keyed=False)
-    )
+    running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(pipeline_of(Ledger(tmp_path), keyed=False))
     running.process_available()
     assert calls(tmp_path) == ["open", "write 0"]
     running.stop()

@@ -144,9 +144,7 @@ def test_what_cannot_be_a_dataframe(spark: SparkSession, tmp_path: Path) -> None
     with pytest.raises(InvalidArgumentError, match="needs a checkpoint"):
         SparkRunner(spark).to_dataframe(stream)
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
-    with pytest.raises(
-        PlanError, match=r"returns(.|\n)*test_dataframes.py:\d+|test_dataframes.py:\d+(.|\n)*returns"
-    ):
+    with pytest.raises(PlanError, match=r"returns(.|\n)*test_dataframes.py:\d+|test_dataframes.py:\d+(.|\n)*returns"):
         runner.to_dataframe(stream.map(lambda reading: reading.celsius))
     wrong: Any = [1]  # what mypy refuses
     with pytest.raises(InvalidArgumentError, match="is made of a stream"):
@@ -161,14 +159,10 @@ def test_what_cannot_be_a_dataframe(spark: SparkSession, tmp_path: Path) -> None
 def test_rows_that_do_not_fit(spark: SparkSession) -> None:
     tag = OutputTag("bad", MalformedRecord)
     at = datetime(2024, 1, 1, tzinfo=UTC)
-    frame = spark.createDataFrame(
-        [("a", at, 1.0), (None, at, 2.0)], "sensor string, at timestamp, celsius double"
-    )
+    frame = spark.createDataFrame([("a", at, 1.0), (None, at, 2.0)], "sensor string, at timestamp, celsius double")
     stream = from_dataframe(frame, Reading, on_malformed=tag, name="rows")
     good, bad = CollectSink[Reading](), CollectSink[MalformedRecord]()
-    result = SparkRunner(spark).run(
-        Pipeline("rows", stream.sink_to(good), stream.get_side_output(tag).sink_to(bad))
-    )
+    result = SparkRunner(spark).run(Pipeline("rows", stream.sink_to(good), stream.get_side_output(tag).sink_to(bad)))
     assert result.collected(good) == [Reading("a", at, 1.0)]
     assert "Reading.sensor" in result.collected(bad)[0].reason
 

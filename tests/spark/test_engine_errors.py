@@ -176,9 +176,7 @@ def assert_hidden(error: BaseException) -> None:
 @pytest.mark.parametrize("cut", range(300, 320))
 def test_what_a_source_says_while_it_runs_is_told_without_secrets(cut: int) -> None:
     said = f"LoginException: {'x' * (cut - 22)} hunter22"
-    failure = engine_failure(
-        JavaError("java.lang.Exception: Job aborted", f"java.io.{said}"), "pipeline", SECRETS
-    )
+    failure = engine_failure(JavaError("java.lang.Exception: Job aborted", f"java.io.{said}"), "pipeline", SECRETS)
     assert "hunt" not in "".join(traceback.format_exception(failure))
 
 
@@ -254,9 +252,7 @@ def sink_step() -> Step:
     return PLAN.steps[-1]
 
 
-def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
     gate = SimpleNamespace(enter=lambda batch, session: None, leave=lambda: None, is_stopping=False)
     query: Any = SimpleNamespace(
         _gate=gate, _secrets=SECRETS, _place="pipeline 'secret'", _failure=None, _is_quiet=False

@@ -14,28 +14,12 @@ from hypothesis import strategies as st
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.class_names import UserClass
-from windrow_runtime.spark.clock.times import (
-    END_OF_STREAM,
-    decode_watermark,
-    encode_timer,
-    encode_watermark,
-)
+from windrow_runtime.spark.clock.times import END_OF_STREAM, decode_watermark, encode_timer, encode_watermark
 from windrow_runtime.spark.exchange.classes import class_name, find_class, register_classes
 from windrow_runtime.spark.exchange.packer import Packer, ToSink, ToStep
-from windrow_runtime.spark.exchange.payload import (
-    Phase,
-    load_values,
-    phase_of,
-    sequence_number,
-    unpack_keyed,
-)
+from windrow_runtime.spark.exchange.payload import Phase, load_values, phase_of, sequence_number, unpack_keyed
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
-from windrow_runtime.spark.exchange.values import (
-    pack_timestamps,
-    pack_values,
-    unpack_timestamps,
-    unpack_values,
-)
+from windrow_runtime.spark.exchange.values import pack_timestamps, pack_values, unpack_timestamps, unpack_values
 from windrow_runtime.spark.key_groups import KeyGroups
 
 
@@ -106,14 +90,10 @@ RECORDS: list[Any] = [
     Derived("d", 3),
 ]
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
-values = (
-    scalars | st.sampled_from(RECORDS) | st.builds(Pair, scalars, scalars) | st.lists(scalars, max_size=3)
-)
+values = scalars | st.sampled_from(RECORDS) | st.builds(Pair, scalars, scalars) | st.lists(scalars, max_size=3)
 
 
-@given(
-    st.lists(values) | st.sampled_from(RECORDS).flatmap(lambda record: st.lists(st.just(record), min_size=1))
-)
+@given(st.lists(values) | st.sampled_from(RECORDS).flatmap(lambda record: st.lists(st.just(record), min_size=1)))
 def test_values_come_back_as_they_were(original: list[Any]) -> None:
     back = list(unpack_values(pack_values(original)))
     assert back == original
@@ -257,18 +237,13 @@ def test_payloads_of_large_elements_stay_small() -> None:
 def test_a_key_without_a_hash_is_told() -> None:
     packer = Packer(KeyGroups.balanced(1, 1), lambda key: 0, Phase.AFTER_WATERMARK)
     packer.start(0, -1)
-    with pytest.raises(
-        InvalidArgumentError, match=r"a key cannot be hashed\n  given:    \[2\]: TypeError: unhashable"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"a key cannot be hashed\n  given:    \[2\]: TypeError: unhashable"):
         packer.add(ToStep(0, 0, ["a", [2]]), ["a", [2]], [None, None])
 
 
 def test_an_element_that_cannot_be_pickled_is_named_with_its_step() -> None:
     generator = (number for number in range(3))
-    for target in (
-        ToStep(0, 0, ["a", "a"], "p.2.key_by, main.py:7"),
-        ToSink(0, "p.3.sink, main.py:8"),
-    ):
+    for target in (ToStep(0, 0, ["a", "a"], "p.2.key_by, main.py:7"), ToSink(0, "p.3.sink, main.py:8")):
         packer = Packer(KeyGroups.balanced(1, 1), lambda key: 0, Phase.AFTER_WATERMARK)
         packer.start(0, -1)
         packer.add(target, [1, generator], [None, None])

@@ -34,10 +34,7 @@ def two_levels(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     ]
     for number, orders in enumerate(batches):
         write_batch(folder / "in", number, *orders)
-    return run(
-        stateful(stateful(watermarked(spark, folder / "in")), "second"),
-        folder / "checkpoint",
-    )
+    return run(stateful(stateful(watermarked(spark, folder / "in")), "second"), folder / "checkpoint")
 
 
 def test_files_are_read_one_by_one_in_the_order_of_their_modification(two_levels: Run) -> None:
@@ -107,9 +104,7 @@ def test_a_firing_timer_may_delete_itself_and_set_another(two_levels: Run) -> No
 
 
 def test_state_is_kept_by_group(two_levels: Run) -> None:
-    states = {
-        seen.note: seen.state for batch in two_levels.batches for seen in batch if seen.probe == "first"
-    }
+    states = {seen.note: seen.state for batch in two_levels.batches for seen in batch if seen.probe == "first"}
     assert states["late"] == "a "
     assert states["i"] == "b c f g h "
 
@@ -118,9 +113,7 @@ def test_a_restart_keeps_state_and_watermark_and_a_control_folder_may_fill_later
     spark: SparkSession, tmp_path: Path
 ) -> None:
     def go() -> Run:
-        return run(
-            stateful(watermarked(spark, tmp_path / "in", tmp_path / "control")), tmp_path / "checkpoint"
-        )
+        return run(stateful(watermarked(spark, tmp_path / "in", tmp_path / "control")), tmp_path / "checkpoint")
 
     (tmp_path / "control").mkdir()
     write_batch(tmp_path / "in", 0, order(0, "a", watermark=1000, register=[5000]))
@@ -170,9 +163,7 @@ def test_a_group_goes_to_the_partition_of_its_murmur_hash(spark: SparkSession) -
         .collect()
     )
     assert {row["label"]: row["hash"] for row in rows} == {label: murmur3_int(label) for label in labels}
-    assert {row["label"]: row["partition"] for row in rows} == {
-        label: spark_partition(label, 5) for label in labels
-    }
+    assert {row["label"]: row["partition"] for row in rows} == {label: spark_partition(label, 5) for label in labels}
 
 
 def test_groups_are_spread_evenly() -> None:
@@ -183,9 +174,7 @@ def test_groups_are_spread_evenly() -> None:
             shares[spark_partition(label, partitions)] += 1
         assert shares == [4] * partitions
         assert len(set(groups.labels)) == groups.count == 4 * partitions
-        assert [spark_partition(label, partitions) for label in groups.service_labels] == list(
-            range(partitions)
-        )
+        assert [spark_partition(label, partitions) for label in groups.service_labels] == list(range(partitions))
         assert all(label < 0 for label in groups.service_labels)
         assert {groups.service_label_of(label) for label in groups.labels} == set(groups.service_labels)
 

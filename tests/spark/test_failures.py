@@ -27,9 +27,7 @@ def fail() -> None:
 def test_an_error_is_found_in_the_text_that_spark_makes_of_it() -> None:
     with pytest.raises(MarkedError) as caught, failures_marked():
         fail()
-    spark_text = (
-        f"[STREAM_FAILED] Query terminated:\n  {caught.value}\n SQLSTATE: XXKST\n=== Streaming Query ==="
-    )
+    spark_text = f"[STREAM_FAILED] Query terminated:\n  {caught.value}\n SQLSTATE: XXKST\n=== Streaming Query ==="
     failure = find_failure(RuntimeError(spark_text))
     assert type(failure) is UserFunctionError
     assert str(failure) == (

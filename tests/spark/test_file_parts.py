@@ -108,11 +108,7 @@ def test_elements_of_the_stage_are_written_as_they_are(sinks: WorkerSinks, part:
         (name, *rest) = [*packer.flush(), *packer.write_columns(SINK, more)]
     assert (name.kind, name.target) == (RowKind.PART, SINK)
     (output,) = rest
-    assert (output.kind, output.target, list(load_values(output.payload))) == (
-        RowKind.OUTPUT,
-        SINK + 1,
-        elements,
-    )
+    assert (output.kind, output.target, list(load_values(output.payload))) == (RowKind.OUTPUT, SINK + 1, elements)
     assert name.number < output.number
     part.publish(3, [name.payload])
     assert rows_in(Path(part.path, "batch-3")) == [*elements, Row("d", 4)]
@@ -146,9 +142,7 @@ def test_large_elements_are_written_a_few_at_a_time() -> None:
     assert max(sizes[2:]) < 6 << 20
 
 
-def test_parts_that_are_not_there_are_told_and_nothing_is_made_visible(
-    sinks: WorkerSinks, part: PartSink
-) -> None:
+def test_parts_that_are_not_there_are_told_and_nothing_is_made_visible(sinks: WorkerSinks, part: PartSink) -> None:
     # Another machine wrote one of them into a folder of its own, or all of them.
     (row,) = written(sinks, values(Row("a", 1)))
     for there in (1, 0):

@@ -58,9 +58,7 @@ def test_each_format_gives_what_the_interpreter_reads(spark: SparkSession, tmp_p
             found = result.collected(good[case.name])
             assert sorted(map(repr, found)) == sorted(map(repr, case.expected)), case.name
         for name, sink in bad.items():
-            assert sorted(map(repr, result.collected(sink))) == sorted(map(repr, expected.collected(sink))), (
-                name
-            )
+            assert sorted(map(repr, result.collected(sink))) == sorted(map(repr, expected.collected(sink))), name
         assert result.counters == expected.counters
 
 
@@ -72,19 +70,12 @@ def test_each_format_gives_what_the_interpreter_reads(spark: SparkSession, tmp_p
         ("x.json.deflate", zlib.compress(json_of("a", 1) * 99)[:-9]),
         ("x.parquet", parquet({"name": ["a"], "n": [1]})[:-3]),
     ],
-    ids=[
-        "gzip",
-        "zstd",
-        "deflate",
-        "parquet",
-    ],  # gzip writes the time, which would be part of the name of the test
+    ids=["gzip", "zstd", "deflate", "parquet"],  # gzip writes the time, which would be part of the name of the test
 )
 def test_a_damaged_file_is_told(spark: SparkSession, tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)
     kind = ParquetFileSource if name.endswith("parquet") else JsonFileSource
-    pipeline = Pipeline(
-        "read", from_source(kind(tmp_path, Row, on_malformed="drop")).sink_to(CollectSink[Any]())
-    )
+    pipeline = Pipeline("read", from_source(kind(tmp_path, Row, on_malformed="drop")).sink_to(CollectSink[Any]()))
     with pytest.raises(SourceError) as expected:
         LocalRunner().run(pipeline)
     with pytest.raises(SourceError) as caught:
@@ -103,10 +94,7 @@ class Lacking(TypedDict):
 
 
 def test_files_of_one_engine_are_read_by_the_other(spark: SparkSession, tmp_path: Path) -> None:
-    runners: dict[str, LocalRunner | SparkRunner] = {
-        "interpreter": LocalRunner(),
-        "spark": SparkRunner(spark),
-    }
+    runners: dict[str, LocalRunner | SparkRunner] = {"interpreter": LocalRunner(), "spark": SparkRunner(spark)}
     spans = [timedelta(days=-1, microseconds=1), timedelta(seconds=2)]
     lacking: list[Lacking] = [{"n": 1, "below": {}}, {"n": 2, "below": {"m": 3}, "name": "a"}]
     for name, runner in runners.items():
@@ -136,8 +124,7 @@ def test_files_of_one_engine_are_read_by_the_other(spark: SparkSession, tmp_path
         assert texts == [sorted(map(repr, part)) for part in (WIDE, ["", "\u00e4 "], spans, spans, lacking)]
     for pattern in ("csv/*/*.csv", "json/*/*", "lacking/*/*"):
         one, other = (
-            b"".join(file.read_bytes() for file in sorted((tmp_path / name).glob(pattern)))
-            for name in runners
+            b"".join(file.read_bytes() for file in sorted((tmp_path / name).glob(pattern))) for name in runners
         )
         assert one == other
     with pytest.raises(InvalidArgumentError, match="no line of text"):
@@ -153,18 +140,12 @@ class Weather:
 
 
 def test_a_header_with_a_misspelt_column_is_warned_of(spark: SparkSession, tmp_path: Path) -> None:
-    for name, header in (
-        ("a", "sensor,Celsius"),
-        ("b", "sensor,Celsius"),
-        ("c", "sensor"),
-        ("d", "x,sensor,celsius"),
-    ):
+    for name, header in (("a", "sensor,Celsius"), ("b", "sensor,Celsius"), ("c", "sensor"), ("d", "x,sensor,celsius")):
         (tmp_path / name).write_text(f"{header}\n")
     (tmp_path / "e.gz").write_bytes(gzip.compress(b"sensor,temp,celcius\n"))
     for runner in (LocalRunner(), SparkRunner(spark)):
         pipeline = Pipeline(
-            "read",
-            from_source(CsvFileSource(tmp_path, Weather, on_malformed="drop")).sink_to(CollectSink[Any]()),
+            "read", from_source(CsvFileSource(tmp_path, Weather, on_malformed="drop")).sink_to(CollectSink[Any]())
         )
         with pytest.warns(WindrowWarning, match="a column may be misspelt") as caught:
             runner.run(pipeline)
@@ -197,9 +178,7 @@ def test_large_files_are_read_in_parts_in_order(
 def test_timestamps_of_a_dataframe_without_a_zone(spark: SparkSession) -> None:
     frame = spark.sql("SELECT timestamp_ntz'2026-07-01 12:00:00' AS value")
     with pytest.raises(SourceError, match="it has no time zone"):
-        SparkRunner(spark).run_batch(
-            Pipeline("naive", from_dataframe(frame, datetime).sink_to(CollectSink[Any]()))
-        )
+        SparkRunner(spark).run_batch(Pipeline("naive", from_dataframe(frame, datetime).sink_to(CollectSink[Any]())))
     sink = CollectSink[datetime]()
     pipeline = Pipeline("aware", from_dataframe(frame, datetime, timezone="Europe/Berlin").sink_to(sink))
     found = SparkRunner(spark).run_batch(pipeline).collected(sink)
@@ -219,9 +198,7 @@ def test_a_socket(spark: SparkSession, tmp_path: Path) -> None:
     thread.start()
     seen: list[str] = []
     sink = CollectSink[str]()
-    pipeline = Pipeline(
-        "socket", from_source(SocketSource("127.0.0.1", server.getsockname()[1])).sink_to(sink)
-    )
+    pipeline = Pipeline("socket", from_source(SocketSource("127.0.0.1", server.getsockname()[1])).sink_to(sink))
     with pytest.raises(UnsupportedOperationError, match="cannot be drained"):
         SparkRunner(spark).run(pipeline)
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")

@@ -21,12 +21,7 @@ from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow.triggers import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    CountTrigger,
-    PurgingTrigger,
-)
+from windrow.triggers import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger, CountTrigger, PurgingTrigger
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
@@ -231,15 +226,7 @@ class Engine:
         self.step = step.id
         classes = known_classes(topology.steps)
         self.level = Level(
-            0,
-            True,
-            GROUPS,
-            FINGERPRINT,
-            stable_hash,
-            (keyed,),
-            by_clock=by_clock,
-            classes=classes,
-            tuning=TINY,
+            0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,), by_clock=by_clock, classes=classes, tuning=TINY
         )
         self.codec = PageCodec(StateCodec(self.level.classes))
         self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
@@ -417,9 +404,7 @@ def test_pages_give_what_one_piece_gives(name: str, seed: int, shares: list[int]
 def test_elements_for_deeper_levels_pass_in_their_phase_without_being_decoded() -> None:
     level = Level(0, False, GROUPS, FINGERPRINT, stable_hash, ())
     # Neither payload is a pickle, so that decoding it would fail.
-    first, second = (
-        PackedRow(GROUPS.labels[1], RowKind.ELEMENTS, 1, 7, name) for name in (b"first", b"second")
-    )
+    first, second = (PackedRow(GROUPS.labels[1], RowKind.ELEMENTS, 1, 7, name) for name in (b"first", b"second"))
     times = BatchTimes(BatchTime(0, 0), BatchTime(10, 10))
     label = GROUPS.labels[1]
     outputs = list(GroupTask(level).run_group(label, None, Store(), times, 10, [first], [second]))
@@ -464,9 +449,7 @@ def test_random_windows_keep_the_shift_that_their_group_has_drawn(shares: list[i
     size = 1_000
 
     def at_random(keyed: Keyed) -> DataStream[Any]:
-        return keyed.window(TumblingEventTimeWindows.of(millis(size), stagger=WindowStagger.RANDOM)).apply(
-            listed
-        )
+        return keyed.window(TumblingEventTimeWindows.of(millis(size), stagger=WindowStagger.RANDOM)).apply(listed)
 
     engine = Engine(topology_of(at_random), by_clock=False)
     (first, *_), (second, *_) = (

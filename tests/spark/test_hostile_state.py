@@ -112,24 +112,11 @@ def pages() -> Iterator[bytes]:
     moment = datetime(2026, 1, 1, 12, tzinfo=UTC)
     zone = ZoneInfo("Europe/Berlin")
     held: list[dict[str, Any]] = [
-        {
-            "d": Decimal(3),
-            "f": Fraction(1, 3),
-            "s": {1, 2},
-            "z": frozenset("ab"),
-            "big": 2**70,
-            "odd": "\ud800",
-        },
+        {"d": Decimal(3), "f": Fraction(1, 3), "s": {1, 2}, "z": frozenset("ab"), "big": 2**70, "odd": "\ud800"},
         {"c": Color.RED, "p": Peak(1, 2.5), "o": Plain(), "t": Tags("ab"), "b": b"x", "a": bytearray(b"y")},
         {"w": moment, "n": datetime(2026, 1, 1), "z": moment.astimezone(zone), "d": date(2026, 1, 1)},
         {"u": UUID(int=5), "i": 1j, "r": range(5), "C": Counter("aab"), "O": OrderedDict(a=1)},
-        {
-            "D": defaultdict(list, a=[1]),
-            "q": deque([1], 3),
-            "k": Decimal,
-            "x": timedelta(1),
-            "l": [None, 1, "a"],
-        },
+        {"D": defaultdict(list, a=[1]), "q": deque([1], 3), "k": Decimal, "x": timedelta(1), "l": [None, 1, "a"]},
     ]
     state = OperatorState()
     for number, cells in enumerate(held):
@@ -169,14 +156,7 @@ data = (
     | lengths.map(lambda numbers: array("I", numbers).tobytes())
     | lengths.map(lambda numbers: array("q", numbers).tobytes())
 )
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63)
-    | st.floats()
-    | st.text()
-    | st.sampled_from(NAMES)
-)
+scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats() | st.text() | st.sampled_from(NAMES)
 columns = st.recursive(
     st.builds(packed, st.sampled_from(TAGS), data, st.lists(scalars, max_size=4)),
     lambda inner: st.builds(
@@ -310,17 +290,7 @@ HARMFUL: Final = {
     "a float as a fraction": column_of(packed("Fraction", columns=[CODEC.pack([0.1]), CODEC.pack([1])])),
     **{
         f"zone {key!r:.30}": column_of(packed("ZoneInfo", columns=[CODEC.pack([key])]))
-        for key in (
-            "../../etc/passwd",
-            "/etc/passwd",
-            "Europe/../UTC",
-            "Europe",
-            "x/" * 100_000,
-            "\0",
-            "",
-            1,
-            None,
-        )
+        for key in ("../../etc/passwd", "/etc/passwd", "Europe/../UTC", "Europe", "x/" * 100_000, "\0", "", 1, None)
     },
 }
 
@@ -486,9 +456,7 @@ FOREIGN: Final = {
     "an Enum of attributes": packed("a", scalars=[f"{__name__}:Color", "x"], columns=[ONE]),
     "a record that is an Enum": packed("r", scalars=[f"{__name__}:Color", "x"], columns=[ONE]),
     "an Enum that is a list": packed("E", scalars=["list"], columns=[CODEC.pack([10**12])]),
-    "a plain value of a record": packed(
-        "b", scalars=[f"{__name__}:Reading"], columns=[ONE, CODEC.pack([{}])]
-    ),
+    "a plain value of a record": packed("b", scalars=[f"{__name__}:Reading"], columns=[ONE, CODEC.pack([{}])]),
     "a list of an int": packed("b", scalars=[f"{__name__}:Tags"], columns=[ONE, CODEC.pack([{}])]),
     "a factory that is an object": packed("defaultdict", columns=[CODEC.pack([{}]), ONE]),
     "a pickle": packed("P", pickle.dumps([1])),
@@ -552,14 +520,10 @@ class Command:
 
 def test_a_clock_file_that_somebody_rewrote_runs_nothing(spark: SparkSession, tmp_path: Path) -> None:
     def plan(count: int) -> Pipeline:
-        stamped = from_source(
-            CollectionSource(list(range(count)), batch_size=4)
-        ).assign_timestamps_and_watermarks(
+        stamped = from_source(CollectionSource(list(range(count)), batch_size=4)).assign_timestamps_and_watermarks(
             WatermarkStrategy.for_generator(Second), timestamp=lambda element: element
         )
-        windows = stamped.key_by(lambda element: 0, int).window(
-            TumblingEventTimeWindows.of(timedelta(milliseconds=3))
-        )
+        windows = stamped.key_by(lambda element: 0, int).window(TumblingEventTimeWindows.of(timedelta(milliseconds=3)))
         return Pipeline("clock", windows.reduce(max).sink_to(CollectSink[int]()))
 
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
@@ -577,15 +541,10 @@ def test_a_clock_file_that_somebody_rewrote_runs_nothing(spark: SparkSession, tm
             packed(
                 "d",
                 array("I", [1]).tobytes(),
-                columns=[
-                    CODEC.pack(["seen"]),
-                    packed("r", scalars=["subprocess:Popen", "args"], columns=[ONE]),
-                ],
+                columns=[CODEC.pack(["seen"]), packed("r", scalars=["subprocess:Popen", "args"], columns=[ONE])],
             )
         ),
-        "attributes of an Enum": encode(
-            packed("a", scalars=[f"{__name__}:Color", "RED"], columns=[attributes])
-        ),
+        "attributes of an Enum": encode(packed("a", scalars=[f"{__name__}:Color", "RED"], columns=[attributes])),
     }
     for name, memory in memories.items():
         clock["trackers"][step][-1] = base64.b64encode(memory).decode()

@@ -148,9 +148,7 @@ def test_rows_become_elements(spark: SparkSession) -> None:
     assert [record.reason for record in raw.malformed] == ["the record has no value"]
     text = kafka_reader(KafkaSource("a:1", "in", str, value_format="text")).decode(batch)
     assert list(text.values) == [rows[0][1].decode(), rows[1][1].decode()]
-    assert [record.origin for record in text.malformed] == [
-        f"in, partition 1, offset {offset}" for offset in (9, 10)
-    ]
+    assert [record.origin for record in text.malformed] == [f"in, partition 1, offset {offset}" for offset in (9, 10)]
 
 
 def test_elements_become_rows(spark: SparkSession) -> None:

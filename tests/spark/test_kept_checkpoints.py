@@ -38,9 +38,7 @@ def test_a_kept_checkpoint_is_read(spark: SparkSession, tmp_path: Path, archive:
     before = json.loads((tmp_path / COLLECTED).read_text())
     after = plain(outputs.of(SparkRunner(spark, checkpoint=tmp_path).run(plan)))
     whole = {
-        name: {
-            key: before[name].get(key, []) + after[name].get(key, []) for key in {*before[name], *after[name]}
-        }
+        name: {key: before[name].get(key, []) + after[name].get(key, []) for key in {*before[name], *after[name]}}
         for name in expected
     }
     assert whole == plain(expected)

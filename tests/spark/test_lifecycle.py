@@ -34,9 +34,7 @@ NUMBERS = list(range(12))
 late = OutputTag("late", Event)
 
 
-def totals(
-    write: Callable[[int, Sequence[tuple[int, int]]], object], first: Callable[[int], int] = int
-) -> Pipeline:
+def totals(write: Callable[[int, Sequence[tuple[int, int]]], object], first: Callable[[int], int] = int) -> Pipeline:
     """The sum so far of the even and of the odd numbers; four numbers a batch."""
     numbers = from_source(CollectionSource(NUMBERS, batch_size=4))
     sums = numbers.map(first).key_by(lambda number: number % 2).sum(lambda number: number)
@@ -52,11 +50,7 @@ def rest_of(spark: SparkSession, checkpoint: Path) -> list[tuple[int, int]]:
     return found
 
 
-ALL = [
-    *[(0, 0), (0, 2), (0, 1), (0, 4)],
-    *[(1, 6), (1, 12), (1, 9), (1, 16)],
-    *[(2, 20), (2, 30), (2, 25), (2, 36)],
-]
+ALL = [*[(0, 0), (0, 2), (0, 1), (0, 4)], *[(1, 6), (1, 12), (1, 9), (1, 16)], *[(2, 20), (2, 30), (2, 25), (2, 36)]]
 
 
 def test_a_stop_finishes_the_batch_under_way_and_begins_no_other(
@@ -82,9 +76,7 @@ def test_a_stop_finishes_the_batch_under_way_and_begins_no_other(
 
     monkeypatch.setattr(BatchGate, "close", closing)
     monkeypatch.setattr(
-        Checkpoint,
-        "is_committed",
-        lambda self, batch: is_committed(self, batch) and self.last_planned() > batch,
+        Checkpoint, "is_committed", lambda self, batch: is_committed(self, batch) and self.last_planned() > batch
     )
     running = SparkRunner(spark, checkpoint=tmp_path).start(totals(write))
     assert begun.wait(60)
@@ -94,11 +86,7 @@ def test_a_stop_finishes_the_batch_under_way_and_begins_no_other(
     assert not running.is_active
     assert running.streaming_query.exception() is None
     checkpoint = Checkpoint(tmp_path)
-    assert (checkpoint.last_planned(), checkpoint.is_committed(0), checkpoint.is_committed(1)) == (
-        1,
-        True,
-        False,
-    )
+    assert (checkpoint.last_planned(), checkpoint.is_committed(0), checkpoint.is_committed(1)) == (1, True, False)
     assert sorted(found) == sorted(ALL[:4])
     assert sorted(rest_of(spark, tmp_path)) == sorted(ALL[4:])
 
@@ -148,9 +136,7 @@ def test_a_sink_cannot_wait_for_its_own_batch(spark: SparkSession, tmp_path: Pat
 
 def deliver(folder: Path, number: int) -> None:
     """Another file, 100 ms on from the one before, its last element 40 ms out of order."""
-    events = [
-        Event("ab"[place % 2], number * 100 + at, place) for place, at in enumerate((0, 30, 60, 90, -40))
-    ]
+    events = [Event("ab"[place % 2], number * 100 + at, place) for place, at in enumerate((0, 30, 60, 90, -40))]
     aside = folder / f"_{number}"
     aside.write_text("".join(json.dumps(vars(event)) + "\n" for event in events))
     os.utime(aside, (1_600_000_000 + number,) * 2)
@@ -226,9 +212,7 @@ def test_a_restart_by_the_clock_needs_no_element_to_wake_it(spark: SparkSession,
     def pipeline() -> tuple[Pipeline, CollectSink[int]]:
         sums = CollectSink[int]()
         numbers = from_collection(NUMBERS)
-        windows = numbers.window_all(TumblingProcessingTimeWindows.of(millis(10_000))).reduce(
-            lambda a, b: a + b
-        )
+        windows = numbers.window_all(TumblingProcessingTimeWindows.of(millis(10_000))).reduce(lambda a, b: a + b)
         ends = windows.sink_to(sums), numbers.sink_to(FunctionSink(lambda batch, elements: begun.set()))
         return Pipeline("wake", *ends), sums
 
@@ -252,9 +236,7 @@ def test_a_drain_that_died_behind_the_end_still_fires_all(
         sums = CollectSink[int]()
         windows = (
             from_collection(NUMBERS)
-            .assign_timestamps_and_watermarks(
-                WatermarkStrategy.no_watermarks(), timestamp=lambda number: number
-            )
+            .assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks(), timestamp=lambda number: number)
             .window_all(TumblingEventTimeWindows.of(millis(100)))
         )
         return Pipeline("died", windows.reduce(lambda a, b: a + b).sink_to(sums)), sums

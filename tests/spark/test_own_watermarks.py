@@ -10,12 +10,7 @@ import pytest
 
 from tests.spark.comparison import Event, Outputs, Seen, millis
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
-from windrow.errors import (
-    CheckpointError,
-    IncompatibleStateError,
-    UnsupportedOperationError,
-    UserFunctionError,
-)
+from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError, UserFunctionError
 from windrow.sinks import CollectSink, FunctionSink, WriterSink
 from windrow.sources import CollectionSource
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
@@ -52,9 +47,7 @@ class Third(WatermarkGenerator[Event]):
 
 def events(start: int, step: int, count: int) -> list[Event]:
     """Every fifth one is 400 ms too old."""
-    return [
-        Event("abc"[n % 3], start + n * step - (400 if n % 5 == 4 else 0), start + n) for n in range(count)
-    ]
+    return [Event("abc"[n % 3], start + n * step - (400 if n % 5 == 4 else 0), start + n) for n in range(count)]
 
 
 def source(elements: list[Event], batch_size: int = 7, name: str = "source") -> DataStream[Event]:
@@ -111,9 +104,7 @@ def test_two_watermarks_behind_one_source(spark: SparkSession) -> None:
     outputs = Outputs()
     read = source(events(0, 60, 40))
     even = stamped(read.filter(lambda event: event.value % 2 == 0))
-    odd = stamped(
-        read.filter(lambda event: event.value % 2 == 1), WatermarkStrategy.for_monotonous_timestamps()
-    )
+    odd = stamped(read.filter(lambda event: event.value % 2 == 1), WatermarkStrategy.for_monotonous_timestamps())
     add_windows(outputs, "split", even.union(odd))
     same_on_both(spark, outputs)
 
@@ -122,9 +113,7 @@ def test_timestamps_behind_a_window(spark: SparkSession) -> None:
     outputs = Outputs()
     first = add_windows(outputs, "first", stamped(source(events(0, 60, 40))))
     # What the window gives is stamped anew, from the oldest element in it.
-    again = first.map(
-        lambda seen: Event(seen[0], seen[3][0].at, len(seen[3]))
-    ).assign_timestamps_and_watermarks(
+    again = first.map(lambda seen: Event(seen[0], seen[3][0].at, len(seen[3]))).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
     )
     add_windows(outputs, "second", again.returns(Event), with_late=False)
@@ -159,9 +148,7 @@ def test_a_clock_of_ones_own_and_idleness(spark: SparkSession) -> None:
     add_windows(outputs, "event time", stream)
     outputs.add(
         "processing time",
-        stream.key_by(lambda event: event.key)
-        .window(TumblingProcessingTimeWindows.of(millis(200)))
-        .process(Seen()),
+        stream.key_by(lambda event: event.key).window(TumblingProcessingTimeWindows.of(millis(200))).process(Seen()),
     )
     pipeline = outputs.pipeline("own clock")
     expected = outputs.of(LocalRunner(clock=ticking(1000, 100).__next__).run(pipeline))
@@ -263,7 +250,5 @@ def test_a_writer_sink_cannot_tell_when_a_batch_ends(spark: SparkSession, tmp_pa
 
 def test_no_spark_session_is_needed_to_collect(spark: SparkSession) -> None:
     taken = CollectSink[Event]()
-    result = SparkRunner(spark, clock=lambda: 5).run(
-        Pipeline("plain", source(events(0, 1, 3)).sink_to(taken))
-    )
+    result = SparkRunner(spark, clock=lambda: 5).run(Pipeline("plain", source(events(0, 1, 3)).sink_to(taken)))
     assert len(result.collected(taken)) == 3

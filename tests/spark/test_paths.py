@@ -102,9 +102,7 @@ def test_a_file_with_the_name_of_the_pattern_that_comes_later(tmp_path: Path) ->
     pattern = str(tmp_path / "logs*.json")
     lines = TextReader(LineRecords(record_type(str), "utf-8", json=False))
     files = NamedFiles(pattern, "logs*.json", "p.1.source", lines)
-    names = [
-        f"file://{tmp_path}/{name}" for name in ("logs1.json", "logs*.json", "other.json", "logs/_x.json")
-    ]
+    names = [f"file://{tmp_path}/{name}" for name in ("logs1.json", "logs*.json", "other.json", "logs/_x.json")]
     (tmp_path / "logs1.json").write_text("1")
     (tmp_path / "logs*.json").write_text("2")
     given = pa.table({"__file": names, "__part": [0] * 4, "__parts": [1] * 4})
@@ -134,17 +132,7 @@ def test_sources_are_literal_or_patterns(spark: SparkSession, tmp_path: Path) ->
     for number, name in enumerate(["w1", "xy", "axb", "logs-1", "logs-2", "_logs", "logs[1]"]):
         write(tmp_path / "in" / name, 200 + number)
         write(tmp_path / "in" / "patterns" / name, 100 + number)
-    patterns = [
-        "logs-*",
-        "logs-[2]",
-        "logs[[]1]",
-        "{w1,xy}",
-        "?xb/*.json",
-        "*/*.json",
-        "logs[1]",
-        "*xy",
-        "{*logs,xy}",
-    ]
+    patterns = ["logs-*", "logs-[2]", "logs[[]1]", "{w1,xy}", "?xb/*.json", "*/*.json", "logs[1]", "*xy", "{*logs,xy}"]
     paths = [*ODD, *(f"patterns/{pattern}" for pattern in patterns), "a?b/*/*/*.json"]
     sinks = [CollectSink[Row](path) for path in paths]
     pipeline = Pipeline(
@@ -173,9 +161,7 @@ def test_sources_are_literal_or_patterns(spark: SparkSession, tmp_path: Path) ->
 def test_a_pattern_beside_a_name_with_a_colon(spark: SparkSession, tmp_path: Path) -> None:
     for number, name in enumerate(("logs-1", "10:30")):
         write(tmp_path / name, number)
-    pipeline = Pipeline(
-        "p", from_source(JsonFileSource(tmp_path / "logs-*", Row)).sink_to(CollectSink[Row]())
-    )
+    pipeline = Pipeline("p", from_source(JsonFileSource(tmp_path / "logs-*", Row)).sink_to(CollectSink[Row]()))
     for run in (SparkRunner(spark).run_batch, SparkRunner(spark).run):
         with pytest.raises(SourceError, match=r"a name holds a colon(.|\n)*10:30"):
             run(pipeline)

@@ -57,9 +57,7 @@ class Alarm(KeyedProcessFunction[str, Reading, str]):
 
 
 def put(folder: Path, number: int) -> None:
-    lines = [
-        row if isinstance(row, str) else json.dumps({"sensor": row[0], "at": row[1]}) for row in FILES[number]
-    ]
+    lines = [row if isinstance(row, str) else json.dumps({"sensor": row[0], "at": row[1]}) for row in FILES[number]]
     file = folder / f"{number}.json"
     file.write_text("".join(f"{line}\n" for line in lines))
     # Spark takes the older file first.

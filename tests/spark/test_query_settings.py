@@ -36,9 +36,7 @@ def run(spark: SparkSession, folder: Path) -> list[str]:
     return sorted({file.suffix for file in folder.glob("spark/state/0/*/*") if file.is_file()})
 
 
-def test_a_batch_writes_what_changed_and_the_session_stays_as_it_was(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_batch_writes_what_changed_and_the_session_stays_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
     before = {name: spark.conf.get(name, None) for name in (*QUERY_SETTINGS, SHUFFLE_PARTITIONS)}
     assert ".changelog" in run(spark, tmp_path)
     assert {name: spark.conf.get(name, None) for name in before} == before
@@ -149,9 +147,7 @@ def test_what_the_user_sets_meanwhile_stays(spark: SparkSession) -> None:
     spark.conf.set(SHUFFLE_PARTITIONS, "2")
 
 
-def test_what_the_session_says_counts(
-    spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_what_the_session_says_counts(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     request.addfinalizer(lambda: spark.conf.unset(CHANGES))
     spark.conf.set(CHANGES, "false")
     assert ".changelog" not in run(spark, tmp_path)

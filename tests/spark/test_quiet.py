@@ -114,9 +114,7 @@ def test_a_log_that_the_user_configures_is_left_alone(
         monkeypatch.delenv(name, raising=False)
     for name, value in given.items():
         if name == "SPARK_CONF_DIR":
-            (tmp_path / value).write_text(
-                "spark.driver.extraJavaOptions -Dlog4j2.configurationFile=/mine.xml"
-            )
+            (tmp_path / value).write_text("spark.driver.extraJavaOptions -Dlog4j2.configurationFile=/mine.xml")
         monkeypatch.setenv(name, str(tmp_path) if name == "SPARK_CONF_DIR" else value)
     before = os.environ.get("SPARK_SUBMIT_OPTS")
     with _log4j_named():

@@ -51,19 +51,13 @@ def said(*parts: str, arguments: list[str], path: Path | None = None) -> list[st
     program = "".join(map(textwrap.dedent, parts))
     if path is not None:
         program = f"import sys; sys.path.insert(0, {str(path)!r})\n{program}"
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize("package", ["pyspark", "pandas", "numpy", "pyarrow", "msgspec"])
 def test_a_package_is_missing(package: str) -> None:
-    title = (
-        "PySpark is not installed"
-        if package == "pyspark"
-        else "packages that SparkRunner needs are not installed"
-    )
+    title = "PySpark is not installed" if package == "pyspark" else "packages that SparkRunner needs are not installed"
     assert said(BLOCKED, IMPORT, arguments=[package]) == [
         title,
         f"  given:    without {package}",

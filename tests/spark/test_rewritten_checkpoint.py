@@ -35,37 +35,8 @@ with tarfile.open(PAGED) as files:
 WATCHED = WatchedStep("step", "window", has_windows=True, has_timers=True)
 
 # Any in this module: what JSON holds.
-VALUES: list[Any] = [
-    None,
-    True,
-    -1,
-    0,
-    3,
-    2**63,
-    -(10**30),
-    0.5,
-    float("inf"),
-    float("nan"),
-    "",
-    "x",
-    [],
-    {},
-    [[]],
-]
-TEXTS = [
-    "",
-    "null",
-    "NaN",
-    "1e999",
-    "9" * 5_000,
-    "[" * 100_000,
-    '{"a":' * 100_000,
-    "{",
-    "v1",
-    "\x00",
-    "²",
-    "\ud800",
-]
+VALUES: list[Any] = [None, True, -1, 0, 3, 2**63, -(10**30), 0.5, float("inf"), float("nan"), "", "x", [], {}, [[]]]
+TEXTS = ["", "null", "NaN", "1e999", "9" * 5_000, "[" * 100_000, '{"a":' * 100_000, "{", "v1", "\x00", "²", "\ud800"]
 
 
 @pytest.fixture(scope="module")
@@ -97,11 +68,7 @@ def read(folder: Path, topology: Topology) -> tuple[StoredPlan, str, list[BatchC
     """What a run reads before it starts Spark's query, and the driver behind the newest batch."""
     checkpoint = Checkpoint.at(folder)
     stored = resume(
-        checkpoint,
-        topology,
-        time_of(topology, own_clock=False),
-        Parallelism(None, None, 1),
-        forms_of(topology),
+        checkpoint, topology, time_of(topology, own_clock=False), Parallelism(None, None, 1), forms_of(topology)
     )
     checkpoint.check_whole(topology)
     checkpoint.clear_leftovers()
@@ -152,15 +119,7 @@ def _changed(value: Any, chance: random.Random) -> Any:
 
 
 @pytest.mark.parametrize(
-    "pattern",
-    [
-        "plan",
-        "clock/*",
-        "newest-batch",
-        f"spark/offsets/{NEWEST}",
-        "spark/sources/*/*",
-        "spark/metadata",
-    ],
+    "pattern", ["plan", "clock/*", "newest-batch", f"spark/offsets/{NEWEST}", "spark/sources/*/*", "spark/metadata"]
 )
 def test_a_rewritten_file_is_refused_or_read_as_it_was(
     folder: Path, topology: Topology, tmp_path_factory: pytest.TempPathFactory, pattern: str
@@ -218,9 +177,7 @@ def test_a_file_of_another_batch_is_refused(folder: Path, topology: Topology) ->
     ],
     ids=["watermark", "previous", "now", "tracker", "last active"],
 )
-def test_a_time_beyond_64_bits_is_refused(
-    tmp_path: Path, clock: Callable[[Any], BatchClock], time: Any
-) -> None:
+def test_a_time_beyond_64_bits_is_refused(tmp_path: Path, clock: Callable[[Any], BatchClock], time: Any) -> None:
     files = ClockFiles(tmp_path)
     files.write(1, clock(time))
     with pytest.raises(CheckpointError, match="damaged") as caught:

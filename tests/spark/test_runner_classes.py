@@ -100,9 +100,7 @@ def add_streams(outputs: Outputs, name: str, elements: Sequence[Any], key: Calla
     windows = timed.key_by(key).window(TumblingEventTimeWindows.of(timedelta(milliseconds=700)))
     outputs.add(f"{name} in windows", windows.process(Seen()))
     outputs.add(f"{name} reduced", windows.reduce(max_by_time, Seen()))
-    outputs.add(
-        f"{name} rolling", timed.key_by(key).max_by(lambda element: element.at).map(lambda e: (key(e), e))
-    )
+    outputs.add(f"{name} rolling", timed.key_by(key).max_by(lambda element: element.at).map(lambda e: (key(e), e)))
 
 
 def max_by_time(a: Any, b: Any) -> Any:
@@ -267,9 +265,7 @@ def test_allowed_classes_of_the_main_program_come_back_in_the_next_run_too(
         exec(PICKLED, module.__dict__)
         taken = CollectSink[Any]()
         source = CollectionSource[Any](module.__dict__["elements"][:count], batch_size=2)
-        filled = (
-            from_source(source).key_by(lambda element: element[0], str).process(module.__dict__["Fill"]())
-        )
+        filled = from_source(source).key_by(lambda element: element[0], str).process(module.__dict__["Fill"]())
         pipeline = Pipeline("allowed", filled.sink_to(taken), allow_pickled_state=True)
         found += SparkRunner(spark, checkpoint=tmp_path).run(pipeline, drain=False).collected(taken)
     assert found == [("a", [(number, 1) for number in range(count)]) for count in range(1, 5)]

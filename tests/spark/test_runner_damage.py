@@ -122,11 +122,7 @@ def rewrite(name: str, content: str) -> Callable[[Path], None]:
         (rewrite("spark/offsets/2", "v1\n[["), "expected close marker for Array", "checkpoint"),
         (rewrite("spark/commits/2", "v1\n{"), "expected close marker for Object", "checkpoint"),
         (lose_folder("spark"), "it is gone, and batches have run", "spark/offsets/2"),
-        (
-            both(lose_folder("spark"), lose("newest-batch")),
-            "it is gone, and batches have run",
-            "spark/offsets/2",
-        ),
+        (both(lose_folder("spark"), lose("newest-batch")), "it is gone, and batches have run", "spark/offsets/2"),
         (rewrite("spark/sources/0/1", "v1"), "the files of entry 1 are gone from it", "spark/sources/0/1"),
         (lose("spark/*/2"), "batch 2 has run, and Spark's newest plan is that of batch 1", "spark/offsets/2"),
         (lose("spark/sources/0/*"), "batch 2 has read the source beyond", "spark/sources/0/0"),
@@ -158,13 +154,7 @@ def test_a_damaged_checkpoint_is_refused(
     assert "\tat " not in str(error.__cause__)
 
 
-LEFT = (
-    "offsets/.0.5bb3.tmp",
-    "offsets/.0.crc",
-    "commits/.0.5bb3.tmp",
-    "metadata",
-    "state/0/_metadata/metadata",
-)
+LEFT = ("offsets/.0.5bb3.tmp", "offsets/.0.crc", "commits/.0.5bb3.tmp", "metadata", "state/0/_metadata/metadata")
 
 
 def test_a_death_before_the_first_batch_leaves_nothing_in_the_way(

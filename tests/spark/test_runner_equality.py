@@ -27,19 +27,8 @@ from windrow.functions import (
     RuntimeContext,
 )
 from windrow.sources import CollectionSource
-from windrow.state import (
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    ValueStateDescriptor,
-)
-from windrow.triggers import (
-    ContinuousEventTimeTrigger,
-    CountTrigger,
-    DeltaTrigger,
-    EndOfStreamTrigger,
-    PurgingTrigger,
-)
+from windrow.state import ListStateDescriptor, MapStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
+from windrow.triggers import ContinuousEventTimeTrigger, CountTrigger, DeltaTrigger, EndOfStreamTrigger, PurgingTrigger
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
@@ -116,9 +105,7 @@ class Counted(ProcessWindowFunction[Event, tuple[str, int, int, int], str, TimeW
     ) -> Iterator[tuple[str, int, int, int]]:
         assert self.name == "counted"
         self.firings.inc()
-        of_window, of_key = (
-            store.get_state(self.fired) for store in (context.window_state, context.global_state)
-        )
+        of_window, of_key = (store.get_state(self.fired) for store in (context.window_state, context.global_state))
         of_window.update((of_window.value() or 0) + 1)
         of_key.update((of_key.value() or 0) + 1)
         if len(elements) > 2:
@@ -165,9 +152,7 @@ class Alarms(KeyedProcessFunction[str, Event, tuple[str, str, int, int, int]]):
         assert context.timestamp == value.at
         yield context.key, "element", value.at, timers.current_watermark, by_value.get(value.value % 3) or 0
 
-    def on_timer(
-        self, timestamp: int, context: OnTimerContext[str]
-    ) -> Iterable[tuple[str, str, int, int, int]]:
+    def on_timer(self, timestamp: int, context: OnTimerContext[str]) -> Iterable[tuple[str, str, int, int, int]]:
         self.timers.inc()
         total = context.get_state(self.total)
         if timestamp % 5 == 0:
@@ -222,27 +207,19 @@ BOUNDED = WatermarkStrategy[Event].for_bounded_out_of_orderness(millis(50))
 def timed(
     stream: DataStream[Event], name: str | None = None, strategy: WatermarkStrategy[Event] = BOUNDED
 ) -> DataStream[Event]:
-    return stream.assign_timestamps_and_watermarks(
-        strategy,
-        timestamp=lambda event: event.at,
-        name=name,
-    )
+    return stream.assign_timestamps_and_watermarks(strategy, timestamp=lambda event: event.at, name=name)
 
 
 def windows(outputs: Outputs, keyed: KeyedStream[Event, str]) -> None:
     tumbling = keyed.window(TumblingEventTimeWindows.of(millis(100), millis(30)))
     sliding = keyed.window(SlidingEventTimeWindows.of(millis(100), millis(40)))
     sessions = keyed.window(EventTimeSessionWindows.with_gap(millis(45)))
-    dynamic = keyed.window(
-        EventTimeSessionWindows.with_dynamic_gap(lambda event: millis(20 + event.value % 60))
-    )
+    dynamic = keyed.window(EventTimeSessionWindows.with_dynamic_gap(lambda event: millis(20 + event.value % 60)))
     outputs.add("tumbling reduce", tumbling.reduce(add))
     outputs.add("tumbling rich reduce", tumbling.reduce(RichSum()))
     outputs.add("tumbling aggregate", tumbling.aggregate(Values(), Seen()))
     outputs.add("tumbling process", tumbling.process(Seen()))
-    outputs.add(
-        "tumbling apply", tumbling.apply(lambda key, window, found: [(key, window, e.value) for e in found])
-    )
+    outputs.add("tumbling apply", tumbling.apply(lambda key, window, found: [(key, window, e.value) for e in found]))
     outputs.add("sliding reduce and process", sliding.reduce(add, Seen()))
     outputs.add("sliding process", sliding.process(Seen()))
     outputs.add("sessions", sessions.aggregate(Values(), Seen()))
@@ -250,26 +227,17 @@ def windows(outputs: Outputs, keyed: KeyedStream[Event, str]) -> None:
     patient = sessions.allowed_lateness(millis(80)).side_output_late_data(late).reduce(add, Seen())
     outputs.add("patient sessions", patient)
     outputs.add("late for sessions", patient.get_side_output(late))
-    counted = (
-        tumbling.allowed_lateness(millis(120)).side_output_late_data(late).process(Counted(), name="counted")
-    )
+    counted = tumbling.allowed_lateness(millis(120)).side_output_late_data(late).process(Counted(), name="counted")
     outputs.add("counted", counted)
     outputs.add("late for counted", counted.get_side_output(late))
     outputs.add("big", counted.get_side_output(big))
     dropping = tumbling.trigger(CountTrigger.of(2)).aggregate(Values(), Seen())
     outputs.add("by count", dropping)
-    outputs.add(
-        "by delta",
-        sliding.trigger(DeltaTrigger.of(30.0, lambda a, b: float(b.at - a.at))).process(Seen()),
-    )
-    outputs.add(
-        "continuous", tumbling.trigger(ContinuousEventTimeTrigger.of(millis(25))).aggregate(Values(), Seen())
-    )
+    outputs.add("by delta", sliding.trigger(DeltaTrigger.of(30.0, lambda a, b: float(b.at - a.at))).process(Seen()))
+    outputs.add("continuous", tumbling.trigger(ContinuousEventTimeTrigger.of(millis(25))).aggregate(Values(), Seen()))
     outputs.add(
         "continuous sessions",
-        sessions.trigger(ContinuousEventTimeTrigger.of(millis(25)))
-        .allowed_lateness(millis(30))
-        .process(Seen()),
+        sessions.trigger(ContinuousEventTimeTrigger.of(millis(25))).allowed_lateness(millis(30)).process(Seen()),
     )
     outputs.add("last two", tumbling.evictor(CountEvictor.of(2)).reduce(add, Seen()))
     outputs.add("youngest", sliding.evictor(TimeEvictor.of(millis(30), do_evict_after=True)).process(Seen()))
@@ -279,13 +247,9 @@ def windows(outputs: Outputs, keyed: KeyedStream[Event, str]) -> None:
         .trigger(CountTrigger.of(2))
         .process(Seen()),
     )
+    outputs.add("at the end", keyed.window(GlobalWindows.create()).trigger(EndOfStreamTrigger.create()).process(Seen()))
     outputs.add(
-        "at the end",
-        keyed.window(GlobalWindows.create()).trigger(EndOfStreamTrigger.create()).process(Seen()),
-    )
-    outputs.add(
-        "purged",
-        keyed.window(GlobalWindows.create()).trigger(PurgingTrigger.of(CountTrigger.of(3))).process(Seen()),
+        "purged", keyed.window(GlobalWindows.create()).trigger(PurgingTrigger.of(CountTrigger.of(3))).process(Seen())
     )
     outputs.add("count windows", keyed.count_window(4).process(Seen()))
     outputs.add("sliding count windows", keyed.count_window(5, 2).process(Seen()))
@@ -298,20 +262,14 @@ def keys(outputs: Outputs, stream: DataStream[Event]) -> None:
     outputs.add("no key", stream.key_by(lambda event: None).window(tumbling).process(Seen()))
     outputs.add(
         "enum key",
-        stream.key_by(lambda event: Colour.RED if event.value % 3 else Colour.GREEN)
-        .window(tumbling)
-        .process(Seen()),
+        stream.key_by(lambda event: Colour.RED if event.value % 3 else Colour.GREEN).window(tumbling).process(Seen()),
     )
     outputs.add(
         "record key",
-        stream.key_by(lambda event: Place(event.key, event.value % 2 or None))
-        .window(tumbling)
-        .process(Seen()),
+        stream.key_by(lambda event: Place(event.key, event.value % 2 or None)).window(tumbling).process(Seen()),
     )
     outputs.add("all", stream.window_all(tumbling).process(AllSeen()))
-    outputs.add(
-        "all in sessions", stream.window_all(EventTimeSessionWindows.with_gap(millis(15))).process(AllSeen())
-    )
+    outputs.add("all in sessions", stream.window_all(EventTimeSessionWindows.with_gap(millis(15))).process(AllSeen()))
 
 
 def chains(outputs: Outputs, keyed: KeyedStream[Event, str]) -> None:
@@ -345,9 +303,7 @@ def rolling(outputs: Outputs, keyed: KeyedStream[Event, str]) -> None:
     outputs.add("odd", alarms.get_side_output(odd))
     outputs.add(
         "windows of alarms",
-        alarms.key_by(lambda alarm: alarm[0])
-        .window(TumblingEventTimeWindows.of(millis(100)))
-        .process(Seen()),
+        alarms.key_by(lambda alarm: alarm[0]).window(TumblingEventTimeWindows.of(millis(100))).process(Seen()),
     )
 
 
@@ -355,8 +311,7 @@ def functions(outputs: Outputs, stream: DataStream[Event]) -> None:
     changed = stream.map(Doubled()).flat_map(Split()).filter(NotTheFifth()).map(lambda event: event)
     outputs.add("changed", changed)
     outputs.add(
-        "changed windows",
-        changed.key_by(lambda e: e.key).window(TumblingEventTimeWindows.of(millis(100))).reduce(add),
+        "changed windows", changed.key_by(lambda e: e.key).window(TumblingEventTimeWindows.of(millis(100))).reduce(add)
     )
 
 

@@ -34,12 +34,7 @@ from windrow.functions import (
 )
 from windrow.sinks import CollectSink, FunctionSink, Sink
 from windrow.sources import CollectionSource
-from windrow.triggers import (
-    EventTimeTrigger,
-    Trigger,
-    TriggerContext,
-    TriggerResult,
-)
+from windrow.triggers import EventTimeTrigger, Trigger, TriggerContext, TriggerResult
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import (
     AssignerContext,
@@ -81,9 +76,7 @@ class BadAggregate(AggregateFunction[Event, int, int]):
 
 
 class BadWindowFunction(ProcessWindowFunction[Event, int, str, Any]):
-    def process(
-        self, key: str, context: ProcessWindowContext[Any], elements: Sequence[Event]
-    ) -> Iterator[int]:
+    def process(self, key: str, context: ProcessWindowContext[Any], elements: Sequence[Event]) -> Iterator[int]:
         for element in elements:
             yield check(element.value)
 
@@ -106,28 +99,18 @@ class BadMerge(BadAggregate):
 
 class BadEvictor(Evictor[Event, Window]):
     def evict_before(
-        self,
-        elements: Sequence[TimestampedValue[Event]],
-        size: int,
-        window: Window,
-        context: EvictorContext,
+        self, elements: Sequence[TimestampedValue[Event]], size: int, window: Window, context: EvictorContext
     ) -> Sequence[int]:
         return [place for place, element in enumerate(elements) if check(element.value.value) < 0]
 
     def evict_after(
-        self,
-        elements: Sequence[TimestampedValue[Event]],
-        size: int,
-        window: Window,
-        context: EvictorContext,
+        self, elements: Sequence[TimestampedValue[Event]], size: int, window: Window, context: EvictorContext
     ) -> Sequence[int]:
         return ()
 
 
 class BadAssigner(WindowAssigner[Event, TimeWindow]):
-    def assign_windows(
-        self, element: Event, timestamp: int, context: AssignerContext
-    ) -> Sequence[TimeWindow]:
+    def assign_windows(self, element: Event, timestamp: int, context: AssignerContext) -> Sequence[TimeWindow]:
         return [TimeWindow(check(element.value), 100)]
 
     def default_trigger(self) -> Trigger[object, TimeWindow]:
@@ -160,9 +143,7 @@ class BadElement(KeyedProcessFunction[str, Event, int]):
 
 
 class BadTrigger(Trigger[Event, Window]):
-    def on_element(
-        self, element: Event, timestamp: int, window: Window, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: Event, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         check(element.value)
         return TriggerResult.CONTINUE
 
@@ -183,17 +164,13 @@ class ClockTimer(KeyedProcessFunction[str, Event, int]):
 
 
 def events() -> DataStream[Event]:
-    return from_source(
-        CollectionSource([Event("ab"[number % 2], number, number) for number in range(16)], Event)
-    )
+    return from_source(CollectionSource([Event("ab"[number % 2], number, number) for number in range(16)], Event))
 
 
 def timed(timestamp: Callable[[Event], int | None] = lambda event: event.at) -> DataStream[Event]:
     # Any: a function that may give no timestamp is one of the faults.
     function: Any = timestamp
-    return events().assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=function
-    )
+    return events().assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=function)
 
 
 def keyed() -> KeyedStream[Event, str]:
@@ -352,9 +329,7 @@ def kill_itself(event: Event) -> Event:
 
 
 @pytest.mark.parametrize("run", [SparkRunner.run, SparkRunner.run_batch])
-def test_a_worker_that_dies_each_time(
-    spark: SparkSession, run: Callable[[SparkRunner, Pipeline], object]
-) -> None:
+def test_a_worker_that_dies_each_time(spark: SparkSession, run: Callable[[SparkRunner, Pipeline], object]) -> None:
     pipeline = Pipeline("faulty", events().map(kill_itself).sink_to(CollectSink[Any]()))
     with pytest.raises(EngineError, match="a Python worker died, and again each time") as caught:
         run(SparkRunner(spark), pipeline)

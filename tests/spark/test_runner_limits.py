@@ -25,9 +25,7 @@ def stamped(stream: DataStream[int], strategy: WatermarkStrategy[int] = MONOTONO
     return stream.assign_timestamps_and_watermarks(strategy, timestamp=lambda number: number)
 
 
-def test_a_continuous_trigger_on_the_global_window_ends_with_the_stream(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_continuous_trigger_on_the_global_window_ends_with_the_stream(spark: SparkSession, tmp_path: Path) -> None:
     taken = CollectSink[int]()
     pairs = JsonFileSink[tuple[int, str]](tmp_path / "pairs", overwrite=True)
     sums = (

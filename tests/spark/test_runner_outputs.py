@@ -113,9 +113,7 @@ def test_a_failure_between_the_sinks_doubles_and_loses_nothing(spark: SparkSessi
     assert len(outputs.run("SELECT DISTINCT query_id FROM windrow_batches")) == 1
 
 
-def test_postgresql_takes_a_batch_that_is_run_again_once(
-    spark: SparkSession, postgres: Path, tmp_path: Path
-) -> None:
+def test_postgresql_takes_a_batch_that_is_run_again_once(spark: SparkSession, postgres: Path, tmp_path: Path) -> None:
     url = f"postgresql://windrow:{quote(PASSWORD, safe='')}@/postgres?host={postgres}"
     events = from_source(CollectionSource(EVENTS, Event, batch_size=6))
     pipeline = Pipeline(
@@ -152,9 +150,7 @@ def test_what_a_sink_raises_shows_no_secret_of_another(spark: SparkSession, tmp_
     assert "ValueError: no login with *****" in text
 
 
-def test_a_sink_that_does_not_fit_is_refused_before_anything_runs(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_sink_that_does_not_fit_is_refused_before_anything_runs(spark: SparkSession, tmp_path: Path) -> None:
     events = from_source(CollectionSource(EVENTS, Event))
     sink = DatabaseSink[Event](f"sqlite:///{tmp_path}/test.db", "events", key="kay")
     with pytest.raises(InvalidArgumentError, match="the key of the table names a field"):

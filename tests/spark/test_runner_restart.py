@@ -33,9 +33,7 @@ class Silence(KeyedProcessFunction[str, Event, tuple[str, int, int]]):
 
     count = ReducingStateDescriptor[int]("count", lambda a, b: a + b)
 
-    def process_element(
-        self, value: Event, context: KeyedProcessContext[str]
-    ) -> Iterable[tuple[str, int, int]]:
+    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> Iterable[tuple[str, int, int]]:
         context.get_state(self.count).add(1)
         context.timer_service.register_event_time_timer(value.at + 150)
         return ()
@@ -58,9 +56,7 @@ def write(folder: Path, numbers: Iterable[int]) -> None:
         os.utime(file, (1_600_000_000 + number,) * 2)
 
 
-def build(
-    folder: Path, size: int = 250, name: str = "windows", *, moved: bool = False
-) -> tuple[Outputs, Pipeline]:
+def build(folder: Path, size: int = 250, name: str = "windows", *, moved: bool = False) -> tuple[Outputs, Pipeline]:
     """The pipeline; where it is moved, every step has another number and another pipeline's name."""
     outputs = Outputs()
     events = from_source(JsonFileSource(folder, Event, files_per_batch=1))
@@ -72,9 +68,7 @@ def build(
         .key_by(lambda event: event.key)
     )
     windows = (
-        keyed.window(TumblingEventTimeWindows.of(millis(size)))
-        .side_output_late_data(late)
-        .process(Seen(), name=name)
+        keyed.window(TumblingEventTimeWindows.of(millis(size))).side_output_late_data(late).process(Seen(), name=name)
     )
     outputs.add("windows", windows)
     outputs.add("late", windows.get_side_output(late))
@@ -83,9 +77,7 @@ def build(
     outputs.add("silence", keyed.process(Silence()))
     outputs.add(
         "windows of windows",
-        windows.key_by(lambda seen: seen[0])
-        .window(TumblingEventTimeWindows.of(millis(1_000)))
-        .process(Seen()),
+        windows.key_by(lambda seen: seen[0]).window(TumblingEventTimeWindows.of(millis(1_000))).process(Seen()),
     )
     return outputs, outputs.pipeline("moved" if moved else "restart")
 
@@ -218,9 +210,7 @@ def test_a_changed_plan_is_refused_with_what_changed(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.classic(reason="the function shares a list with the test")
-def test_a_run_that_failed_at_the_end_of_the_stream_can_be_finished(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_run_that_failed_at_the_end_of_the_stream_can_be_finished(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     write(folder, range(3))
     checkpoint = tmp_path / "checkpoint"
@@ -302,11 +292,7 @@ def test_stored_records_get_the_default_of_a_new_field(spark: SparkSession, tmp_
         "a",
         *(
             f"Measured(key='a', {rest})"
-            for rest in (
-                "at=10, unit='C', value=7.0",
-                "at=20, unit='C', value=9.0",
-                "at=30, unit='F', value=8.0",
-            )
+            for rest in ("at=10, unit='C', value=7.0", "at=20, unit='C', value=9.0", "at=30, unit='F', value=8.0")
         ),
     )
     assert found[1]["all"] == {"a": [everything]}

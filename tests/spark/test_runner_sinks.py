@@ -172,9 +172,7 @@ def totals(stream: DataStream[Event]) -> DataStream[Event]:
     stamped = stream.assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
     )
-    return (
-        stamped.key_by(lambda event: event.key).window(TumblingEventTimeWindows.of(millis(60))).reduce(total)
-    )
+    return stamped.key_by(lambda event: event.key).window(TumblingEventTimeWindows.of(millis(60))).reduce(total)
 
 
 def by_time(event: Event) -> tuple[int, str]:
@@ -268,9 +266,7 @@ def test_the_folder_of_a_sink_is_for_one_run(spark: SparkSession, tmp_path: Path
     for run in (other.run, other.run_batch, LocalRunner().run):
         with pytest.raises(SinkError, match=rf"batches of another run(.|\n)*{HERE}:\d+(.|\n)*overwrite=True"):
             run(pipeline(2))
-    assert before == {
-        file: file.stat().st_mtime_ns for file in tmp_path.rglob("*") if "checkpoint" not in str(file)
-    }
+    assert before == {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*") if "checkpoint" not in str(file)}
     (tmp_path / "json" / "mine").mkdir()
     other.run_batch(pipeline(2, overwrite=True))
     assert batches(tmp_path / "json") == ["batch-0", "mine"]
@@ -321,9 +317,7 @@ def test_paths_with_a_scheme(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.classic(reason="the lines are shown by the server")
-def test_the_console_shows_a_line_for_each_element(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_console_shows_a_line_for_each_element(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     SparkRunner(spark).run(Pipeline("console", events(9).map(lambda e: e.value).sink_to(ConsoleSink("> "))))
     assert capsys.readouterr().out == "".join(f"> {number}\n" for number in range(9))
 

@@ -88,9 +88,7 @@ def readings(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def write_files(
-    folder: Path, write: Write, batches: Sequence[Sequence[dict[str, Any]]], first: int = 0
-) -> Path:
+def write_files(folder: Path, write: Write, batches: Sequence[Sequence[dict[str, Any]]], first: int = 0) -> Path:
     """A file for each batch; the later a batch, the newer its file, whatever the names."""
     folder.mkdir(exist_ok=True)
     for number, batch in enumerate(batches, start=first):
@@ -146,9 +144,7 @@ def test_fields_of_files_win_over_the_names_of_folders(spark: SparkSession, tmp_
     ends = []
     for name, (write, source) in FORMATS.items():
         folder = tmp_path / name
-        for number, below in enumerate(
-            ("", "celsius=7", "value=7/length=9", "key=x/day=1", "batch-0", "plain")
-        ):
+        for number, below in enumerate(("", "celsius=7", "value=7/length=9", "key=x/day=1", "batch-0", "plain")):
             (folder / below).mkdir(parents=True, exist_ok=True)
             write_files(folder / below, write, [readings(12)[2 * number : 2 * number + 2]])
         sinks[name] = CollectSink(name)
@@ -180,9 +176,7 @@ def test_malformed_records_are_dropped_or_routed(spark: SparkSession, tmp_path: 
     ends = []
     for name, (write, source) in FORMATS.items():
         folder = write_files(tmp_path / name, write, [bad_records(name), readings(3)])
-        outputs.add(
-            f"left of {name}", from_source(source(folder, Reading, on_malformed="drop"), name=f"{name} drop")
-        )
+        outputs.add(f"left of {name}", from_source(source(folder, Reading, on_malformed="drop"), name=f"{name} drop"))
         tag = OutputTag("bad", MalformedRecord)
         routed = from_source(source(folder, Reading, on_malformed=tag), name=f"{name} route")
         outputs.add(f"routed {name}", routed)
@@ -229,9 +223,7 @@ def test_columns_of_files_that_do_not_fit(spark: SparkSession, tmp_path: Path, c
         else:
             del record["celsius"]
     folder = write_files(tmp_path / "in", write_parquet, [records])
-    pipeline = Pipeline(
-        "columns", from_source(ParquetFileSource(folder, Reading)).sink_to(CollectSink[Reading]())
-    )
+    pipeline = Pipeline("columns", from_source(ParquetFileSource(folder, Reading)).sink_to(CollectSink[Reading]()))
     with pytest.raises(SourceError) as expected:
         LocalRunner().run(pipeline)
     with pytest.raises(SourceError) as caught:
@@ -244,9 +236,7 @@ def test_columns_of_files_that_do_not_fit(spark: SparkSession, tmp_path: Path, c
 def test_a_file_that_comes_later_and_does_not_fit(spark: SparkSession, tmp_path: Path) -> None:
     records = readings(2)
     folder = write_files(tmp_path / "in", write_parquet, [[{**records[0], "celsius": "warm"}], records])
-    pipeline = Pipeline(
-        "later", from_source(ParquetFileSource(folder, Reading)).sink_to(CollectSink[Reading]())
-    )
+    pipeline = Pipeline("later", from_source(ParquetFileSource(folder, Reading)).sink_to(CollectSink[Reading]()))
     with pytest.raises(SourceError) as caught:
         SparkRunner(spark).run(pipeline)
     assert "celsius" in str(caught.value)
@@ -257,9 +247,7 @@ def test_a_file_that_comes_later_and_does_not_fit(spark: SparkSession, tmp_path:
 
 def test_what_cannot_be_read_is_refused_before_it_runs(spark: SparkSession, tmp_path: Path) -> None:
     missing = from_source(JsonFileSource(tmp_path / "missing", Reading))
-    with pytest.raises(
-        SourceError, match=r"path does not exist(.|\n)*missing(.|\n)*test_runner_sources.py:\d+"
-    ):
+    with pytest.raises(SourceError, match=r"path does not exist(.|\n)*missing(.|\n)*test_runner_sources.py:\d+"):
         SparkRunner(spark).run(Pipeline("missing", missing.sink_to(CollectSink[Reading]())))
     frame = spark.createDataFrame([("a", 1.5, 3)], "key string, celsius double, note int")
     wrong = from_source(DataFrameSource(frame, Reading))
@@ -293,15 +281,13 @@ def test_data_frames(spark: SparkSession, tmp_path: Path) -> None:
     }.items():
         windows = (
             stream.assign_timestamps_and_watermarks(
-                WatermarkStrategy.for_bounded_out_of_orderness(timedelta(hours=1)),
-                timestamp=lambda reading: reading.at,
+                WatermarkStrategy.for_bounded_out_of_orderness(timedelta(hours=1)), timestamp=lambda reading: reading.at
             )
             .key_by(lambda reading: reading.key)
             .window(TumblingEventTimeWindows.of(millis(200)))
         )
         outputs.add(
-            name,
-            windows.apply(lambda key, window, found: [(key, window.start, sorted(e.celsius for e in found))]),
+            name, windows.apply(lambda key, window, found: [(key, window.start, sorted(e.celsius for e in found))])
         )
     pipeline = outputs.pipeline("frames")
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")

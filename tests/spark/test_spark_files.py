@@ -33,10 +33,7 @@ def entries(name: str) -> str:
     """An entry of the log of a source of files, or a compact one, as Spark writes it."""
     last = int(name.removesuffix(".compact"))
     first = 0 if name.endswith(".compact") else last
-    files = [
-        {"path": f"file:///in/{number}", "timestamp": 1, "batchId": number}
-        for number in range(first, last + 1)
-    ]
+    files = [{"path": f"file:///in/{number}", "timestamp": 1, "batchId": number} for number in range(first, last + 1)]
     return "\n".join(["v1", *map(json.dumps, files)])
 
 
@@ -68,9 +65,7 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path, missing: str, where: str) 
     assert "as a whole from a copy" in str(caught.value.hint)
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{}", '{"id":"1"}', '{"id":1}', pytest.param("[" * 100_000, id="deep")]
-)
+@pytest.mark.parametrize("content", ["", "{}", '{"id":"1"}', '{"id":1}', pytest.param("[" * 100_000, id="deep")])
 def test_an_identity_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
     lay(tmp_path, *WHOLE)
     (tmp_path / "metadata").write_text(content)
@@ -104,9 +99,7 @@ def test_a_folder_that_is_gone_is_refused_only_if_a_batch_has_run(tmp_path: Path
         ("-", [], None),
     ],
 )
-def test_what_a_source_has_read_is_noted(
-    tmp_path: Path, offset: str, log: list[str], missing: str | None
-) -> None:
+def test_what_a_source_has_read_is_noted(tmp_path: Path, offset: str, log: list[str], missing: str | None) -> None:
     lay(tmp_path, "offsets/7", *(f"sources/0/{name}" for name in log), offset=offset)
     if missing is None:
         check_source_logs(tmp_path, 1)

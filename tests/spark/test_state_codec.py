@@ -145,22 +145,7 @@ def tags(*held: str, source: str) -> Tags:
 
 BERLIN = ZoneInfo("Europe/Berlin")
 CLASSES: tuple[type[Any], ...] = (
-    *(
-        Point,
-        Sum,
-        Color,
-        Level,
-        Rights,
-        Sketch,
-        Callable,
-        Slotted,
-        Checked,
-        Keyed,
-        Tags,
-        Named,
-        Euros,
-        Meeting,
-    ),
+    *(Point, Sum, Color, Level, Rights, Sketch, Callable, Slotted, Checked, Keyed, Tags, Named, Euros, Meeting),
 )
 KNOWN = [UserClass(kind, {}) for kind in CLASSES]
 register_classes(KNOWN)
@@ -291,16 +276,8 @@ def test_columns_of_one_class_come_back_exactly(value: Any, count: int) -> None:
         [BERLIN],
         # Classes themselves.
         [int, str, Fraction, ZoneInfo, Decimal, Point],
-        [
-            Callable(
-                [int, Decimal("1e99"), str, Fraction, Fraction(1, 2), Sum(1.0), BERLIN, ZoneInfo, Color.RED]
-            )
-        ],
-        [
-            defaultdict(int, {Decimal("1.5"): 3}),
-            defaultdict(str, a="b"),
-            defaultdict(Fraction, a=Fraction(1, 3)),
-        ],
+        [Callable([int, Decimal("1e99"), str, Fraction, Fraction(1, 2), Sum(1.0), BERLIN, ZoneInfo, Color.RED])],
+        [defaultdict(int, {Decimal("1.5"): 3}), defaultdict(str, a="b"), defaultdict(Fraction, a=Fraction(1, 3))],
         [deque([1, Fraction(1, 2)], 3), deque()],
         [complex(1, -2), 1j],
         [uuid.SafeUUID.safe],
@@ -504,19 +481,13 @@ def test_group_state_comes_back() -> None:
         (lambda data: b"", CheckpointError, "was not written by windrow"),
         (lambda data: b"\x80\x05" + data[2:], CheckpointError, "state was not written by windrow"),
         (lambda data: data[:4] + b"\xff\x00" + data[6:], IncompatibleStateError, "unknown format version"),
-        (
-            lambda data: data[:6] + b"other plan of 16" + data[22:],
-            IncompatibleStateError,
-            "belongs to another plan",
-        ),
+        (lambda data: data[:6] + b"other plan of 16" + data[22:], IncompatibleStateError, "belongs to another plan"),
         (lambda data: data[:-1], CheckpointError, r"damaged|cut off"),
         (lambda data: data + b"zz", CheckpointError, r"cut off|damaged"),
     ],
 )
 @pytest.mark.parametrize("size", [3, 3000])
-def test_state_that_is_not_ours_is_refused(
-    change: Any, error: type[WindrowError], message: str, size: int
-) -> None:
+def test_state_that_is_not_ours_is_refused(change: Any, error: type[WindrowError], message: str, size: int) -> None:
     state = GroupState(1, 9, 2, {"step": StepRecord(0, 0, 0, 3, b"", bytes(size))})
     with pytest.raises(error, match=message):
         GroupState.load(change(state.dump(FINGERPRINT)), FINGERPRINT)

@@ -241,9 +241,7 @@ def test_keys_with_nothing_but_timers_are_kept_when_their_state_moves() -> None:
         group.batch(set_timer_alone, KEYS[:3_000])
     assert len(group.record.working) > OBJECT_PAGES.inline_bytes
     group.batch(delete_timer, KEYS[3_000:])
-    assert [key for key, _, _ in sorted(group.whole().event_timers, key=lambda timer: timer[2])] == KEYS[
-        :3_000
-    ]
+    assert [key for key, _, _ in sorted(group.whole().event_timers, key=lambda timer: timer[2])] == KEYS[:3_000]
 
 
 def put_long_row(state: OperatorState, key: Hashable) -> None:

@@ -155,15 +155,11 @@ def process(function: Any) -> Change:
     return lambda stream: stream.key_by(lambda reading: str(reading.sensor), str).process(function)
 
 
-def pipeline(
-    change: Change, kind: Any = Reading, *, name: str = "plan", behind: Change | None = None
-) -> Topology:
+def pipeline(change: Change, kind: Any = Reading, *, name: str = "plan", behind: Change | None = None) -> Topology:
     stream: DataStream[Any] = (
         from_collection([])
         .returns(kind)
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda _: 0
-        )
+        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda _: 0)
     )
     built = change(stream)
     sinks = [built.sink_to(CollectSink())]
@@ -205,13 +201,8 @@ ACCEPTED: dict[str, tuple[Topology, Topology]] = {
         pipeline(process(other("Alarm", Alarm, last=None, more=ListStateDescriptor("more", int))())),
     ),
     "what an aggregate takes, and a result of the same state": (
-        pipeline(
-            windows(function=agg.combine(agg.sum(lambda s: s.span), agg.stddev(lambda s: s.times))), Stay
-        ),
-        pipeline(
-            windows(function=agg.combine(agg.sum(lambda s: 2 * s.span), agg.variance(lambda s: s.times))),
-            Stay,
-        ),
+        pipeline(windows(function=agg.combine(agg.sum(lambda s: s.span), agg.stddev(lambda s: s.times))), Stay),
+        pipeline(windows(function=agg.combine(agg.sum(lambda s: 2 * s.span), agg.variance(lambda s: s.times))), Stay),
     ),
     "a type that becomes known": (pipeline(windows(key=None)), pipeline(windows())),
     "a new last field": (pipeline(plain), pipeline(plain, grown(("unit", str, "C")))),
@@ -260,11 +251,7 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
         pipeline(windows(lambda w: w.allowed_lateness(timedelta(seconds=1)))),
         "allowed lateness was 0 ms and is 1000 ms",
     ),
-    "function kind": (
-        pipeline(plain),
-        pipeline(windows(function=Mean())),
-        "function was reduce and is aggregate Mean",
-    ),
+    "function kind": (pipeline(plain), pipeline(windows(function=Mean())), "function was reduce and is aggregate Mean"),
     "function class": (
         pipeline(windows(function=Mean())),
         pipeline(windows(function=Median())),
@@ -363,9 +350,7 @@ def test_time_and_sources_cannot_change(tmp_path: Path) -> None:
     with pytest.raises(IncompatibleStateError, match="ran by event time and would run by processing time"):
         again(tmp_path, plan, plan, "event time", "processing time")
     files = from_source(JsonFileSource(tmp_path, Reading)).key_by(lambda r: r.sensor, str)
-    other_source = Topology(
-        Pipeline("plan", files.count_window(2).reduce(lambda a, b: a).sink_to(CollectSink())).steps
-    )
+    other_source = Topology(Pipeline("plan", files.count_window(2).reduce(lambda a, b: a).sink_to(CollectSink())).steps)
     with pytest.raises(IncompatibleStateError, match="sources were CollectionSource and are JsonFileSource"):
         again(tmp_path, plan, other_source)
 
@@ -387,18 +372,13 @@ def test_sources_keep_their_folders(tmp_path: Path) -> None:
     union = pipeline(lambda s: plain(s.filter(lambda r: True)), behind=lambda s: s.map(lambda r: r))
     resumed = again(tmp_path, first, union)
     step = union.sources[0]
-    assert Checkpoint(tmp_path, resumed.folders).folder_of(step) == Checkpoint(tmp_path).folder_of(
-        first.sources[0]
-    )
+    assert Checkpoint(tmp_path, resumed.folders).folder_of(step) == Checkpoint(tmp_path).folder_of(first.sources[0])
 
 
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        (
-            Parallelism(4, None, 3),
-            r"partitions=4(.|\n)*partitions=3, as in the first run(.|\n)*leave partitions out",
-        ),
+        (Parallelism(4, None, 3), r"partitions=4(.|\n)*partitions=3, as in the first run(.|\n)*leave partitions out"),
         (Parallelism(None, 5, 3), r"key_groups_per_partition=5(.|\n)*key_groups_per_partition=2"),
     ],
 )
@@ -486,9 +466,7 @@ def checking(*names: str) -> type:
 
 def test_a_record_that_is_stored_as_a_whole_cannot_grow(tmp_path: Path) -> None:
     again(tmp_path, pipeline(plain, checking()), pipeline(plain, checking()))
-    with pytest.raises(
-        IncompatibleStateError, match=r"Reading\.unit is new, and the class is stored as a whole"
-    ):
+    with pytest.raises(IncompatibleStateError, match=r"Reading\.unit is new, and the class is stored as a whole"):
         again(tmp_path, pipeline(plain, checking()), pipeline(plain, checking("unit")))
     simple = grown(without="place")
     (tmp_path / "simple").mkdir()

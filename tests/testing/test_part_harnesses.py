@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.operators.streams import millis
-from windrow.triggers import (
-    CountTrigger,
-    DeltaTrigger,
-    EventTimeTrigger,
-    ProcessingTimeTrigger,
-    TriggerResult,
-)
+from windrow.triggers import CountTrigger, DeltaTrigger, EventTimeTrigger, ProcessingTimeTrigger, TriggerResult
 from windrow.windows import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,

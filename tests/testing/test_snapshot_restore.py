@@ -80,14 +80,7 @@ def run(strategies: tuple[WatermarkStrategy[Any], ...], steps: list[Step], cuts:
                 harness.set_processing_time(harness.current_processing_time + value if number else value)
             else:
                 harness.emit_watermarks()
-            seen.append(
-                (
-                    harness.current_watermark,
-                    harness.take_output(),
-                    harness.take(alone),
-                    harness.event_timers(),
-                )
-            )
+            seen.append((harness.current_watermark, harness.take_output(), harness.take(alone), harness.event_timers()))
             seen.append((harness.take_side_output(LATE), harness.counter("late_records_dropped")))
     return seen
 
@@ -113,8 +106,7 @@ def test_a_snapshot_anywhere_changes_nothing(
     names: list[str], idleness: int | None, given_steps: list[Step], cuts: frozenset[int]
 ) -> None:
     strategies = tuple(
-        STRATEGIES[name] if idleness is None else STRATEGIES[name].with_idleness(millis(idleness))
-        for name in names
+        STRATEGIES[name] if idleness is None else STRATEGIES[name].with_idleness(millis(idleness)) for name in names
     )
     # The clock begins at a time of its own, so that elements in ingestion time have one.
     begun: list[Step] = [("clock", 1), *given_steps, ("watermark", 0)]

@@ -10,13 +10,7 @@ from windrow.errors import InvalidArgumentError
 from windrow.evictors import TimestampedValue
 from windrow.time import MIN_TIMESTAMP
 from windrow.triggers import CountTrigger
-from windrow.windows import (
-    EventTimeSessionWindows,
-    GlobalWindow,
-    GlobalWindows,
-    TimeWindow,
-    TumblingEventTimeWindows,
-)
+from windrow.windows import EventTimeSessionWindows, GlobalWindow, GlobalWindows, TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.testing import OpenWindow, PendingTimer, PushSource, StreamHarness
 
 LATE = OutputTag("late", Event)
@@ -99,11 +93,7 @@ def test_a_snapshot_keeps_contents_timers_counters_and_outputs() -> None:
         before = (harness.open_windows(), harness.event_timers(), harness.counter("late_records_dropped"))
         assert before[2] == 1
         harness.snapshot_restore()
-        assert (
-            harness.open_windows(),
-            harness.event_timers(),
-            harness.counter("late_records_dropped"),
-        ) == before
+        assert (harness.open_windows(), harness.event_timers(), harness.counter("late_records_dropped")) == before
         assert harness.take_values() == [Event("a", 1, 1)]
         # The restored step knows the watermark: this element is late, and that one joins.
         harness.process_element(Event("a", 0, 1), timestamp=0)

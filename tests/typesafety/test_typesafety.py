@@ -49,8 +49,7 @@ def expected_messages(text: str) -> Messages:
 def expected_of_mypy(text: str) -> Messages:
     """The messages of mypy in the comments of a case."""
     kept = {
-        line: [each for each in said if not each.startswith("rule: ")]
-        for line, said in expected_messages(text).items()
+        line: [each for each in said if not each.startswith("rule: ")] for line, said in expected_messages(text).items()
     }
     return {line: said for line, said in kept.items() if said}
 
@@ -88,9 +87,7 @@ def rules(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[int, set[s
     }
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     command = [str(Path(sys.executable).with_name("basedpyright")), "--project", str(folder), "--outputjson"]
-    done = subprocess.run(
-        [*command, "--pythonpath", sys.executable], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*command, "--pythonpath", sys.executable], capture_output=True, text=True, check=False)
     found: dict[str, dict[int, set[str]]] = {name_of(case): {} for case in CASES}
     for diagnostic in json.loads(done.stdout)["generalDiagnostics"]:
         if diagnostic["severity"] == "error":

@@ -184,9 +184,7 @@ class PathGuard:
         local = local_path(path)
         self._root: str | None = None
         if local is not None:
-            root, pattern = (
-                split_pattern(local) if pattern is None else (local.removesuffix(pattern), pattern)
-            )
+            root, pattern = split_pattern(local) if pattern is None else (local.removesuffix(pattern), pattern)
             found = WILDCARD.search(pattern)
             named = "" if found is None else pattern[: found.start()].rpartition("/")[0]
             self._root = os.path.realpath(os.path.join(root, named) or ".")

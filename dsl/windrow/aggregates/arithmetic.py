@@ -10,14 +10,7 @@ from decimal import Decimal
 from typing import Any, ClassVar, Generic, TypeVar, final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
-from windrow.aggregates.numbers import (
-    add_number,
-    add_value,
-    as_number,
-    compensated,
-    merge_totals,
-    summed,
-)
+from windrow.aggregates.numbers import add_number, add_value, as_number, compensated, merge_totals, summed
 from windrow.aggregates.selectors import gives_none, selected_type
 
 __all__ = [

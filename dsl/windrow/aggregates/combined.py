@@ -89,9 +89,7 @@ class Combined(DeclaredAggregate[T, Accumulators, R, E, K], Generic[T, R, E, K])
         return self._unrolled(value, accumulator)
 
     def get_result(self, accumulator: Accumulators) -> R:
-        results = [
-            member.get_result(held) for (_, member), held in zip(self.members, accumulator, strict=True)
-        ]
+        results = [member.get_result(held) for (_, member), held in zip(self.members, accumulator, strict=True)]
         return self.made_of(results)
 
     def made_of(self, results: Sequence[Any]) -> R:
@@ -121,9 +119,7 @@ class Combined(DeclaredAggregate[T, Accumulators, R, E, K], Generic[T, R, E, K])
         return Declaration("combine" if self.target is None else "into", members=declared, target=self.target)
 
     def describe(self) -> str:
-        parts = [
-            f"{name}={member.describe()}" if name else member.describe() for name, member in self.members
-        ]
+        parts = [f"{name}={member.describe()}" if name else member.describe() for name, member in self.members]
         if self.target is None:
             return f"combine({', '.join(parts)})"
         return f"into({', '.join([_name_of(self.target), *parts])})"
@@ -153,9 +149,7 @@ class Combined(DeclaredAggregate[T, Accumulators, R, E, K], Generic[T, R, E, K])
                 )
         return self.target if isinstance(self.target, type) else result_type(self.target)
 
-    def fields_of(
-        self, target: Callable[..., Any]
-    ) -> list[tuple[str, AggregateFunction[Any, Any, Any, Any, Any]]]:
+    def fields_of(self, target: Callable[..., Any]) -> list[tuple[str, AggregateFunction[Any, Any, Any, Any, Any]]]:
         """The members, each with the name of the parameter of ``target`` that takes its result; empty: not known."""
         try:
             names = list(inspect.signature(target).parameters)
@@ -276,10 +270,7 @@ def combine(*members: AggregateFunction[Any, Any, Any, Any, Any]) -> Combined[An
 def into(record: Callable[[R1], R], _1: AggregateFunction[T, Any, R1, E1, K], /) -> Combined[T, R, R, K]: ...
 @overload
 def into(
-    record: Callable[[R1, R2], R],
-    _1: AggregateFunction[T, Any, R1, E1, K],
-    _2: AggregateFunction[T, Any, R2, E2, K],
-    /,
+    record: Callable[[R1, R2], R], _1: AggregateFunction[T, Any, R1, E1, K], _2: AggregateFunction[T, Any, R2, E2, K], /
 ) -> Combined[T, R, R, K]: ...
 @overload
 def into(
@@ -345,9 +336,7 @@ def into(
     /,
 ) -> Combined[T, R, R, K]: ...
 @overload
-def into(
-    record: Callable[..., R], /, **members: AggregateFunction[T, Any, Any, Any, K]
-) -> Combined[T, R, R, K]: ...
+def into(record: Callable[..., R], /, **members: AggregateFunction[T, Any, Any, Any, K]) -> Combined[T, R, R, K]: ...
 def into(
     record: Callable[..., Any],
     /,
@@ -371,9 +360,7 @@ def into(
     """
     if not callable(record):
         raise InvalidArgumentError(
-            "into needs something to make",
-            given=record,
-            expected="a record class, or a function of the results",
+            "into needs something to make", given=record, expected="a record class, or a function of the results"
         )
     if positional and named:
         raise InvalidArgumentError(

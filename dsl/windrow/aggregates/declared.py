@@ -119,9 +119,7 @@ def check_selector(selector: object, aggregate: str) -> None:
     Raises:
         InvalidArgumentError: If it cannot.
     """
-    require_callable(
-        selector, f"the selector of {aggregate}", "a function of an element, such as lambda r: r.celsius"
-    )
+    require_callable(selector, f"the selector of {aggregate}", "a function of an element, such as lambda r: r.celsius")
 
 
 def optional(kind: object | None) -> object | None:

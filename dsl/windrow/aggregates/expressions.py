@@ -9,18 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-__all__ = [
-    "BINARY",
-    "COMPARISONS",
-    "UNARY",
-    "Binary",
-    "Constant",
-    "Element",
-    "Expression",
-    "Field",
-    "Item",
-    "Unary",
-]
+__all__ = ["BINARY", "COMPARISONS", "UNARY", "Binary", "Constant", "Element", "Expression", "Field", "Item", "Unary"]
 
 # Any in this module: elements and their fields are of every type.
 
@@ -45,9 +34,7 @@ BINARY: Final[Mapping[str, Callable[[Any, Any], Any]]] = types.MappingProxyType(
 )
 """The operators of two operands."""
 
-UNARY: Final[Mapping[str, Callable[[Any], Any]]] = types.MappingProxyType(
-    {"-": operator.neg, "+": operator.pos}
-)
+UNARY: Final[Mapping[str, Callable[[Any], Any]]] = types.MappingProxyType({"-": operator.neg, "+": operator.pos})
 """The operators of one operand."""
 
 COMPARISONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})

@@ -116,9 +116,7 @@ class ExtremeBy(DeclaredAggregate[T, One, V | M, None], Generic[T, V, M]):
             return True
         compared = gives_none(self.by, element_type)
         taken = False if self.selector is None else gives_none(self.selector, element_type)
-        return (
-            None if not compared and taken is None else compared or (compared if compared is None else taken)
-        )
+        return None if not compared and taken is None else compared or (compared if compared is None else taken)
 
     def _value_type(self, element_type: object | None) -> object | None:
         return _value_type(self.selector, element_type)

@@ -118,9 +118,7 @@ class HllSketch(Sketch):
             sketches = _library()
             stored = self._stored
             self._live = (
-                sketches.hll_sketch.deserialize(stored)
-                if stored
-                else sketches.hll_sketch(lg_k, sketches.HLL_8)
+                sketches.hll_sketch.deserialize(stored) if stored else sketches.hll_sketch(lg_k, sketches.HLL_8)
             )
         return self._live
 
@@ -332,9 +330,7 @@ def approx_quantiles(
 
     One sketch serves them all; see :func:`approx_quantile`.
     """
-    return ApproxQuantiles(
-        selector, _checked(selector, tuple(q), k, "approx_quantiles"), k, "approx_quantiles", _all
-    )
+    return ApproxQuantiles(selector, _checked(selector, tuple(q), k, "approx_quantiles"), k, "approx_quantiles", _all)
 
 
 def _checked(selector: object, ranks: tuple[float, ...], k: int, call: str) -> tuple[float, ...]:
@@ -345,9 +341,7 @@ def _checked(selector: object, ranks: tuple[float, ...], k: int, call: str) -> t
         if not isinstance(rank, (int, float)) or not 0 <= rank <= 1:
             raise InvalidArgumentError("a quantile is a share", given=rank, expected="a float from 0 to 1")
     if type(k) is not int or not 8 <= k <= 65535:
-        raise InvalidArgumentError(
-            "a sketch cannot have that size", given=k, expected="an int from 8 to 65535"
-        )
+        raise InvalidArgumentError("a sketch cannot have that size", given=k, expected="an int from 8 to 65535")
     _check_installed(call)
     return tuple([float(rank) for rank in ranks])
 

@@ -10,11 +10,7 @@ from windrow.functions.process import (
     TimerService,
 )
 from windrow.functions.rich import Counter, MetricGroup, RichFunction, RuntimeContext
-from windrow.functions.window_function import (
-    ProcessAllWindowFunction,
-    ProcessWindowContext,
-    ProcessWindowFunction,
-)
+from windrow.functions.window_function import ProcessAllWindowFunction, ProcessWindowContext, ProcessWindowFunction
 
 __all__ = [
     "AggregateFunction",

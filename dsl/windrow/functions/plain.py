@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from windrow.functions.names import function_name
 from windrow.functions.rich import RuntimeContext
-from windrow.functions.window_function import (
-    ProcessAllWindowFunction,
-    ProcessWindowContext,
-    ProcessWindowFunction,
-)
+from windrow.functions.window_function import ProcessAllWindowFunction, ProcessWindowContext, ProcessWindowFunction
 
 if TYPE_CHECKING:
     # windrow.windows needs triggers, and these need state and aggregate functions.
@@ -63,9 +59,7 @@ class WithoutKey(ProcessWindowFunction[T, R, object, W]):
     def close(self) -> None:
         self.function.close()
 
-    def process(
-        self, key: object, context: ProcessWindowContext[W], elements: Sequence[T]
-    ) -> Iterable[R] | None:
+    def process(self, key: object, context: ProcessWindowContext[W], elements: Sequence[T]) -> Iterable[R] | None:
         return self.function.process(context, elements)
 
     def clear(self, context: ProcessWindowContext[W]) -> None:

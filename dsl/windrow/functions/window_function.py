@@ -100,9 +100,7 @@ class ProcessAllWindowFunction(RichFunction, ABC, Generic[T_contra, R_co, W]):
     """As :class:`ProcessWindowFunction`, for windows of a stream without keys."""
 
     @abstractmethod
-    def process(
-        self, context: ProcessWindowContext[W], elements: Sequence[T_contra]
-    ) -> Iterable[R_co] | None:
+    def process(self, context: ProcessWindowContext[W], elements: Sequence[T_contra]) -> Iterable[R_co] | None:
         """Called at each firing of a window that has contents; see :meth:`ProcessWindowFunction.process`."""
 
     def clear(self, context: ProcessWindowContext[W]) -> None:

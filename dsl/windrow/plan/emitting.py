@@ -21,9 +21,7 @@ OneValue: TypeAlias = "str | bytes | bytearray | Mapping[Any, Any]"
 
 _SINGLE = (str, bytes, bytearray, memoryview, Mapping)
 
-WRAP_IT: Final = (
-    "the function returns one value, whose items would be taken for records: return a list, [value]"
-)
+WRAP_IT: Final = "the function returns one value, whose items would be taken for records: return a list, [value]"
 """What type checkers show."""
 
 HINT: Final = "return a list of what is to be emitted: [value] for one record, [] for none"

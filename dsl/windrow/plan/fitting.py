@@ -55,12 +55,7 @@ def is_subtype(given: object, expected: object) -> bool:
 def _is_subclass(one: object, other: object) -> bool:
     if one == other or other is object:
         return True
-    return (
-        isinstance(one, type)
-        and isinstance(other, type)
-        and not typing.get_args(other)
-        and issubclass(one, other)
-    )
+    return isinstance(one, type) and isinstance(other, type) and not typing.get_args(other) and issubclass(one, other)
 
 
 def holds_none(kind: object) -> bool:

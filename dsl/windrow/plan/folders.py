@@ -29,8 +29,7 @@ def folder_faults(steps: Sequence[Step]) -> Iterator[Fault]:
         else:
             continue
         yield Fault(
-            f"the sinks {step.node.describe()!r} and {other.node.describe()!r} write into {how}"
-            f" ({step.where})",
+            f"the sinks {step.node.describe()!r} and {other.node.describe()!r} write into {how} ({step.where})",
             other.where,
             "give each sink a folder of its own, or unite the streams before one sink",
         )

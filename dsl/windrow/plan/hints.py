@@ -24,9 +24,7 @@ __all__ = ["resolved_hints"]
 _UNRESOLVED = Exception
 
 
-def resolved_hints(
-    owner: object, *, include_extras: bool = False, known: object | None = None
-) -> dict[str, object]:
+def resolved_hints(owner: object, *, include_extras: bool = False, known: object | None = None) -> dict[str, object]:
     """The annotations of a function or of a class, by name, as types.
 
     Args:
@@ -67,9 +65,7 @@ def _annotated(owner: object) -> Iterator[object]:
         yield inspect.unwrap(owner) if callable(owner) else owner
 
 
-def _resolved(
-    annotation: object, module: dict[str, object], names: dict[str, object], include_extras: bool
-) -> object:
+def _resolved(annotation: object, module: dict[str, object], names: dict[str, object], include_extras: bool) -> object:
     def holder() -> None: ...
 
     holder.__annotations__ = {"it": annotation}

@@ -85,9 +85,7 @@ def _base_argument(kind: type, base: type, position: int) -> object | None:
         if origin is base:
             return arguments[position] if position < len(arguments) else None
         parameters = getattr(origin, "__parameters__", ())
-        return _substituted(
-            _base_argument(origin, base, position), dict(zip(parameters, arguments, strict=False))
-        )
+        return _substituted(_base_argument(origin, base, position), dict(zip(parameters, arguments, strict=False)))
     for parent in kind.__bases__:
         if issubclass(parent, base) and parent is not base:
             return _base_argument(parent, base, position)

@@ -134,11 +134,7 @@ def _window_faults(node: WindowNode, step: Step, taken: TakenTags) -> Iterator[F
                 step.where,
                 "use a MergingTrigger",
             )
-        if (
-            isinstance(node.function, AggregateSpec)
-            and node.evictor is None
-            and not node.function.aggregate.can_merge
-        ):
+        if isinstance(node.function, AggregateSpec) and node.evictor is None and not node.function.aggregate.can_merge:
             yield Fault(
                 f"{node.function.aggregate.describe()} has no merge, but {node.assigner.describe()} merges windows",
                 step.where,
@@ -316,9 +312,7 @@ def _sink_set_faults(steps: Sequence[Step]) -> Iterator[Fault]:
         if isinstance(sink, CollectSink) and uses[id(sink)] > 1:
             yield Fault("one CollectSink takes several streams", step.where, "make one for each stream")
         if isinstance(sink, WriterSink) and len(sinks) > 1:
-            yield Fault(
-                "a WriterSink must be the only sink of its pipeline", step.where, "make a pipeline of its own"
-            )
+            yield Fault("a WriterSink must be the only sink of its pipeline", step.where, "make a pipeline of its own")
 
 
 @singledispatch

@@ -38,9 +38,7 @@ class ContinuousEventTimeTrigger(MergingTrigger[object, "Window"]):
         """
         return cls(interval)
 
-    def on_element(
-        self, element: object, timestamp: int, window: Window, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         """Fires at once for a window that the watermark has reached, else sets the first firing."""
         end = window.max_timestamp()
         if end <= context.current_watermark:
@@ -115,9 +113,7 @@ class ContinuousProcessingTimeTrigger(MergingTrigger[object, "Window"]):
         """
         return cls(interval)
 
-    def on_element(
-        self, element: object, timestamp: int, window: Window, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         """Sets the first firing."""
         if context.get_state(self._NEXT).get() is None:
             now = context.current_processing_time

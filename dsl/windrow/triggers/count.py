@@ -36,9 +36,7 @@ class CountTrigger(MergingTrigger[object, "Window"]):
         """
         return cls(max_count)
 
-    def on_element(
-        self, element: object, timestamp: int, window: Window, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         """Counts the element, and fires when there are enough."""
         count = context.get_state(self._COUNT)
         count.add(1)

@@ -38,9 +38,7 @@ class DeltaTrigger(Trigger[T_contra, "Window"]):
         """Fire when ``delta(remembered, element) > threshold``."""
         return DeltaTrigger(threshold, delta)
 
-    def on_element(
-        self, element: T_contra, timestamp: int, window: Window, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: T_contra, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         """Remembers the first element, and fires when one is far enough from it."""
         remembered: list[T_contra] = context.get_state(self._REMEMBERED).get()  # type: ignore[assignment]  # one descriptor for all element types; only elements of this stream are ever stored
         if not remembered:

@@ -21,9 +21,7 @@ class NeverTrigger(MergingTrigger[object, "Window"]):
         """The trigger."""
         return cls()
 
-    def on_element(
-        self, element: object, timestamp: int, window: Window, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         """Does nothing."""
         return TriggerResult.CONTINUE
 
@@ -39,9 +37,7 @@ class EndOfStreamTrigger(MergingTrigger[object, "Window"]):
         """The trigger."""
         return cls()
 
-    def on_element(
-        self, element: object, timestamp: int, window: Window, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         """Waits for the end."""
         context.register_event_time_timer(MAX_TIMESTAMP)
         return TriggerResult.CONTINUE

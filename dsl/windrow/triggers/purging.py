@@ -40,9 +40,7 @@ class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
             return MergingPurgingTrigger(inner)
         return PurgingTrigger(inner)
 
-    def on_element(
-        self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext) -> TriggerResult:
         """The inner trigger's answer, with a purge where it fires."""
         return _purge(self.inner.on_element(element, timestamp, window, context))
 

@@ -44,9 +44,7 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
         self.max_count = max_count
 
     @classmethod
-    def of(
-        cls, min_retention: timedelta, max_retention: timedelta, max_count: int
-    ) -> StateCleaningCountTrigger:
+    def of(cls, min_retention: timedelta, max_retention: timedelta, max_count: int) -> StateCleaningCountTrigger:
         """Fire at every ``max_count``-th element, and forget windows that are left alone.
 
         Raises:
@@ -55,9 +53,7 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
         """
         return cls(min_retention, max_retention, max_count)
 
-    def on_element(
-        self, element: object, timestamp: int, window: Window, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         """Moves the cleanup timer where it has come too near, then counts."""
         now = context.current_processing_time
         cleanup = context.get_state(self._CLEANUP)

@@ -20,9 +20,7 @@ class EventTimeTrigger(MergingTrigger[object, "Window"]):
         """The trigger."""
         return cls()
 
-    def on_element(
-        self, element: object, timestamp: int, window: Window, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         """Fires at once for a window that the watermark has reached, else waits for it."""
         end = window.max_timestamp()
         if end <= context.current_watermark:
@@ -55,9 +53,7 @@ class ProcessingTimeTrigger(MergingTrigger[object, "Window"]):
         """The trigger."""
         return cls()
 
-    def on_element(
-        self, element: object, timestamp: int, window: Window, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         """Waits for the end of the window."""
         context.register_processing_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE

@@ -81,14 +81,10 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
             InvalidArgumentError: If ``timeout`` is not positive.
         """
         if isinstance(inner, MergingTrigger):
-            return MergingProcessingTimeoutTrigger(
-                inner, timeout, reset_timer_on_new_record, should_clear_on_timeout
-            )
+            return MergingProcessingTimeoutTrigger(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
         return ProcessingTimeoutTrigger(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
 
-    def on_element(
-        self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext) -> TriggerResult:
         """Asks the inner trigger; clears both when it fires, else sets the timeout."""
         result = self.inner.on_element(element, timestamp, window, context.nested("inner"))
         if result.is_fire:
@@ -134,9 +130,7 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
         return TriggerResult.FIRE_AND_PURGE if result.is_purge else TriggerResult.FIRE
 
 
-class MergingProcessingTimeoutTrigger(
-    ProcessingTimeoutTrigger[T_contra, W_contra], MergingTrigger[T_contra, W_contra]
-):
+class MergingProcessingTimeoutTrigger(ProcessingTimeoutTrigger[T_contra, W_contra], MergingTrigger[T_contra, W_contra]):
     """A :class:`ProcessingTimeoutTrigger` around a trigger that can merge. Made by its ``of``."""
 
     def __init__(

@@ -114,9 +114,7 @@ class Trigger(Generic[T_contra, W_contra]):
 
     uses_processing_time: bool = False
 
-    def on_element(
-        self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext) -> TriggerResult:
         """Called for each element, once for each of its windows, after the window took it.
 
         Args:

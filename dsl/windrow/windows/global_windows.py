@@ -34,9 +34,7 @@ class GlobalWindows(WindowAssigner[object, GlobalWindow]):
         """Global windows that fire once, at the end of a bounded stream."""
         return cls(end_of_stream=True)
 
-    def assign_windows(
-        self, element: object, timestamp: int, context: AssignerContext
-    ) -> tuple[GlobalWindow]:
+    def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> tuple[GlobalWindow]:
         """The global window."""
         return _ALL
 

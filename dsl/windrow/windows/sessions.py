@@ -77,9 +77,7 @@ class _FixedGap(SessionWindows[object]):
 
 class _DynamicGap(SessionWindows[T_contra], Generic[T_contra]):
     def __init__(self, gap: Callable[[T_contra], timedelta]) -> None:
-        require_callable(
-            gap, "the gap of dynamic sessions", "a callable that gives the timedelta of an element"
-        )
+        require_callable(gap, "the gap of dynamic sessions", "a callable that gives the timedelta of an element")
         self._gap = gap
 
     def gap_of(self, element: T_contra) -> int:
@@ -95,9 +93,7 @@ class _DynamicGap(SessionWindows[T_contra], Generic[T_contra]):
 
 
 class _EventTimeSession(SessionWindows[T_contra]):
-    def assign_windows(
-        self, element: T_contra, timestamp: int, context: AssignerContext
-    ) -> tuple[TimeWindow]:
+    def assign_windows(self, element: T_contra, timestamp: int, context: AssignerContext) -> tuple[TimeWindow]:
         """The window ``[timestamp, timestamp + gap)``."""
         return (TimeWindow(timestamp, timestamp + self.gap_of(element)),)
 
@@ -112,9 +108,7 @@ class _EventTimeSession(SessionWindows[T_contra]):
 
 
 class _ProcessingTimeSession(SessionWindows[T_contra]):
-    def assign_windows(
-        self, element: T_contra, timestamp: int, context: AssignerContext
-    ) -> tuple[TimeWindow]:
+    def assign_windows(self, element: T_contra, timestamp: int, context: AssignerContext) -> tuple[TimeWindow]:
         """The window ``[now, now + gap)``."""
         now = context.current_processing_time
         return (TimeWindow(now, now + self.gap_of(element)),)

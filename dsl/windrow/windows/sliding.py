@@ -89,9 +89,7 @@ class SlidingProcessingTimeWindows(_Sliding):
     """Windows of a fixed size on the clock that start every slide."""
 
     @classmethod
-    def of(
-        cls, size: timedelta, slide: timedelta, offset: timedelta = _NO_OFFSET
-    ) -> SlidingProcessingTimeWindows:
+    def of(cls, size: timedelta, slide: timedelta, offset: timedelta = _NO_OFFSET) -> SlidingProcessingTimeWindows:
         """As :meth:`SlidingEventTimeWindows.of`, on the clock.
 
         Raises:

@@ -58,10 +58,7 @@ class TumblingEventTimeWindows(_Tumbling):
 
     @classmethod
     def of(
-        cls,
-        size: timedelta,
-        offset: timedelta = _NO_OFFSET,
-        stagger: WindowStagger = WindowStagger.ALIGNED,
+        cls, size: timedelta, offset: timedelta = _NO_OFFSET, stagger: WindowStagger = WindowStagger.ALIGNED
     ) -> TumblingEventTimeWindows:
         """Windows ``[n * size + offset, (n + 1) * size + offset)`` for every integer ``n``.
 
@@ -95,10 +92,7 @@ class TumblingProcessingTimeWindows(_Tumbling):
 
     @classmethod
     def of(
-        cls,
-        size: timedelta,
-        offset: timedelta = _NO_OFFSET,
-        stagger: WindowStagger = WindowStagger.ALIGNED,
+        cls, size: timedelta, offset: timedelta = _NO_OFFSET, stagger: WindowStagger = WindowStagger.ALIGNED
     ) -> TumblingProcessingTimeWindows:
         """As :meth:`TumblingEventTimeWindows.of`, on the clock.
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from windrow.errors import CheckpointError
 
-__all__ = ["damaged_state"]
-
 
 def damaged_state(
     given: str, *, message: str = "stored state is damaged", expected: str | None = None

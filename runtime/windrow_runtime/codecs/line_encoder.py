@@ -13,8 +13,6 @@ from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.malformed import short_repr
 from windrow_runtime.codecs.record_type import RecordType
 
-__all__ = ["LineEncoder", "line_encoder"]
-
 
 @dataclass(frozen=True, slots=True)
 class LineEncoder:

@@ -8,18 +8,6 @@ from dataclasses import dataclass
 from windrow import sources
 from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError
 
-__all__ = [
-    "MalformedRecord",
-    "UnfitError",
-    "UnmatchedHeader",
-    "as_malformed",
-    "columns_error",
-    "malformed_error",
-    "misfit",
-    "short_repr",
-    "shorten",
-]
-
 _SHOWN = 200
 _HINT = 'correct the data, or give the source on_malformed="drop" or an OutputTag'
 
@@ -73,10 +61,7 @@ class MalformedRecord:
     def error(self) -> MalformedRecordError:
         """The error to raise where malformed records are not to be dropped or routed."""
         return MalformedRecordError(
-            f"malformed record: {self.reason}",
-            given=shorten(self.raw),
-            where=self.field,
-            hint=_HINT,
+            f"malformed record: {self.reason}", given=shorten(self.raw), where=self.field, hint=_HINT
         )
 
 

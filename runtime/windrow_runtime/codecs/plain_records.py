@@ -15,8 +15,6 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-__all__ = ["record_fields", "splitter", "struct_fields"]
-
 # Any throughout this module: values are the user's, of every type.
 
 _Splitter: TypeAlias = Callable[[list[Any]], Iterable[list[Any]]]

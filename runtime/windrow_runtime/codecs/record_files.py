@@ -14,8 +14,6 @@ from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.text_files import bad_bytes, open_lines, shown_text
 
-__all__ = ["CsvRecords", "LineRecords", "TextRecords", "text_records"]
-
 # Any in this module: sources and elements of every type.
 
 _UTF_8: Final = "utf-8"

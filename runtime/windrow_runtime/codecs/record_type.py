@@ -36,17 +36,7 @@ from windrow_runtime.codecs.value_type import (
     ValueType,
 )
 
-__all__ = [
-    "INT_MAX",
-    "INT_MIN",
-    "Field",
-    "Kind",
-    "RecordShape",
-    "RecordType",
-    "ValueType",
-    "record_type",
-    "type_name",
-]
+__all__ = ["INT_MAX", "INT_MIN", "Field", "Kind", "RecordShape", "RecordType", "ValueType", "record_type", "type_name"]
 
 _SCALARS: dict[object, Kind] = {
     None: Kind.NONE,
@@ -170,9 +160,7 @@ def _hint_for(annotation: object, origin: object) -> str:
     return "use a supported type, or map the value to a record before it leaves Python"
 
 
-def _optional(
-    annotation: object, arguments: tuple[object, ...], path: str, within: tuple[type, ...]
-) -> ValueType:
+def _optional(annotation: object, arguments: tuple[object, ...], path: str, within: tuple[type, ...]) -> ValueType:
     others = [argument for argument in arguments if argument is not types.NoneType]
     if len(others) != 1:
         _refuse(
@@ -193,10 +181,7 @@ def _collection(
     if container in _SETS:
         if not _hashable(element):
             _refuse(
-                arguments[0],
-                f"{path}[]",
-                "use a list, or tuples and frozen records as elements",
-                "hashable elements",
+                arguments[0], f"{path}[]", "use a list, or tuples and frozen records as elements", "hashable elements"
             )
         plain = set if container is set else frozenset
         return ValueType(_SETS[container], plain, arguments=(element,))
@@ -209,9 +194,7 @@ def _hashable(value: ValueType) -> bool:
     return value.python_type.__hash__ is not None
 
 
-def _dict(
-    annotation: object, arguments: tuple[object, ...], path: str, within: tuple[type, ...]
-) -> ValueType:
+def _dict(annotation: object, arguments: tuple[object, ...], path: str, within: tuple[type, ...]) -> ValueType:
     if len(arguments) != 2:
         _refuse(annotation, path, "write both types, as in dict[str, int]", "a key type and a value type")
     key = _value_type(arguments[0], f"{path}{{key}}", within)
@@ -225,15 +208,11 @@ def _dict(
     return ValueType(Kind.DICT, dict, arguments=(key, _value_type(arguments[1], f"{path}{{}}", within)))
 
 
-def _tuple(
-    annotation: object, arguments: tuple[object, ...], path: str, within: tuple[type, ...]
-) -> ValueType:
+def _tuple(annotation: object, arguments: tuple[object, ...], path: str, within: tuple[type, ...]) -> ValueType:
     if not arguments or arguments == ((),):
         _refuse(annotation, path, "write its parts, as in tuple[str, int]", "the types of the parts")
     if len(arguments) == 2 and arguments[1] is Ellipsis:
-        return ValueType(
-            Kind.VARIADIC_TUPLE, tuple, arguments=(_value_type(arguments[0], f"{path}[]", within),)
-        )
+        return ValueType(Kind.VARIADIC_TUPLE, tuple, arguments=(_value_type(arguments[0], f"{path}[]", within),))
     parts = tuple(_value_type(part, f"{path}[{i}]", within) for i, part in enumerate(arguments))
     return ValueType(Kind.TUPLE, tuple, arguments=parts)
 
@@ -244,12 +223,7 @@ def _enum(annotation: type[enum.Enum], path: str) -> ValueType:
         return ValueType(Kind.ENUM, annotation, arguments=(ValueType(Kind.STR, str),))
     if classes == {int} and all(INT_MIN <= member.value <= INT_MAX for member in annotation):
         return ValueType(Kind.ENUM, annotation, arguments=(ValueType(Kind.INT, int),))
-    _refuse(
-        annotation,
-        path,
-        "give every member a str value",
-        "an Enum whose values are all str, or all 64-bit int",
-    )
+    _refuse(annotation, path, "give every member a str value", "an Enum whose values are all str, or all 64-bit int")
 
 
 def _shape(candidate: object) -> RecordShape | None:
@@ -271,10 +245,7 @@ def _shape(candidate: object) -> RecordShape | None:
 def _record(record: type, shape: RecordShape, path: str, within: tuple[type, ...]) -> ValueType:
     if record in within:
         _refuse(
-            record,
-            path,
-            "flatten the record, or keep a key to the other one",
-            "a record that does not contain itself",
+            record, path, "flatten the record, or keep a key to the other one", "a record that does not contain itself"
         )
     hints = _hints_of(record, path)
     members = _members(record, shape, hints, path)
@@ -316,11 +287,7 @@ def _hints_of(record: type, path: str) -> dict[str, object]:
 
 
 # Typed as objects: they are compared with what get_origin() gives.
-_KEY_MARKS: tuple[object, ...] = (
-    typing_extensions.Required,
-    typing_extensions.NotRequired,
-    typing_extensions.ReadOnly,
-)
+_KEY_MARKS: tuple[object, ...] = (typing_extensions.Required, typing_extensions.NotRequired, typing_extensions.ReadOnly)
 _Member = tuple[str, str, Callable[[], object] | None, bool]
 
 
@@ -383,12 +350,7 @@ def _named_tuple_members(record: type, hints: dict[str, object], path: str) -> l
 def _dataclass_members(record: type, hints: dict[str, object], path: str) -> list[_Member]:
     for name, hint in hints.items():
         if isinstance(hint, dataclasses.InitVar):
-            _refuse(
-                hint,
-                f"{path}.{name}",
-                "make it a field",
-                "no InitVar: its value is gone once the record exists",
-            )
+            _refuse(hint, f"{path}.{name}", "make it a field", "no InitVar: its value is gone once the record exists")
     members: list[_Member] = []
     for field in dataclasses.fields(record):
         if not field.init:
@@ -416,9 +378,4 @@ def _by_keyword(record: type, names: list[str], path: str) -> bool:
     needed = {p.name for p in parameters if p.kind not in optional and p.default is p.empty}
     if needed <= set(names) and (takes_any or set(names) <= taken):
         return True
-    _refuse(
-        record,
-        path,
-        "leave the constructor to the class decorator",
-        "a constructor that takes the fields by name",
-    )
+    _refuse(record, path, "leave the constructor to the class decorator", "a constructor that takes the fields by name")

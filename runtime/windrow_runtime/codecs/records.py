@@ -12,18 +12,6 @@ from typing import Any, Final, TypeVar
 from windrow_runtime.codecs.malformed import UnfitError
 from windrow_runtime.codecs.record_type import Field, RecordShape, ValueType
 
-__all__ = [
-    "build_records",
-    "build_tuples",
-    "construct",
-    "forget_msgspec",
-    "has_generated",
-    "is_plain_named_tuple",
-    "record_columns",
-    "refused_record",
-    "scatter",
-]
-
 T = TypeVar("T")
 
 _MSGSPEC_CACHE: Final = "__msgspec_cache__"
@@ -57,9 +45,7 @@ def _dict_columns(values: Sequence[object], record: ValueType, path: str) -> lis
         if field.absent_allowed:
             column = [value.get(field.name) for value in dicts]
             if any(cell is None and field.name in value for cell, value in zip(column, dicts, strict=True)):
-                raise UnfitError(
-                    f"{path}.{field.name}", "None in a field that is not Optional", str(field.type)
-                )
+                raise UnfitError(f"{path}.{field.name}", "None in a field that is not Optional", str(field.type))
             columns.append(column)
             continue
         try:
@@ -91,9 +77,7 @@ def build_records(
 
 def refused_record(record: ValueType, path: str, error: Exception) -> UnfitError:
     """The error for values that the constructor of a record refuses."""
-    return UnfitError(
-        path, f"{record.python_type.__name__} refuses the record: {type(error).__name__}: {error}"
-    )
+    return UnfitError(path, f"{record.python_type.__name__} refuses the record: {type(error).__name__}: {error}")
 
 
 # Any: a class of the user's.

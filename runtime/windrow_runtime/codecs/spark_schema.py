@@ -19,8 +19,6 @@ from windrow_runtime.codecs.value_type import (
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["check_spark_schema", "spark_ddl"]
-
 _DDL = {
     Kind.NONE: "VOID",
     Kind.BOOL: "BOOLEAN",
@@ -108,16 +106,12 @@ def _type_faults(given: DataType, value: ValueType, path: str) -> list[str]:
     if isinstance(given, types.NullType):
         return [] if value.nullable else wrong
     if kind in (Kind.RECORD, Kind.TUPLE):
-        return (
-            _struct_faults(given, value.columns, f"{path}.") if isinstance(given, types.StructType) else wrong
-        )
+        return _struct_faults(given, value.columns, f"{path}.") if isinstance(given, types.StructType) else wrong
     if kind is Kind.DICT:
         if not isinstance(given, types.MapType):
             return wrong
         key, item = value.arguments
-        return _type_faults(given.keyType, key, f"{path}{{key}}") + _type_faults(
-            given.valueType, item, f"{path}{{}}"
-        )
+        return _type_faults(given.keyType, key, f"{path}{{key}}") + _type_faults(given.valueType, item, f"{path}{{}}")
     if kind in COLLECTIONS:
         if not isinstance(given, types.ArrayType):
             return wrong

@@ -22,8 +22,6 @@ from windrow_runtime.codecs.malformed import short_repr
 from windrow_runtime.codecs.record_type import type_name
 from windrow_runtime.codecs.records import has_generated
 
-__all__ = ["stable_hash"]
-
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)

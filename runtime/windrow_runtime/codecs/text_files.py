@@ -17,17 +17,6 @@ from typing import BinaryIO, Final, cast
 from windrow.distribution import install_hint
 from windrow.errors import SourceError, UnsupportedOperationError
 
-__all__ = [
-    "bad_bytes",
-    "check_parquet",
-    "decoded",
-    "is_compressed",
-    "open_lines",
-    "opened_file",
-    "shown_text",
-    "unreadable",
-]
-
 # Undecodable bytes become halves of surrogate pairs, which no text has that was decoded, whatever the encoding.
 _MARK: Final = "windrow-mark"
 _MARKED: Final = re.compile("[\udc00-\udcff]")
@@ -61,9 +50,7 @@ def bad_bytes(text: str) -> str | None:
         text.encode()
     except UnicodeEncodeError:
         found = _MARKED.findall(text)
-        return ", ".join(f"0x{ord(mark) - 0xDC00:02x}" for mark in found[:4]) + (
-            "..." if len(found) > 4 else ""
-        )
+        return ", ".join(f"0x{ord(mark) - 0xDC00:02x}" for mark in found[:4]) + ("..." if len(found) > 4 else "")
     return None
 
 
@@ -81,9 +68,7 @@ def check_pyarrow(use: str) -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
-        raise UnsupportedOperationError(
-            f"{use} by pyarrow", expected="pyarrow", hint=install_hint("spark")
-        ) from error
+        raise UnsupportedOperationError(f"{use} by pyarrow", expected="pyarrow", hint=install_hint("spark")) from error
 
 
 def check_parquet() -> None:

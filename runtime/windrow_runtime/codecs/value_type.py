@@ -12,21 +12,6 @@ import numbers
 from collections.abc import Callable
 from typing import Final
 
-__all__ = [
-    "COLLECTIONS",
-    "DECIMAL_PRECISION",
-    "DECIMAL_SCALE",
-    "INT_MAX",
-    "INT_MIN",
-    "Constant",
-    "Field",
-    "Kind",
-    "RecordShape",
-    "RecordType",
-    "ValueType",
-    "fits_decimal",
-]
-
 # Spark's widest decimal, with its default scale for Python's Decimal.
 DECIMAL_PRECISION = 38
 DECIMAL_SCALE = 18
@@ -202,9 +187,7 @@ class ValueType:
     @property
     def may_lack_keys(self) -> bool:
         """Returns whether a key of a TypedDict may be absent, at any depth."""
-        return any(field.absent_allowed for field in self.fields) or any(
-            part.may_lack_keys for part in self.inner
-        )
+        return any(field.absent_allowed for field in self.fields) or any(part.may_lack_keys for part in self.inner)
 
     def in_timezone(self, zone: datetime.tzinfo | None) -> ValueType:
         """The same type with a time zone for datetimes without an offset, at any depth."""

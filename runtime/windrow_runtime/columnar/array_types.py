@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "ArrowType", "Floats", "Hashes", "Ints", "Mask", "Rows", "Schema"]
-
 Array: TypeAlias = Any  # pyarrow ships no types, here and below
 """A ``pyarrow.Array``."""
 

@@ -38,8 +38,6 @@ from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.columnar.windows.sessions import Placed, SessionOperator, TimeLine, by_owner
 from windrow_runtime.operators.errors import USER_ERRORS, function_failed
 
-__all__ = ["RowAggregate", "fire_late", "fire_late_sessions"]
-
 # Any in this module: keys, accumulators and results are of every type.
 
 Stamped: TypeAlias = tuple[Any, int]
@@ -88,9 +86,7 @@ class RowAggregate:
             raise function_failed(form.step, error, fired_description(form, key, start, end)) from error
 
 
-def _on_rows(
-    aggregate: AggregateFunction[Any, Any, Any], selectors: Sequence[Any]
-) -> AggregateFunction[Any, Any, Any]:
+def _on_rows(aggregate: AggregateFunction[Any, Any, Any], selectors: Sequence[Any]) -> AggregateFunction[Any, Any, Any]:
     if isinstance(aggregate, Combined):
         members = tuple((name, _on_rows(member, selectors)) for name, member in aggregate.members)
         return Combined(members, aggregate.target)
@@ -230,12 +226,7 @@ def _where_some_fire(placed: Placed, behind: Mask) -> Mask:
 
 
 def _contents(
-    operator: SessionOperator,
-    aggregate: RowAggregate,
-    rows: Rows,
-    inputs: Sequence[Array],
-    places: Ints,
-    known: int,
+    operator: SessionOperator, aggregate: RowAggregate, rows: Rows, inputs: Sequence[Array], places: Ints, known: int
 ) -> dict[int, Any]:
     """By row: the accumulators of known sessions, and the inputs of elements."""
     sessions, elements = places[places < known], places[places >= known]

@@ -20,8 +20,6 @@ from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.columnar.windows.geometry import Panes
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed
 
-__all__ = ["fired_description", "made_of", "record_batch", "values_of"]
-
 # Any in this module: results are of every type.
 
 
@@ -41,9 +39,7 @@ def values_of(form: ColumnarForm, fired: Fired) -> list[Any]:
     return list(rows) if _is_tuple(form) else members[0]
 
 
-def _each(
-    form: ColumnarForm, fired: Fired, make: Callable[[Any], Any], rows: Iterable[Sequence[Any]]
-) -> list[Any]:
+def _each(form: ColumnarForm, fired: Fired, make: Callable[[Any], Any], rows: Iterable[Sequence[Any]]) -> list[Any]:
     """A result for each window. The number of results before one that is refused leads to its key and window."""
     made: list[Any] = []
     try:
@@ -116,16 +112,12 @@ def _members(form: ColumnarForm, fired: Fired) -> list[tuple[Any, Any]]:
     if not isinstance(whole, Combined):
         children = [(whole, results)]
     else:
-        children = [
-            (member, column) for (_, member), column in zip(whole.members, results.flatten(), strict=True)
-        ]
+        children = [(member, column) for (_, member), column in zip(whole.members, results.flatten(), strict=True)]
     if form.filled is None:
         return children
     times = {"window_start": fired.starts, "window_end": fired.ends}
     return [
-        children[place]
-        if isinstance(place, int)
-        else (None, fired.keys if place == "key" else pa.array(times[place]))
+        children[place] if isinstance(place, int) else (None, fired.keys if place == "key" else pa.array(times[place]))
         for place in form.filled.places
     ]
 

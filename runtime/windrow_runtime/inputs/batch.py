@@ -10,8 +10,6 @@ from typing import Any, Final, TypeVar
 from windrow import sources
 from windrow_runtime.codecs.malformed import MalformedRecord, UnmatchedHeader, as_malformed, malformed_error
 
-__all__ = ["SourceBatch", "in_batches", "source_batch"]
-
 P = TypeVar("P")
 
 _RECORDS_AT_ONCE: Final = 4096

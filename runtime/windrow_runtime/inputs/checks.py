@@ -14,8 +14,6 @@ from windrow.sources import FileSource
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology, source_of
 
-__all__ = ["check_bounded", "check_source_files", "path_missing", "warn_of_header"]
-
 
 def check_bounded(sources: Iterable[Step], message: str) -> None:
     """Refuse sources that do not come to an end.

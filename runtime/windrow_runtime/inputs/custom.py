@@ -13,8 +13,6 @@ from windrow.errors import InvalidArgumentError, UserFunctionError, WindrowError
 from windrow_runtime.inputs.batch import SourceBatch, in_batches
 from windrow_runtime.operators.errors import USER_ERRORS, first_line, shortened
 
-__all__ = ["CustomReads", "Offsets", "Range"]
-
 # Any in this module: elements and offsets are of the user's types.
 
 Offsets = Mapping[str, Sequence[Any]]
@@ -52,9 +50,7 @@ class CustomReads:
                 )
         return {name: self._offset("latest_offset", name) for name in names}
 
-    def advance(
-        self, start: Offsets, latest: Mapping[str, Any], *, limited: bool = True
-    ) -> dict[str, list[Any]]:
+    def advance(self, start: Offsets, latest: Mapping[str, Any], *, limited: bool = True) -> dict[str, list[Any]]:
         """Returns how far the next batch reads each partition: as the source limits it, or to the latest offsets."""
         end = {name: list(offsets) for name, offsets in start.items()}
         for name, last in sorted(latest.items()):
@@ -69,8 +65,7 @@ class CustomReads:
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
         """Returns what a batch reads; partitions without anything new are left out."""
         found = (
-            Range(name, start[name][1] if name in start else begin, reached)
-            for name, (begin, reached) in end.items()
+            Range(name, start[name][1] if name in start else begin, reached) for name, (begin, reached) in end.items()
         )
         return [each for each in found if each.start != each.end]
 

@@ -8,8 +8,6 @@ from typing import BinaryIO, Final, cast
 
 from windrow_runtime.codecs.text_files import is_compressed
 
-__all__ = ["lines_before", "range_of"]
-
 _CHUNK: Final = 1 << 20
 
 

@@ -19,8 +19,6 @@ from windrow_runtime.inputs.file_ranges import lines_before, range_of
 if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.parquet import ParquetRows
 
-__all__ = ["FileReader", "ParquetReader", "TextReader", "file_reader"]
-
 # Any in this module: records of every type.
 
 

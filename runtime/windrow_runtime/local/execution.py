@@ -20,8 +20,6 @@ from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of
 
-__all__ = ["Elements", "Execution", "Snapshot"]
-
 # Any in this module: elements of every type.
 
 
@@ -108,11 +106,7 @@ class Execution:
     """
 
     def __init__(
-        self,
-        topology: Topology,
-        observe: Callable[[Port, Elements], None] | None = None,
-        *,
-        fast: bool = True,
+        self, topology: Topology, observe: Callable[[Port, Elements], None] | None = None, *, fast: bool = True
     ) -> None:
         """Build operators and fragments; ``observe`` is called with all elements that keyed steps emit."""
         self.topology = topology
@@ -223,9 +217,7 @@ class Execution:
         if fragment is not None:
             fragment.run(elements.values, elements.timestamps)
 
-    def to_step(
-        self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]
-    ) -> None:
+    def to_step(self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]) -> None:
         """Take elements for a keyed step from a fragment."""
         inbox = self._inboxes[step]
         (inbox.before if self._phase_before else inbox.after).append((keys, values, timestamps))

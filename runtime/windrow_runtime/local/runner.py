@@ -26,8 +26,6 @@ from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs import Output, closing_outputs, open_outputs
 from windrow_runtime.outputs.sink_folders import check_folders, check_owner, claim_folders
 
-__all__ = ["LocalRunner"]
-
 
 class LocalRunner:
     """Runs a pipeline over bounded input, without Spark and without Java.
@@ -90,9 +88,7 @@ class LocalRunner:
             finally:
                 run.execution.close()
         counters = {
-            identifier: dict(metrics.totals)
-            for identifier, metrics in run.execution.metrics.items()
-            if metrics.totals
+            identifier: dict(metrics.totals) for identifier, metrics in run.execution.metrics.items() if metrics.totals
         }
         return PipelineResult(pipeline, counters, run.collected)
 
@@ -101,13 +97,7 @@ class _Run:
     """One run of a pipeline."""
 
     def __init__(
-        self,
-        topology: Topology,
-        clock: Callable[[], int],
-        query: str,
-        outputs: Mapping[str, Output],
-        *,
-        fast: bool,
+        self, topology: Topology, clock: Callable[[], int], query: str, outputs: Mapping[str, Output], *, fast: bool
     ) -> None:
         self.execution = Execution(topology, fast=fast)
         self._topology = topology

@@ -17,8 +17,6 @@ from windrow_runtime.outputs import has_output
 from windrow_runtime.outputs.batch_folder import BatchFolder
 from windrow_runtime.outputs.part_file import PartFile, file_sink_of
 
-__all__ = ["check_sink", "write_files"]
-
 # Any in this module: elements of every type.
 
 

@@ -23,8 +23,6 @@ from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
 
-__all__ = ["read_batches"]
-
 # Any in this module: elements of every type.
 
 

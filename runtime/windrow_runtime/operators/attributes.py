@@ -7,8 +7,6 @@ from functools import lru_cache
 from types import MemberDescriptorType
 from typing import Any
 
-__all__ = ["attributes_of", "set_attributes", "slots_of"]
-
 # Any throughout this module: objects of the user's classes.
 
 

@@ -14,8 +14,6 @@ from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
 from windrow_runtime.operators.windows.shape import AlignedWindows, GapWindows, shape_of
 from windrow_runtime.operators.windows.table_loop import TableOperator
 
-__all__ = ["form_text", "operator_for"]
-
 
 def operator_for(step: Step, *, fast: bool = True) -> KeyedOperator:
     """Makes a new operator for a keyed step.

@@ -18,15 +18,6 @@ from zoneinfo import ZoneInfo
 
 from windrow.plan.records import is_named_tuple_class
 
-__all__ = [
-    "CONSTANT_TYPES",
-    "PLAIN_CONSTANTS",
-    "is_constant_class",
-    "is_constant_type",
-    "is_frozen",
-    "is_named_tuple",
-]
-
 # Any in this module: annotations and classes of every kind.
 
 PLAIN_CONSTANTS: Final = frozenset(

@@ -27,8 +27,6 @@ from windrow_runtime.operators.constants import (
     is_named_tuple,
 )
 
-__all__ = ["accumulator_maker", "own", "own_all"]
-
 # Any in this module: values of every type.
 _Memo = dict[int, Any]
 

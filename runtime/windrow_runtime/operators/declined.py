@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["DeclinedError"]
-
 
 class DeclinedError(Exception):
     """A step, a function or an expression has no faster form; the text says why, in a few words for ``explain()``.

@@ -15,22 +15,6 @@ from windrow.plan import Step
 from windrow.plan.keys import HINT as HASH_HINT
 from windrow_runtime.operators.state.model import NOTHING
 
-__all__ = [
-    "USER_ERRORS",
-    "call_description",
-    "check_hashable",
-    "errors_at",
-    "first_line",
-    "function_failed",
-    "lifecycle_errors",
-    "raise_call_error",
-    "shortened",
-    "sink_errors",
-    "sink_failed",
-    "sink_unwritable",
-    "with_field",
-]
-
 USER_ERRORS: Final = (Exception, SystemExit)
 """Failures of users' functions. ``sys.exit()`` is one: on Spark it would end a worker, and not the program."""
 

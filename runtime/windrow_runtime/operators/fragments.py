@@ -36,18 +36,10 @@ from windrow.plan.emitting import records_of
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.copies import own, own_all
-from windrow_runtime.operators.errors import (
-    USER_ERRORS,
-    function_failed,
-    lifecycle_errors,
-    raise_call_error,
-    shortened,
-)
+from windrow_runtime.operators.errors import USER_ERRORS, function_failed, lifecycle_errors, raise_call_error, shortened
 from windrow_runtime.operators.state.nan_keys import with_one_nan
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
 from windrow_runtime.operators.watermarks import TimestampObserver
-
-__all__ = ["Fragment", "FragmentOutput", "ObserverOf", "has_readers"]
 
 # Any in this module: elements of every type.
 Values = list[Any]

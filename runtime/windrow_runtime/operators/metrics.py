@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from windrow.functions import Counter
 
-__all__ = ["Metrics", "OperatorRuntimeContext"]
-
 
 class Metrics:
     """The counters of a step, by name.

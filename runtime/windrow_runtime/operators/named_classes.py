@@ -25,8 +25,6 @@ from windrow.plan.records import is_record_class
 from windrow_runtime.operators.attributes import attributes_of
 from windrow_runtime.operators.origins import is_installed, is_library, is_of_windrow, top_package
 
-__all__ = ["codes_of", "named_classes"]
-
 # Any in this module: functions of the user's may refer to objects of any type.
 
 _MOST: Final = 20_000
@@ -138,9 +136,7 @@ class _Search:
         held: dict[str, object] = space if isinstance(space, dict) else {}
         yield held.get("__wrapped__")
         is_own = is_of_windrow(kind.__module__)
-        if not is_own and (
-            is_library(kind.__module__) or self._installed_package(kind.__module__) is not None
-        ):
+        if not is_own and (is_library(kind.__module__) or self._installed_package(kind.__module__) is not None):
             return
         yield from attributes_of(value).values()
 

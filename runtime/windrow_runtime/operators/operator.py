@@ -14,8 +14,6 @@ from windrow_runtime.operators.errors import lifecycle_errors
 from windrow_runtime.operators.metrics import Metrics
 from windrow_runtime.operators.state.model import NOTHING, OperatorState, TimerQueue
 
-__all__ = ["FIRINGS_AT_ONCE", "KeyedOperator", "Output"]
-
 # Any in this module: an operator carries elements of every type.
 
 FIRINGS_AT_ONCE: Final = 1024
@@ -53,9 +51,7 @@ class KeyedOperator(ABC):
             step: The step; None in a harness that has no plan.
             parts: What the step is made of; the functions among it are opened and closed.
         """
-        self._functions = [
-            (step, part) for part in parts if step is not None and isinstance(part, RichFunction)
-        ]
+        self._functions = [(step, part) for part in parts if step is not None and isinstance(part, RichFunction)]
         self._runtime: RuntimeContext | None = None
         self.current_watermark = MIN_TIMESTAMP
         self.current_processing_time = MIN_TIMESTAMP
@@ -83,9 +79,7 @@ class KeyedOperator(ABC):
         self.current_processing_time = MIN_TIMESTAMP
 
     @abstractmethod
-    def process_batch(
-        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
-    ) -> None:
+    def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         """Take elements, in order, under the current watermark and clock."""
 
     @abstractmethod

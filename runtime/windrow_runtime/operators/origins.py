@@ -6,8 +6,6 @@ import functools
 import sys
 from typing import Final
 
-__all__ = ["is_foreign", "is_installed", "is_library", "is_of_windrow", "is_standard", "top_package"]
-
 _ENGINES: Final = frozenset(
     {"cloudpickle", "msgspec", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "typing_extensions"}
 )

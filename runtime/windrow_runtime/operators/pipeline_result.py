@@ -10,8 +10,6 @@ from windrow.errors import InvalidArgumentError
 from windrow.plan import Pipeline
 from windrow.sinks import CollectSink
 
-__all__ = ["PipelineResult"]
-
 T = TypeVar("T")
 
 
@@ -32,9 +30,7 @@ class PipelineResult:
 
     def __repr__(self) -> str:
         collected = sum(map(len, self._collected.values()))
-        return (
-            f"PipelineResult({self.pipeline.name!r}, {len(self.pipeline.steps)} steps, {collected} collected)"
-        )
+        return f"PipelineResult({self.pipeline.name!r}, {len(self.pipeline.steps)} steps, {collected} collected)"
 
     def collected(self, sink: CollectSink[T]) -> list[T]:
         """The elements that went to ``sink``, in the order in which they came.
@@ -44,9 +40,7 @@ class PipelineResult:
         """
         if id(sink) not in self._collected:
             raise InvalidArgumentError(
-                "the sink is not part of the pipeline",
-                given=sink.name,
-                expected="a sink given to Pipeline(...)",
+                "the sink is not part of the pipeline", given=sink.name, expected="a sink given to Pipeline(...)"
             )
         return list(self._collected[id(sink)])
 

@@ -11,18 +11,12 @@ from windrow.plan import KeyedProcessNode, Step
 from windrow.plan.emitting import records_of
 from windrow.state import StateDescriptor
 from windrow.tags import OutputTag
-from windrow_runtime.operators.errors import (
-    USER_ERRORS,
-    call_description,
-    raise_call_error,
-)
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.handles import open_state
 from windrow_runtime.operators.state.model import KeyState
 from windrow_runtime.operators.state.time_to_live import TtlCells, TtlTimer
 from windrow_runtime.operators.windows.contexts import TimerContext
-
-__all__ = ["ProcessOperator"]
 
 # Any in this module: elements, keys and results of every type.
 
@@ -36,9 +30,7 @@ class ProcessOperator(KeyedOperator):
         self._function = node.function
         self._context = _Context(self)
 
-    def process_batch(
-        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
-    ) -> None:
+    def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         function = self._function.process_element
         collect = self.output.collect
         context = self._context

@@ -9,8 +9,6 @@ from windrow.addresses.redaction import hide, longest_first
 from windrow.errors import WindrowError
 from windrow.plan import SinkNode, SourceNode, Step
 
-__all__ = ["RedactedError", "secrets_of", "shown_in", "without_secrets"]
-
 
 class RedactedError(Exception):
     """Stands as the cause of an error for one whose text held a secret: has its traceback as text, without it."""

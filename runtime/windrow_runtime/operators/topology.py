@@ -22,8 +22,6 @@ from windrow.plan import (
 from windrow.sources import Source
 from windrow.windows import GlobalWindows
 
-__all__ = ["Port", "Topology", "in_processing_time", "source_of"]
-
 # Any in this module: sources of elements of every type.
 
 
@@ -124,9 +122,7 @@ class Topology:
 
     def keyed_before(self, step: Step) -> bool:
         """Returns whether a step's elements come from a keyed step."""
-        return any(
-            is_keyed(self.step(source).node) or self.keyed_before(self.step(source)) for source in step.inputs
-        )
+        return any(is_keyed(self.step(source).node) or self.keyed_before(self.step(source)) for source in step.inputs)
 
     def _levels(self) -> dict[str, int]:
         depth: dict[str, int] = {}

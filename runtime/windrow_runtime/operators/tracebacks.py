@@ -12,15 +12,11 @@ from typing import Concatenate, ParamSpec, TypeVar
 import windrow
 from windrow.errors import WindrowError
 
-__all__ = ["from_users_code", "is_ours", "short_tracebacks"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 
-_PATHS = tuple(
-    f"{os.path.abspath(path)}{os.sep}" for path in (*windrow.__path__, str(Path(__file__).parents[1]))
-)
+_PATHS = tuple(f"{os.path.abspath(path)}{os.sep}" for path in (*windrow.__path__, str(Path(__file__).parents[1])))
 
 
 def is_ours(file: str) -> bool:

@@ -10,23 +10,8 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
 from windrow_runtime.operators.attributes import attributes_of, set_attributes
 from windrow_runtime.operators.copies import own
-from windrow_runtime.operators.errors import (
-    USER_ERRORS,
-    errors_at,
-    lifecycle_errors,
-    raise_call_error,
-    shortened,
-)
+from windrow_runtime.operators.errors import USER_ERRORS, errors_at, lifecycle_errors, raise_call_error, shortened
 from windrow_runtime.operators.topology import Topology
-
-__all__ = [
-    "TimestampObserver",
-    "TrackerMemory",
-    "WatermarkTracker",
-    "clock_millis",
-    "combined_watermark",
-    "watermarks_of",
-]
 
 
 class TimestampObserver(Protocol):
@@ -149,9 +134,7 @@ def clock_millis(clock: Callable[[], int]) -> int:
 def watermarks_of(topology: Topology, trackers: Mapping[str, WatermarkTracker]) -> dict[str, int]:
     """The watermark of each keyed step and each sink, by id: that of the timestamp-assigning steps in front of it."""
     return {
-        step.id: combined_watermark(
-            trackers[stamper] for stamper in topology.stampers(step) if stamper in trackers
-        )
+        step.id: combined_watermark(trackers[stamper] for stamper in topology.stampers(step) if stamper in trackers)
         for step in (*topology.keyed, *topology.sinks)
     }
 

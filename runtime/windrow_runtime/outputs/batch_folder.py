@@ -16,8 +16,6 @@ from typing import Final
 
 from windrow.addresses.paths import BATCH_FOLDER
 
-__all__ = ["BatchFolder", "is_batch_folder", "is_unfinished"]
-
 _NAME: Final = re.compile(rf"(_?{BATCH_FOLDER}|_replaced-)\d+", re.ASCII)
 
 

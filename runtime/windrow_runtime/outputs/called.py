@@ -13,8 +13,6 @@ from windrow.sinks import ConsoleSink, FunctionSink
 from windrow_runtime.operators.errors import USER_ERRORS, lifecycle_errors, sink_failed
 from windrow_runtime.outputs.output import Identity, Output
 
-__all__ = ["ConsoleOutput", "CustomOutput", "FunctionOutput", "TaskOutput"]
-
 # Any in this module: sinks of elements of every type.
 
 
@@ -45,9 +43,7 @@ class FunctionOutput(Output):
 class CustomOutput(Output):
     """Writes to a sink of the user's own on the driver: one opening for the whole run."""
 
-    def __init__(
-        self, step: Step, sink: CustomSink[Any], identity: Identity, partition: int | None = None
-    ) -> None:
+    def __init__(self, step: Step, sink: CustomSink[Any], identity: Identity, partition: int | None = None) -> None:
         self._step, self._sink = step, sink
         self._context = SinkContext(identity.query, partition)
 

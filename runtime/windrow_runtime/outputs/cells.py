@@ -14,14 +14,10 @@ from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.record_type import Kind, RecordType, ValueType
 from windrow_runtime.codecs.records import record_columns
 
-__all__ = ["NESTED", "Row", "RowEncoder"]
-
 Row = tuple[object, ...]
 
 # Kinds of values with parts. They become JSON texts.
-NESTED = frozenset(
-    [Kind.LIST, Kind.TUPLE, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET, Kind.DICT, Kind.RECORD]
-)
+NESTED = frozenset([Kind.LIST, Kind.TUPLE, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET, Kind.DICT, Kind.RECORD])
 _dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -95,9 +91,7 @@ def _limited(write: Writer, path: str, limit: int) -> Writer:
     def short(given: object) -> object:
         text = write(given)
         if isinstance(text, str) and len(text) > limit:
-            raise UnfitError(
-                path, f"{short_repr(text)} has {len(text)} characters", f"at most {limit} characters"
-            )
+            raise UnfitError(path, f"{short_repr(text)} has {len(text)} characters", f"at most {limit} characters")
         return text
 
     return short

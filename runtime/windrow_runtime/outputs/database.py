@@ -15,15 +15,7 @@ from windrow.sinks import DatabaseSink
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.outputs.cells import Row, RowEncoder
 from windrow_runtime.outputs.output import Identity, Output, failure, fields_named
-from windrow_runtime.outputs.tables import (
-    batches_table,
-    check_key,
-    check_table,
-    create_statement,
-    table_for,
-)
-
-__all__ = ["DatabaseOutput"]
+from windrow_runtime.outputs.tables import batches_table, check_key, check_table, create_statement, table_for
 
 _ROWS_AT_ONCE = 5_000  # what is sent in one go; the transaction is that of the whole batch
 _LOCK_SECONDS = 30.0  # how long SQLite waits for another writer; its own default of 5 is short beside a batch
@@ -74,9 +66,7 @@ class DatabaseOutput(Output):
                     if not found.has_table(table.name, schema=table.schema)
                 ]
                 if self._table not in missing:
-                    lengths = check_table(
-                        connection, self._table, self._kind, self._where, self._sink.describe()
-                    )
+                    lengths = check_table(connection, self._table, self._kind, self._where, self._sink.describe())
                     self._encoder = RowEncoder(self._kind, self._sink.url.backend, lengths)
             if missing and not self._sink.create:
                 raise SinkError(
@@ -99,10 +89,7 @@ class DatabaseOutput(Output):
             raise error.at(f"{self._where}, {field}") from error.__cause__
         if self._key_places:
             rows = self._last_of_each_key(rows)
-        with (
-            self._failures("the database refused a batch", batch, len(values)),
-            self._engine.begin() as connection,
-        ):
+        with self._failures("the database refused a batch", batch, len(values)), self._engine.begin() as connection:
             # SQLAlchemy keeps the count of an INSERT only where it is asked to.
             counting = {"preserve_rowcount": True}
             claimed = connection.execute(self._claim, {"this": batch}, execution_options=counting)

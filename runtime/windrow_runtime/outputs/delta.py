@@ -19,8 +19,6 @@ from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.outputs.cells import NESTED
 from windrow_runtime.outputs.output import Identity, Output, failure, fields_named
 
-__all__ = ["DeltaOutput"]
-
 _BACKTRACE = re.compile(r"\s*\n\s+0: .*", re.DOTALL)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -62,11 +60,7 @@ class DeltaOutput(Output):
         with self._failures("the Delta table cannot be made ready"):
             # Of two processes that make the table, the second takes that of the first.
             self._delta = DeltaTable.create(
-                self._sink.path,
-                self._schema,
-                mode="ignore",
-                partition_by=self._partition_by,
-                storage_options=options,
+                self._sink.path, self._schema, mode="ignore", partition_by=self._partition_by, storage_options=options
             )
             self._check_table()
 
@@ -92,10 +86,7 @@ class DeltaOutput(Output):
         schema = pa.schema(self._delta.schema().to_arrow())
         columns = {name: rows.column(name) for name in rows.schema.names}
         return pa.record_batch(
-            [
-                columns[field.name] if field.name in columns else pa.nulls(rows.num_rows, field.type)
-                for field in schema
-            ],
+            [columns[field.name] if field.name in columns else pa.nulls(rows.num_rows, field.type) for field in schema],
             names=schema.names,
         )
 
@@ -118,8 +109,7 @@ class DeltaOutput(Output):
             faults.append(f"the table is partitioned by {partitions}, the sink by {self._partition_by}")
         if faults:
             raise SinkError(
-                f"the Delta table does not fit {self._kind.name}\n"
-                + "\n".join(f"  - {fault}" for fault in faults),
+                f"the Delta table does not fit {self._kind.name}\n" + "\n".join(f"  - {fault}" for fault in faults),
                 given=self._sink.describe(),
                 where=self._where,
                 hint="change the table or the record type, or write to a new table",

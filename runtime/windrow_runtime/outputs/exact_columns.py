@@ -12,8 +12,6 @@ import sqlalchemy as sa
 from windrow_runtime.codecs.record_type import Field, Kind, ValueType
 from windrow_runtime.outputs.cells import NESTED
 
-__all__ = ["ExactColumns", "exact_columns"]
-
 _INT_DIGITS: Final = 19  # of the largest int of 64 bits
 
 
@@ -162,9 +160,7 @@ _EXACT_AFFINITIES: Final[Mapping[Kind, frozenset[str]]] = {
 def _exact_in_sqlite(
     connection: sa.Connection, table: sa.Table, fields: Collection[Field], key: Collection[str]
 ) -> ExactColumns:
-    found = connection.execute(
-        sa.text("SELECT name, type FROM pragma_table_xinfo(:name, :schema)"), _place(table)
-    )
+    found = connection.execute(sa.text("SELECT name, type FROM pragma_table_xinfo(:name, :schema)"), _place(table))
     types: dict[str, str] = {row.name: row.type for row in found}
     strict = connection.execute(
         sa.text("SELECT max(strict) FROM pragma_table_list(:name) WHERE schema = :schema"), _place(table)

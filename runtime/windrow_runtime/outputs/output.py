@@ -10,8 +10,6 @@ from windrow.errors import InvalidArgumentError, SinkError
 from windrow_runtime.codecs.malformed import shorten
 from windrow_runtime.codecs.record_type import Field, RecordType
 
-__all__ = ["Identity", "Output", "failure", "fields_named"]
-
 
 @dataclass(frozen=True, slots=True)
 class Identity:

@@ -13,8 +13,6 @@ from windrow_runtime.codecs.line_encoder import LineEncoder, line_encoder
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.operators.errors import sink_errors, with_field
 
-__all__ = ["PartFile", "file_sink_of"]
-
 # Any in this module: sinks of elements of every type, and pyarrow has no types.
 
 

@@ -20,8 +20,6 @@ from windrow_runtime.outputs.output import Identity
 if TYPE_CHECKING:
     from windrow_runtime.outputs.output import Output
 
-__all__ = ["closing_outputs", "has_output", "open_outputs"]
-
 # Any in this module: sinks of elements of every type.
 
 

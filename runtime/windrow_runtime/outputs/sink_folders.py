@@ -21,8 +21,6 @@ from windrow_runtime.operators.errors import sink_errors
 from windrow_runtime.outputs.batch_folder import is_batch_folder, is_unfinished
 from windrow_runtime.outputs.whole_files import write_whole
 
-__all__ = ["check_folders", "check_owner", "claim_folders", "other_run"]
-
 _OWNER: Final = "_windrow"
 
 

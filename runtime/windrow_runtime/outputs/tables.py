@@ -15,23 +15,11 @@ from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueTyp
 from windrow_runtime.outputs.cells import NESTED
 from windrow_runtime.outputs.exact_columns import exact_columns
 
-__all__ = ["batches_table", "check_key", "check_table", "create_statement", "table_for"]
-
 # Any in this module: the Python side of a column's type, which nothing here looks at.
 
 # What is compared exactly, by Python within a batch and by the database.
 _KEY_KINDS = frozenset(
-    [
-        Kind.BOOL,
-        Kind.INT,
-        Kind.STR,
-        Kind.BYTES,
-        Kind.UUID,
-        Kind.ENUM,
-        Kind.DATETIME,
-        Kind.DATE,
-        Kind.TIMEDELTA,
-    ]
+    [Kind.BOOL, Kind.INT, Kind.STR, Kind.BYTES, Kind.UUID, Kind.ENUM, Kind.DATETIME, Kind.DATE, Kind.TIMEDELTA]
 )
 
 
@@ -51,9 +39,7 @@ def check_key(key: Sequence[Field], kind: RecordType, where: str) -> None:
             )
 
 
-def table_for(
-    name: str, schema: str | None, kind: RecordType, key: Sequence[Field], backend: str
-) -> sa.Table:
+def table_for(name: str, schema: str | None, kind: RecordType, key: Sequence[Field], backend: str) -> sa.Table:
     """The table of a record type."""
     columns = [
         sa.Column(
@@ -110,9 +96,7 @@ def check_table(
         if column is None:
             faults.append(f"{field.column}: no such column; expected {table.c[field.column].type}")
         elif not _takes(column, field.type, inspector.dialect.name):
-            faults.append(
-                f"{field.column}: the column is {column['type']}; expected {table.c[field.column].type}"
-            )
+            faults.append(f"{field.column}: the column is {column['type']}; expected {table.c[field.column].type}")
         elif field.column in exact.faults:
             expected = table.c[field.column].type.compile(connection.dialect)
             faults.append(f"{field.column}: {exact.faults[field.column]}; expected {expected}")

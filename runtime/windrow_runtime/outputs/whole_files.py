@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["write_whole"]
-
 
 def write_whole(file: Path, content: str | bytes) -> None:
     """Write a file such that nobody sees half of it."""

@@ -17,8 +17,6 @@ from typing import Any, Final
 
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile
 
-__all__ = ["END_LINE", "JOB_BATCH", "BatchNote", "EndMark", "batch_tag", "current_batch"]
-
 END_LINE: Final = "end"
 """The line in the control folder that ends the stream. Any other line only wakes the query."""
 

@@ -16,8 +16,6 @@ import importlib
 import os
 import sys
 
-__all__ = ["DAEMON_MODULE", "preload"]
-
 DAEMON_MODULE = "windrow_runtime.spark.daemon"
 
 _MODULES = (

@@ -9,13 +9,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from windrow.addresses.redaction import redact
-from windrow.errors import (
-    InvalidArgumentError,
-    SourceError,
-    UnsupportedOperationError,
-    UserFunctionError,
-    WindrowError,
-)
+from windrow.errors import InvalidArgumentError, SourceError, UnsupportedOperationError, UserFunctionError, WindrowError
 from windrow.kafka import KafkaFormat, KafkaRecord, KafkaSink, TopicSource
 from windrow.plan import SinkNode, Step
 from windrow_runtime.codecs.class_names import UserClass
@@ -32,8 +26,6 @@ from windrow_runtime.spark.sources.scan import Scan, ScanContext
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-__all__ = ["KafkaReader", "check_connector", "kafka_reader", "kafka_rows", "scan_topic", "write_kafka"]
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -89,9 +81,7 @@ class KafkaReader:
         found = ((row, decode(row["value"])) for row in batch.to_pylist())
         if self.whole_records:
             found = ((row, self._record(row, value)) for row, value in found)
-        return source_batch(
-            found, lambda row: f"{row['topic']}, partition {row['partition']}, offset {row['offset']}"
-        )
+        return source_batch(found, lambda row: f"{row['topic']}, partition {row['partition']}, offset {row['offset']}")
 
     def _decoder(self) -> Callable[[bytes | None], Any]:
         if self.kind is not None:

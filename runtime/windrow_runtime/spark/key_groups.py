@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 
-__all__ = ["KeyGroups", "murmur3_int", "spark_partition"]
-
 _MASK = 0xFFFFFFFF
 _SPARK_SEED = 42
 

@@ -13,14 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from windrow.plan import (
-    KeyedProcessNode,
-    Node,
-    ReturnsNode,
-    SinkNode,
-    Step,
-    WindowNode,
-)
+from windrow.plan import KeyedProcessNode, Node, ReturnsNode, SinkNode, Step, WindowNode
 from windrow.tags import OutputTag
 from windrow_runtime.codecs.arrow.batches import encode_batch
 from windrow_runtime.codecs.class_names import UserClass
@@ -64,17 +57,6 @@ from windrow_runtime.spark.sources.table import check_columns, scan_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-__all__ = [
-    "Lowered",
-    "form_texts",
-    "forms_of",
-    "lower",
-    "lower_batch",
-    "runs_by_clock",
-    "steps_by_clock",
-    "time_of",
-]
 
 
 @dataclass(frozen=True)

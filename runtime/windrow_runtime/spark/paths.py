@@ -21,17 +21,6 @@ from windrow_runtime.inputs.checks import path_missing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "FILE_COLUMN",
-    "FILE_SCHEMA",
-    "LINE_SCHEMA",
-    "as_read_path",
-    "as_spark_path",
-    "exists_for_spark",
-    "path_of_url",
-    "source_path",
-]
-
 FILE_COLUMN: Final = "_metadata.file_path AS __file"
 """A column with the URL of the file of each row; :func:`path_of_url` makes a path of it."""
 

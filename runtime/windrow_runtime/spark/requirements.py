@@ -11,8 +11,6 @@ from typing import Final
 from windrow.distribution import install_hint
 from windrow.errors import UnsupportedOperationError
 
-__all__ = ["spark_required"]
-
 _PACKAGES: Final = {
     "pyspark": "pyspark",
     "pandas": "pandas",
@@ -37,9 +35,7 @@ def spark_required() -> Iterator[None]:
     missing = [name for module, name in _PACKAGES.items() if not _is_installed(module)]
     if missing:
         raise UnsupportedOperationError(
-            "PySpark is not installed"
-            if "pyspark" in missing
-            else "packages that SparkRunner needs are not installed",
+            "PySpark is not installed" if "pyspark" in missing else "packages that SparkRunner needs are not installed",
             given=f"without {', '.join(missing)}",
             expected=_EXPECTED,
             hint=install_hint("spark"),
@@ -50,10 +46,7 @@ def spark_required() -> Iterator[None]:
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is not None and tuple(map(int, found.groups())) < _OLDEST:
         raise UnsupportedOperationError(
-            "this PySpark is too old",
-            given=f"PySpark {version}",
-            expected=_EXPECTED,
-            hint=install_hint("spark"),
+            "this PySpark is too old", given=f"PySpark {version}", expected=_EXPECTED, hint=install_hint("spark")
         )
     try:
         yield

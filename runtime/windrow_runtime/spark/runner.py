@@ -92,10 +92,7 @@ class SparkRunner:
         verbose: bool = False,
         on_progress: OnProgress | None = None,
     ) -> None:
-        for name, number in (
-            ("partitions", partitions),
-            ("key_groups_per_partition", key_groups_per_partition),
-        ):
+        for name, number in (("partitions", partitions), ("key_groups_per_partition", key_groups_per_partition)):
             if number is not None:
                 check_positive(number, name)
         self._partitions = partitions
@@ -150,9 +147,7 @@ class SparkRunner:
         with self._folder() as folder:
             lock = CheckpointLock(folder.path)
             try:
-                with closing(
-                    self._prepare(pipeline, topology, folder, self._on_progress, drain=drain)
-                ) as query:
+                with closing(self._prepare(pipeline, topology, folder, self._on_progress, drain=drain)) as query:
                     if drain:
                         query.drain()
                     else:
@@ -200,11 +195,7 @@ class SparkRunner:
 
     @short_tracebacks
     def start(
-        self,
-        pipeline: Pipeline,
-        *,
-        interval_seconds: float = 0.0,
-        on_progress: OnProgress | None = None,
+        self, pipeline: Pipeline, *, interval_seconds: float = 0.0, on_progress: OnProgress | None = None
     ) -> RunningPipeline:
         """Run until stopped.
 
@@ -240,9 +231,7 @@ class SparkRunner:
             with ExitStack() as opened:
                 query = opened.enter_context(
                     closing(
-                        self._prepare(
-                            pipeline, topology, checkpoint, on_progress or self._on_progress, drain=False
-                        )
+                        self._prepare(pipeline, topology, checkpoint, on_progress or self._on_progress, drain=False)
                     )
                 )
                 running = RunningPipeline(query, query.start(interval_seconds), lock)
@@ -253,9 +242,7 @@ class SparkRunner:
             raise
 
     @short_tracebacks
-    def to_dataframe(
-        self, stream: DataStream[Any], *, name: str = "dataframe", batch: bool = False
-    ) -> DataFrame:
+    def to_dataframe(self, stream: DataStream[Any], *, name: str = "dataframe", batch: bool = False) -> DataFrame:
         """Makes a streaming DataFrame of a stream's elements, for Spark's own writers and SQL.
 
         The columns come from the elements' type. Give Spark the runner's checkpoint as ``checkpointLocation``, so that

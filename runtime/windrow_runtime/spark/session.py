@@ -21,13 +21,11 @@ from windrow_runtime.spark.quiet import quiet_paths, quiet_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["JOB_SETTINGS", "STATE_STORE", "is_connect", "local_session", "prepare_workers"]
-
 STATE_STORE: Final = {
     # The only provider that stateful processing works with.
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
+    )
 }
 """The settings that a query with state needs."""
 

@@ -12,17 +12,6 @@ from windrow_runtime.spark.session import JOB_SETTINGS, STATE_STORE, is_connect
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = [
-    "QUERY",
-    "QUERY_SETTINGS",
-    "SHUFFLE_PARTITIONS",
-    "STATE",
-    "moved_to",
-    "own_partitions",
-    "session_with",
-    "settings_during",
-]
-
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _DEFAULT_PARTITIONS: Final = 200
 

@@ -35,8 +35,6 @@ from windrow_runtime.operators.origins import is_standard
 from windrow_runtime.operators.state.handles import declared_state, held_types
 from windrow_runtime.spark.exchange.by_value import make_picklable
 
-__all__ = ["functions_of", "known_classes", "sink_alone", "without_sources_and_sinks"]
-
 # Any in this module: steps of all types.
 
 
@@ -174,21 +172,13 @@ def _collect(kinds: Iterable[object]) -> dict[type[Any], dict[str, Any]]:
             continue
         seen[id(kind)] = kind
         waiting += [*typing.get_args(kind), typing.get_origin(kind), *_named_by(kind)]
-        if (
-            not isinstance(kind, type)
-            or kind in found
-            or (is_standard(kind.__module__) and not _is_record(kind))
-        ):
+        if not isinstance(kind, type) or kind in found or (is_standard(kind.__module__) and not _is_record(kind)):
             continue
         found[kind] = {}
         derived: type[Any]
         for derived in type.__subclasses__(kind):
             # A worker may lack other modules, so their derived classes are left out.
-            if (
-                _is_record(derived)
-                and derived.__module__ == kind.__module__
-                and not is_standard(kind.__module__)
-            ):
+            if _is_record(derived) and derived.__module__ == kind.__module__ and not is_standard(kind.__module__):
                 waiting.append(derived)
         found[kind] = resolved_hints(kind)
         waiting += found[kind].values()
@@ -199,9 +189,7 @@ def _without_replaced(found: dict[type[Any], dict[str, Any]]) -> dict[type[Any],
     """Removes classes that ``dataclass(slots=True)`` replaced by one with slots, to which methods still refer."""
     slotted = {id(_table_of(kind)) for kind in found if "__slots__" in vars(kind)} - {id(None)}
     return {
-        kind: hints
-        for kind, hints in found.items()
-        if "__slots__" in vars(kind) or id(_table_of(kind)) not in slotted
+        kind: hints for kind, hints in found.items() if "__slots__" in vars(kind) or id(_table_of(kind)) not in slotted
     }
 
 

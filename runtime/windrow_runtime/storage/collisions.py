@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from windrow_runtime.codecs.damage import damaged_state
 
-__all__ = ["UNCHECKED", "CollisionBudget"]
-
 UNCHECKED: Final = 64
 """Even if all keys collide, a set of this size takes no more time for each key than a larger one may take."""
 _COMPARISONS_PER_KEY: Final = 64

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from windrow_runtime.codecs.damage import damaged_state
 
-__all__ = ["compress", "decompress"]
-
 _LENGTH: Final = Struct("<I")
 _SMALL: Final = 256
 _ANY_RATIO: Final = 16 << 20  # this many bytes may come of the fewest

@@ -19,8 +19,6 @@ from windrow_runtime.storage.compression import compress, decompress
 from windrow_runtime.storage.record import NO_TIMER, StepRecord
 from windrow_runtime.storage.tuning import BYTES_SEEN
 
-__all__ = ["FINGERPRINT_BYTES", "FORMAT_VERSION", "GroupState"]
-
 FORMAT_VERSION: Final = 1
 FINGERPRINT_BYTES: Final = 16
 

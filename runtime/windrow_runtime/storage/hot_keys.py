@@ -18,8 +18,6 @@ from windrow_runtime.storage.page_contents import Keys, PageContents, State
 from windrow_runtime.storage.record import StepRecord
 from windrow_runtime.storage.tuning import HotKeyTuning
 
-__all__ = ["HotKeys"]
-
 
 class HotKeys(Generic[State, Keys]):
     """The working set of one step in one key group, during a batch: which keys it has, takes in, and lets go.
@@ -134,9 +132,7 @@ class HotKeys(Generic[State, Keys]):
     def _leaving(self, keys: Keys, touched: Keys, pages: int) -> tuple[Keys, Keys]:
         """The keys to leave that the batch has not touched, and those that it has."""
         size = len(self._record.working) + int(self._came)
-        untouched, any_of_them = self._tuning.how_many_leave(
-            len(keys), self._record.seen, len(touched), size, pages
-        )
+        untouched, any_of_them = self._tuning.how_many_leave(len(keys), self._record.seen, len(touched), size, pages)
         leaving = self._contents.beyond(keys, touched, untouched)
         return leaving, self._contents.among(keys, touched, max(0, any_of_them - len(leaving)))
 

@@ -21,8 +21,6 @@ from windrow_runtime.storage.page_store import PageStore, present
 from windrow_runtime.storage.record import NO_TIMER, WORKING_SET, StepRecord
 from windrow_runtime.storage.tuning import PageTuning
 
-__all__ = ["KeyedPages", "half_of", "page_of"]
-
 
 def page_of(bits: int, count: int) -> int:
     """The page of a key.
@@ -55,11 +53,7 @@ class KeyedPages(Generic[State, Keys]):
     """
 
     def __init__(
-        self,
-        record: StepRecord,
-        contents: PageContents[State, Keys],
-        store: PageStore,
-        tuning: PageTuning,
+        self, record: StepRecord, contents: PageContents[State, Keys], store: PageStore, tuning: PageTuning
     ) -> None:
         self.record = record
         self.hot_keys = HotKeys(record, contents, tuning.hot_keys)
@@ -176,9 +170,7 @@ class KeyedPages(Generic[State, Keys]):
         total = sum(map(len, dumped.values()))
         if total <= tuning.inline_bytes:
             self._put_inline(state, dumped[0] if count == 1 else contents.dump(state))
-        elif (
-            count == 1 or tuning.are_too_large(total, count) or tuning.are_too_small(self._keys, total, count)
-        ):
+        elif count == 1 or tuning.are_too_large(total, count) or tuning.are_too_small(self._keys, total, count):
             self._lay_out(state, tuning.count_of(total, tuning.dense))
         elif tuning.are_too_large_for_few(self._keys, total, count) and not self._has_due:
             self._lay_out(state, tuning.count_of(total, tuning.small))

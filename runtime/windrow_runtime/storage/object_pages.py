@@ -11,20 +11,11 @@ from typing import Any, Protocol, TypeAlias
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.state.stored_list import StoredList
 from windrow_runtime.storage.keyed_pages import KeyedPages, page_of
-from windrow_runtime.storage.object_states import (
-    Layout,
-    join_states,
-    keys_in,
-    layout_of,
-    split_state,
-    take_keys,
-)
+from windrow_runtime.storage.object_states import Layout, join_states, keys_in, layout_of, split_state, take_keys
 from windrow_runtime.storage.page_codec import PageCodec
 from windrow_runtime.storage.page_store import PageStore, present
 from windrow_runtime.storage.record import WORKING_SET, StepRecord, stored_timer
 from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning
-
-__all__ = ["Elements", "ObjectPages", "Share", "segments_in"]
 
 # Any in this module: state and elements are of the user's types.
 
@@ -167,12 +158,7 @@ class _ObjectContents:
     """Handles the state of operators: keys, timers, and the segments of long lists, which lie beside pages."""
 
     def __init__(
-        self,
-        record: StepRecord,
-        codec: PageCodec,
-        store: PageStore,
-        hash_key: Callable[[Hashable], int],
-        groups: int,
+        self, record: StepRecord, codec: PageCodec, store: PageStore, hash_key: Callable[[Hashable], int], groups: int
     ) -> None:
         self._record = record
         self._codec = codec
@@ -270,9 +256,7 @@ class _ObjectContents:
     def read_segment(self, number: int) -> list[Any]:
         """The elements of a segment."""
         data = self._store.get(self._segment_number(number))
-        return self._codec.load_segment(
-            present(data, "a part of a stored list", given=f"segment {number}"), self
-        )
+        return self._codec.load_segment(present(data, "a part of a stored list", given=f"segment {number}"), self)
 
     def forget_unused_segments(self) -> None:
         """Removes the segments of the lists that the batch has dropped."""

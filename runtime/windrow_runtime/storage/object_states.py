@@ -9,8 +9,6 @@ from typing import Any, Final, TypeAlias
 
 from windrow_runtime.operators.state.model import OperatorState, TimerQueue
 
-__all__ = ["Layout", "join_states", "keys_in", "layout_of", "split_state", "take_keys"]
-
 # Any in this module: state of every type.
 
 _TIMERS: Final = ("event_timers", "processing_timers")
@@ -31,9 +29,7 @@ def join_states(parts: Iterable[OperatorState]) -> OperatorState:
     joined, *others = list(parts) or [OperatorState()]
     if not others:
         return joined
-    timers = {
-        name: list(chain.from_iterable(getattr(part, name) for part in (joined, *others))) for name in _TIMERS
-    }
+    timers = {name: list(chain.from_iterable(getattr(part, name) for part in (joined, *others))) for name in _TIMERS}
     for part in others:
         joined.keys.update(part.keys)
         for start, table in part.tables.items():
@@ -49,9 +45,7 @@ def join_states(parts: Iterable[OperatorState]) -> OperatorState:
 
 
 def split_state(
-    state: OperatorState,
-    part_of: Callable[[Hashable], int],
-    layouts: Mapping[int, Layout] | None = None,
+    state: OperatorState, part_of: Callable[[Hashable], int], layouts: Mapping[int, Layout] | None = None
 ) -> dict[int, OperatorState]:
     """The state in parts; what belongs to the step itself is in none of them.
 

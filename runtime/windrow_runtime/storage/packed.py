@@ -13,8 +13,6 @@ import msgspec
 
 from windrow_runtime.codecs.damage import damaged_state
 
-__all__ = ["Packed", "Scalar", "decode", "encode", "is_encodable", "packed"]
-
 Scalar: TypeAlias = "bool | int | float | str | None"
 """The values that MessagePack carries as they are: ints of 64 bits, and text without lone surrogates."""
 
@@ -36,9 +34,7 @@ class Packed(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=Fal
     columns: Sequence[Packed]
 
 
-def packed(
-    tag: str, data: bytes = b"", scalars: Sequence[Scalar] = (), columns: Sequence[Packed] = ()
-) -> Packed:
+def packed(tag: str, data: bytes = b"", scalars: Sequence[Scalar] = (), columns: Sequence[Packed] = ()) -> Packed:
     """A column with the parts that it needs."""
     return Packed(tag, data, scalars, columns)
 

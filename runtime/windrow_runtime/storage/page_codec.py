@@ -22,8 +22,6 @@ from windrow_runtime.storage.packed import Packed, decode, encode, packed
 from windrow_runtime.storage.tuning import LONG_LISTS, ListTuning
 from windrow_runtime.storage.values import StateCodec, damage_errors
 
-__all__ = ["PageCodec"]
-
 # Any in this module: state is of the user's types.
 
 _PAGE: Final = "page"
@@ -93,9 +91,7 @@ class PageCodec:
             pack([entry.trigger_state or None for entry in entries]),
             pack([entry.window_state or None for entry in entries]),
         ]
-        return packed(
-            "", array("I", [len(key_state.windows) for key_state in held]).tobytes(), columns=columns
-        )
+        return packed("", array("I", [len(key_state.windows) for key_state in held]).tobytes(), columns=columns)
 
     def _store_tail(self, value: Any, write_segment: Callable[[bytes], int]) -> Any:
         """Moves the elements of a long list into a segment, so that the page stays small."""
@@ -221,12 +217,7 @@ class _PageReader:
             held_by_key = ({window: entry} for window, entry in pairs)
         else:
             held_by_key = (self._windows(list(islice(pairs, number))) for number in numbers)
-        columns = (
-            held_by_key,
-            self._typed(lives, list),
-            self._typed(arrivals, int),
-            self._typed(cells, dict),
-        )
+        columns = (held_by_key, self._typed(lives, list), self._typed(arrivals, int), self._typed(cells, dict))
         return [KeyState(*row) for row in zip(*columns, strict=True)]
 
     def _windows(self, pairs: list[tuple[Any, WindowEntry]]) -> dict[Any, WindowEntry]:

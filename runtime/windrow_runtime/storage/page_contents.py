@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Sized
 from typing import Protocol, TypeVar
 
-__all__ = ["Keys", "PageContents", "State"]
-
 State = TypeVar("State")
 """The state of some keys: objects, or rows."""
 

@@ -7,8 +7,6 @@ from typing import Protocol
 
 from windrow_runtime.codecs.damage import damaged_state
 
-__all__ = ["PageStore", "present"]
-
 
 class PageStore(Protocol):
     """Stores the parts of a group's state, by number."""

@@ -9,8 +9,6 @@ import msgspec
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
-__all__ = ["NO_TIMER", "WORKING_SET", "StepRecord", "int64_array", "stored_timer"]
-
 WORKING_SET: Final = -1
 """The number of the working set among those of pages."""
 

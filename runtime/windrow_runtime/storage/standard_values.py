@@ -21,8 +21,6 @@ from windrow_runtime.operators.state.stored_list import GrowingList, SegmentRead
 from windrow_runtime.storage.collisions import UNCHECKED
 from windrow_runtime.storage.packed import Packed, is_encodable, packed
 
-__all__ = ["CLASSES", "PACKERS", "READERS", "ColumnReader", "Pack"]
-
 # Any throughout this module: values of every type.
 
 Pack: TypeAlias = Callable[[Sequence[Any]], Packed]
@@ -180,9 +178,7 @@ def _read_dicts(reader: ColumnReader, column: Packed) -> list[dict[Any, Any]]:
     keys, held = map(reader.read, column.columns)
     # Zipped as a whole, which is faster than piece by piece.
     pairs = list(zip(keys, held, strict=True))
-    return [
-        dict(some if len(some) <= UNCHECKED else _distinct(reader, some)) for some in _cut(column.data, pairs)
-    ]
+    return [dict(some if len(some) <= UNCHECKED else _distinct(reader, some)) for some in _cut(column.data, pairs)]
 
 
 def _distinct(reader: ColumnReader, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
@@ -337,13 +333,10 @@ _PARTS: Final[Mapping[type[Any], _Parts]] = {
     # From a float, Decimal makes another number.
     Decimal: _Parts(_each(str), Decimal, str),
     Fraction: _Parts(_fraction_columns, _fraction),
-    UUID: _Parts(
-        _attributes("bytes", "is_safe.value"), lambda data, safe: UUID(bytes=data, is_safe=_SAFETY[safe])
-    ),
+    UUID: _Parts(_attributes("bytes", "is_safe.value"), lambda data, safe: UUID(bytes=data, is_safe=_SAFETY[safe])),
     date: _Parts(_each(date.toordinal), date.fromordinal),
     datetime: _Parts(
-        _and(lambda pack, values: pack([v.replace(tzinfo=None, fold=0) for v in values]), "tzinfo", "fold"),
-        _zoned,
+        _and(lambda pack, values: pack([v.replace(tzinfo=None, fold=0) for v in values]), "tzinfo", "fold"), _zoned
     ),
     time: _Parts(
         _and(lambda pack, values: pack(list(map(_microseconds, values))), "tzinfo", "fold"),
@@ -351,10 +344,7 @@ _PARTS: Final[Mapping[type[Any], _Parts]] = {
     ),
     timedelta: _Parts(_each(lambda value: value // _MICROSECOND), lambda number: _MICROSECOND * number),
     timezone: _Parts(
-        lambda pack, values: [
-            pack([value.utcoffset(None) for value in values]),
-            pack(list(map(_own_name, values))),
-        ],
+        lambda pack, values: [pack([value.utcoffset(None) for value in values]), pack(list(map(_own_name, values)))],
         lambda offset, name: timezone(offset) if name is None else timezone(offset, name),
     ),
     ZoneInfo: _Parts(_each(_zone_key), _zone),
@@ -408,9 +398,7 @@ READERS: Final[Mapping[str, Callable[[ColumnReader, Packed], list[Any]]]] = {
     "v": lambda reader, column: list(column.scalars),
     "f": lambda reader, column: array("d", column.data).tolist(),
     "i": lambda reader, column: array("q", column.data).tolist(),
-    "int": lambda reader, column: [
-        int.from_bytes(piece, "little", signed=True) for piece in _split_bytes(column)
-    ],
+    "int": lambda reader, column: [int.from_bytes(piece, "little", signed=True) for piece in _split_bytes(column)],
     "str": lambda reader, column: [piece.decode("utf-8", "surrogatepass") for piece in _split_bytes(column)],
     "w": lambda reader, column: _read_repeated(reader, column, column.data),
     "W": lambda reader, column: _read_repeated(reader, column, array("I", column.data)),

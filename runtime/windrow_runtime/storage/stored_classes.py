@@ -27,15 +27,6 @@ from windrow_runtime.operators.origins import is_of_windrow
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.storage.stored_records import is_record
 
-__all__ = [
-    "StoredClasses",
-    "Way",
-    "holds_flags",
-    "plain_base",
-    "refused",
-    "way_of",
-]
-
 # Any throughout this module: classes and values of the user's.
 
 _OWN_RECORDS: Final = (
@@ -103,9 +94,7 @@ class StoredClasses:
     """
 
     def __init__(self, classes: Iterable[UserClass]) -> None:
-        self._kinds: dict[str, type[Any]] = {
-            f"{kind.__module__}:{kind.__qualname__}": kind for kind in _OWN_RECORDS
-        }
+        self._kinds: dict[str, type[Any]] = {f"{kind.__module__}:{kind.__qualname__}": kind for kind in _OWN_RECORDS}
         for known in classes:
             if not _is_ours(known.kind):
                 # Over Spark Connect a class that was made inside a function arrives without the function's name.

@@ -22,8 +22,6 @@ from windrow_runtime.operators.constants import is_frozen
 from windrow_runtime.operators.origins import is_of_windrow
 from windrow_runtime.storage.standard_values import CLASSES
 
-__all__ = ["build_records", "default_makers", "fields_of", "is_record"]
-
 # Any throughout this module: classes and values of the user's.
 
 _FACTORIES: Final = frozenset(CLASSES.values())
@@ -48,9 +46,7 @@ def fields_of(kind: type[Any]) -> tuple[str, ...]:
     return record_fields(kind) or getattr(kind, "__struct_fields__", ())
 
 
-def build_records(
-    kind: type[Any], fields: Sequence[Any], columns: Sequence[Sequence[Any]], count: int
-) -> list[Any]:
+def build_records(kind: type[Any], fields: Sequence[Any], columns: Sequence[Sequence[Any]], count: int) -> list[Any]:
     """Records of a class for which :func:`is_record` holds. A field that the class has got since has its default.
 
     Args:
@@ -84,9 +80,7 @@ def _fitted(kind: type[Any], held: dict[Any, Sequence[Any]], count: int) -> list
     """The columns of a record whose class has changed."""
     now = fields_of(kind)
     makers = default_makers(kind)
-    if any(field not in held and field not in makers for field in now) or (
-        held and held.keys().isdisjoint(now)
-    ):
+    if any(field not in held and field not in makers for field in now) or (held and held.keys().isdisjoint(now)):
         raise IncompatibleStateError(
             f"stored values of {kind.__module__}:{kind.__qualname__} do not fit the class as it is now",
             given=f"fields {', '.join(map(str, held))}",

@@ -8,20 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = [
-    "BYTES_SEEN",
-    "LONG_LISTS",
-    "MEASURED",
-    "OBJECT_PAGES",
-    "ROW_CHUNKS",
-    "ROW_PAGES",
-    "ChunkTuning",
-    "HotKeyTuning",
-    "ListTuning",
-    "PageTuning",
-    "StateTuning",
-]
-
 BYTES_SEEN: Final = 4
 """Bytes by which a touched key is remembered: 32 bits of its hash."""
 

@@ -27,14 +27,7 @@ from windrow_runtime.operators.state.stored_list import SegmentReader
 from windrow_runtime.storage import standard_values
 from windrow_runtime.storage.collisions import CollisionBudget
 from windrow_runtime.storage.packed import Packed, decode, encode, is_encodable, packed
-from windrow_runtime.storage.stored_classes import (
-    StoredClasses,
-    Way,
-    holds_flags,
-    plain_base,
-    refused,
-    way_of,
-)
+from windrow_runtime.storage.stored_classes import StoredClasses, Way, holds_flags, plain_base, refused, way_of
 from windrow_runtime.storage.stored_records import build_records, fields_of
 
 __all__ = ["Packed", "PicklesValues", "StateCodec", "damage_errors"]
@@ -98,9 +91,7 @@ class StateCodec:
         if len(kinds) == 1:
             (kind,) = kinds
             pack_standard = standard_values.PACKERS.get(kind)
-            return (
-                self._pack_class(kind, values) if pack_standard is None else pack_standard(self._pack, values)
-            )
+            return self._pack_class(kind, values) if pack_standard is None else pack_standard(self._pack, values)
         if kinds <= _SCALARS and is_encodable(values):
             return packed("v", scalars=list(values))
         if len(kinds) == 2 and type(None) in kinds:
@@ -209,9 +200,7 @@ _CLASS_PACKERS: Final[Mapping[Way, Callable[[StateCodec, str, type[Any], Sequenc
 class _Reader:
     """Reads one column and those within it."""
 
-    def __init__(
-        self, classes: StoredClasses, pickled: PicklesValues | None, segments: SegmentReader | None
-    ) -> None:
+    def __init__(self, classes: StoredClasses, pickled: PicklesValues | None, segments: SegmentReader | None) -> None:
         self.segments = segments
         self.check_distinct = CollisionBudget().check
         self._classes = classes

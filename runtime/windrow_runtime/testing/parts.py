@@ -15,8 +15,6 @@ from windrow_runtime.operators.state.model import KeyState, TimerQueue, WindowEn
 from windrow_runtime.operators.windows.contexts import TriggerContextImpl
 from windrow_runtime.operators.windows.merging import Merged, add_window
 
-__all__ = ["LiveWindows", "TriggerAnswer", "TriggerHarness", "assign_windows"]
-
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)
 
@@ -138,9 +136,7 @@ class _TriggerDriver(KeyedOperator):
         taken, self._answers = self._answers, []
         return taken
 
-    def process_batch(
-        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
-    ) -> None:
+    def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         raise AssertionError("a trigger harness takes elements one by one")
 
     def on_timer(self, time: int, key: Hashable, namespace: Any, event_time: bool) -> None:
@@ -149,11 +145,7 @@ class _TriggerDriver(KeyedOperator):
 
 
 def assign_windows(
-    assigner: WindowAssigner[T, W],
-    element: T,
-    timestamp: int | None = None,
-    *,
-    processing_time: int = MIN_TIMESTAMP,
+    assigner: WindowAssigner[T, W], element: T, timestamp: int | None = None, *, processing_time: int = MIN_TIMESTAMP
 ) -> list[W]:
     """The windows that ``assigner`` gives ``element``.
 

@@ -25,8 +25,6 @@ from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology
 
-__all__ = ["OpenWindow", "PendingTimer", "PushSource", "StreamHarness"]
-
 T = TypeVar("T")
 S = TypeVar("S")
 # Any: without a source at hand the type checker cannot know what is pushed.
@@ -127,17 +125,11 @@ class StreamHarness(Generic[In, Out]):
     """
 
     def __init__(
-        self,
-        stream: DataStream[Out],
-        source: PushSource[In] | None = None,
-        *,
-        also: tuple[DataStream[Any], ...] = (),
+        self, stream: DataStream[Out], source: PushSource[In] | None = None, *, also: tuple[DataStream[Any], ...] = ()
     ) -> None:
         self._sinks = {id(tapped.node): CollectSink[Any]() for tapped in (stream, *also)}
         self._stream = stream
-        pipeline = Pipeline(
-            "harness", *(tapped.sink_to(self._sinks[id(tapped.node)]) for tapped in (stream, *also))
-        )
+        pipeline = Pipeline("harness", *(tapped.sink_to(self._sinks[id(tapped.node)]) for tapped in (stream, *also)))
         self._topology = Topology(pipeline.steps)
         self._source = self._port_of(source)
         self._sink_steps = {id(step.inputs and step.node.inputs[0]): step.id for step in self._topology.sinks}
@@ -273,9 +265,7 @@ class StreamHarness(Generic[In, Out]):
         """The timers that wait for the clock, cleanup timers included, in order of time."""
         return self._pending(lambda operator: operator.state.processing_timers)
 
-    def _pending(
-        self, timers_of: Callable[[KeyedOperator], Iterable[tuple[Hashable, Any, int]]]
-    ) -> list[PendingTimer]:
+    def _pending(self, timers_of: Callable[[KeyedOperator], Iterable[tuple[Hashable, Any, int]]]) -> list[PendingTimer]:
         found = [
             PendingTimer(identifier, key, window, time)
             for identifier, operator in self._execution.operators.items()
@@ -304,7 +294,4 @@ def _drain(taken: dict[Any, Elements], key: object) -> list[TimestampedValue[Any
     found = taken.pop(key, None)
     if found is None:
         return []
-    return [
-        TimestampedValue(value, timestamp)
-        for value, timestamp in zip(found.values, found.timestamps, strict=True)
-    ]
+    return [TimestampedValue(value, timestamp) for value, timestamp in zip(found.values, found.timestamps, strict=True)]

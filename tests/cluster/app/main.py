@@ -66,9 +66,7 @@ class Arrival(RichFunction):
         return reading
 
 
-def build(
-    source: Path, output: Path, note: Callable[[int, Sequence[Span]], None], died: Path | None
-) -> Pipeline:
+def build(source: Path, output: Path, note: Callable[[int, Sequence[Span]], None], died: Path | None) -> Pipeline:
     keyed = (
         from_source(JsonFileSource(source, Reading, files_per_batch=1))
         .map(Arrival(died))

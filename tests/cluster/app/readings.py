@@ -25,9 +25,7 @@ class SumEverySecond(KeyedProcessFunction[str, Reading, tuple[str, int, int]]):
 
     _SUM = ReducingStateDescriptor("sum", add)
 
-    def process_element(
-        self, value: Reading, context: KeyedProcessContext[str]
-    ) -> Iterable[tuple[str, int, int]]:
+    def process_element(self, value: Reading, context: KeyedProcessContext[str]) -> Iterable[tuple[str, int, int]]:
         context.get_state(self._SUM).add(value.value)
         context.timer_service.register_event_time_timer(value.at - value.at % 1000 + 1000)
         return ()

@@ -13,18 +13,7 @@ from tests.spark.checkpoints import kept, paged
 from tests.spark.comparison import Outputs
 from windrow import Pipeline
 
-__all__ = [
-    "COLLECTED",
-    "INPUT",
-    "KEPT",
-    "ROOT",
-    "Kept",
-    "archive_of",
-    "archives",
-    "kept_in",
-    "plain",
-    "unpack",
-]
+__all__ = ["COLLECTED", "INPUT", "KEPT", "ROOT", "Kept", "archive_of", "archives", "kept_in", "plain", "unpack"]
 
 _FOLDER = Path(__file__).parent
 _SUFFIX = ".tar.xz"
@@ -55,10 +44,7 @@ class Kept:
 
 KEPT = {
     "kept": Kept(
-        2,
-        2,
-        lambda folder: kept.pipeline(kept.READINGS[: kept.HALF]),
-        lambda folder: kept.pipeline(kept.READINGS),
+        2, 2, lambda folder: kept.pipeline(kept.READINGS[: kept.HALF]), lambda folder: kept.pipeline(kept.READINGS)
     ),
     "paged": Kept(
         1,

@@ -46,9 +46,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "checkpoint").resolve()
         plan, outputs = kept.half(folder)
-        runner = SparkRunner(
-            checkpoint=folder, partitions=kept.partitions, key_groups_per_partition=kept.key_groups
-        )
+        runner = SparkRunner(checkpoint=folder, partitions=kept.partitions, key_groups_per_partition=kept.key_groups)
         for setting, value in SMALL.items():
             runner.spark.conf.set(setting, value)
         result = runner.run(plan, drain=False)

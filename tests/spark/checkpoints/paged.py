@@ -75,9 +75,7 @@ class Totals(KeyedProcessFunction[str, Reading, tuple[str, int, int, int]]):
 
     total = ValueStateDescriptor("total", Total)
 
-    def process_element(
-        self, value: Reading, context: KeyedProcessContext[str]
-    ) -> Iterable[tuple[str, int, int, int]]:
+    def process_element(self, value: Reading, context: KeyedProcessContext[str]) -> Iterable[tuple[str, int, int, int]]:
         total = context.get_state(self.total)
         known = total.value() or Total(0, 0)
         total.update(Total(known.readings + 1, known.sum + value.number))
@@ -98,8 +96,7 @@ def pipeline(folder: Path, files: int) -> tuple[Pipeline, Outputs]:
         from_source(
             ParquetFileSource(str(folder / name), Reading, files_per_batch=1), name=name
         ).assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(millis(delay)),
-            timestamp=lambda reading: reading.at,
+            WatermarkStrategy.for_bounded_out_of_orderness(millis(delay)), timestamp=lambda reading: reading.at
         )
         for name, delay in strategies.items()
     )

@@ -18,8 +18,6 @@ from windrow_runtime.codecs.arrow.types import arrow_fields
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error, misfit, short_repr
 from windrow_runtime.codecs.record_type import RecordType
 
-__all__ = ["arrow_schema", "check_arrow_schema", "decode_batch", "encode_batch"]
-
 
 def arrow_schema(record_type: RecordType) -> pa.Schema:
     """The Arrow schema of a record type's columns, as Spark has it.
@@ -48,9 +46,7 @@ def encode_batch(values: Sequence[object], record_type: RecordType) -> pa.Record
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(record_type))
 
 
-def _encoding_error(
-    values: Sequence[object], record_type: RecordType, first: Exception
-) -> InvalidArgumentError:
+def _encoding_error(values: Sequence[object], record_type: RecordType, first: Exception) -> InvalidArgumentError:
     """Finds the first record at fault by halving, and says what is wrong with it."""
     low, high = 0, len(values)
     fault = first
@@ -59,9 +55,7 @@ def _encoding_error(
         try:
             encode_columns(values[low:middle], record_type)
             low = middle
-        except (
-            Exception
-        ) as error:  # pyarrow and attributes of the user's may raise anything, and it marks the half
+        except Exception as error:  # pyarrow and attributes of the user's may raise anything, and it marks the half
             high = middle
             fault = error
     record = values[low] if low < len(values) else None
@@ -100,9 +94,7 @@ def check_arrow_schema(schema: pa.Schema, record_type: RecordType) -> None:
 
 
 def decode_batch(
-    batch: pa.RecordBatch,
-    record_type: RecordType,
-    on_error: Callable[[MalformedRecord], None] | None = None,
+    batch: pa.RecordBatch, record_type: RecordType, on_error: Callable[[MalformedRecord], None] | None = None
 ) -> list[object]:
     """The elements of a record batch.
 

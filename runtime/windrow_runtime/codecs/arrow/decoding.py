@@ -17,8 +17,6 @@ from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
 from windrow_runtime.codecs.records import build_records, build_tuples, scatter
 from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType, fits_decimal
 
-__all__ = ["decode_rows", "schema_faults"]
-
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 _NULL = "null in a required field"
@@ -59,9 +57,7 @@ def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
         if not types.is_map(given):
             return wrong
         key, item = value.arguments
-        return _type_faults(given.key_type, key, f"{path}{{key}}") + _type_faults(
-            given.item_type, item, f"{path}{{}}"
-        )
+        return _type_faults(given.key_type, key, f"{path}{{key}}") + _type_faults(given.item_type, item, f"{path}{{}}")
     if kind in COLLECTIONS:
         if not (types.is_list(given) or types.is_large_list(given)):
             return wrong
@@ -112,9 +108,7 @@ def decode_rows(
     try:
         return _decode_slice(batch, record_type), malformed
     except UnfitError:
-        return _decode_halves(
-            batch, 0, batch.num_rows, record_type, malformed, stop_at_first=stop_at_first
-        ), malformed
+        return _decode_halves(batch, 0, batch.num_rows, record_type, malformed, stop_at_first=stop_at_first), malformed
 
 
 def _decode_halves(
@@ -163,11 +157,7 @@ def _decode_slice(batch: pa.RecordBatch, record_type: RecordType) -> list[object
 
 
 def _decode_parts(
-    value: ValueType,
-    index_of: Callable[[str], int],
-    column_at: Callable[[int], pa.Array],
-    count: int,
-    path: str,
+    value: ValueType, index_of: Callable[[str], int], column_at: Callable[[int], pa.Array], count: int, path: str
 ) -> list[object]:
     """Records or tuples, none of them null, from their columns."""
     fields: list[Field] = []
@@ -266,9 +256,7 @@ def _in_microseconds(array: pa.Array, wanted: pa.DataType, value: ValueType, pat
     try:
         return array.cast(wanted).view(pa.int64())
     except pa.ArrowInvalid as error:
-        raise UnfitError(
-            path, f"not a {value.python_type.__name__} of microseconds: {error}", str(value)
-        ) from error
+        raise UnfitError(path, f"not a {value.python_type.__name__} of microseconds: {error}", str(value)) from error
 
 
 def _at_clock(shown: datetime.datetime, zone: datetime.tzinfo) -> datetime.datetime:

@@ -15,8 +15,6 @@ from windrow_runtime.codecs.malformed import UnfitError, short_repr
 from windrow_runtime.codecs.records import record_columns
 from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordType, ValueType
 
-__all__ = ["encode_columns"]
-
 
 def encode_columns(values: Sequence[object], record_type: RecordType) -> list[pa.Array]:
     """One array per column of the record type.
@@ -120,10 +118,7 @@ def _encode_parts(values: Sequence[object], value: ValueType, path: str) -> list
     width = len(value.arguments)
     for wrong in set(map(len, tuples)) - {width}:
         raise UnfitError(path, f"a tuple of {wrong}", f"a tuple of {width}: {value}")
-    return [
-        _encode(list(map(itemgetter(i), tuples)), part, f"{path}[{i}]")
-        for i, part in enumerate(value.arguments)
-    ]
+    return [_encode(list(map(itemgetter(i), tuples)), part, f"{path}[{i}]") for i, part in enumerate(value.arguments)]
 
 
 def _offsets(sizes: Sequence[int | None]) -> pa.Array:
@@ -147,7 +142,5 @@ def _encode_map(values: Sequence[object], value: ValueType, path: str) -> pa.Arr
     mappings = [item for item in values if isinstance(item, Mapping)]
     sizes = [len(item) if isinstance(item, Mapping) else None for item in values]
     keys = _encode(list(chain.from_iterable(mappings)), key, f"{path}{{key}}")
-    items = _encode(
-        list(chain.from_iterable(mapping.values() for mapping in mappings)), item_type, f"{path}{{}}"
-    )
+    items = _encode(list(chain.from_iterable(mapping.values() for mapping in mappings)), item_type, f"{path}{{}}")
     return pa.MapArray.from_arrays(_offsets(sizes), keys, items, type=arrow_type(value))

@@ -20,8 +20,6 @@ from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
 from windrow_runtime.codecs.value_type import fits_decimal
 
-__all__ = ["ParquetRows", "ParquetWriter", "read_parquet"]
-
 _ROWS_AT_ONCE: Final = 1 << 16
 
 
@@ -43,9 +41,7 @@ class ParquetRows:
         """The elements, and the rows that do not fit their type."""
         found: list[malformed.MalformedRecord] = []
         values = decode_batch(self.rows, kind, found.append)
-        return values, [
-            malformed.as_malformed(bad, f"{self.file}, row {self.first + (bad.row or 0)}") for bad in found
-        ]
+        return values, [malformed.as_malformed(bad, f"{self.file}, row {self.first + (bad.row or 0)}") for bad in found]
 
 
 def read_parquet(file: str, kind: RecordType, part: int = 0, parts: int = 1) -> Iterator[ParquetRows]:

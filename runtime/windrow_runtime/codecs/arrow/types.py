@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from windrow_runtime.codecs.value_type import (
-    COLLECTIONS,
-    DECIMAL_PRECISION,
-    DECIMAL_SCALE,
-    Kind,
-    RecordType,
-    ValueType,
-)
-
-__all__ = ["arrow_fields", "arrow_type"]
+from windrow_runtime.codecs.value_type import COLLECTIONS, DECIMAL_PRECISION, DECIMAL_SCALE, Kind, RecordType, ValueType
 
 
 def arrow_fields(record_type: RecordType) -> list[pa.Field]:

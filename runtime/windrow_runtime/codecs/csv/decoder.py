@@ -11,16 +11,8 @@ from decimal import Decimal
 
 from windrow_runtime.codecs.csv.rows import CsvQuotes, CsvRow
 from windrow_runtime.codecs.json.values import Parser, construct, default_of, parser
-from windrow_runtime.codecs.malformed import (
-    MalformedRecord,
-    UnfitError,
-    UnmatchedHeader,
-    columns_error,
-    short_repr,
-)
+from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, UnmatchedHeader, columns_error, short_repr
 from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType
-
-__all__ = ["CsvDecoder"]
 
 _INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 _FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)

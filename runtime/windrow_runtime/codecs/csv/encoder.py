@@ -9,8 +9,6 @@ from windrow_runtime.codecs.json.encoder import json_writer
 from windrow_runtime.codecs.malformed import UnfitError, misfit
 from windrow_runtime.codecs.record_type import Field, RecordType
 
-__all__ = ["CsvEncoder"]
-
 
 class CsvEncoder:
     """Writes elements of one type as rows.
@@ -64,9 +62,7 @@ class CsvEncoder:
             if field.absent_allowed or (field.default is not None and field.default() is not None):
                 what = "an absent key" if field.absent_allowed else "the default of the field"
                 raise UnfitError(
-                    f"{self._type.name}.{field.name}",
-                    f"None is an empty cell, which reads as {what}",
-                    str(field.type),
+                    f"{self._type.name}.{field.name}", f"None is an empty cell, which reads as {what}", str(field.type)
                 )
             return ""
         if isinstance(given, str):

@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-__all__ = ["CsvQuotes", "CsvRow", "csv_rows"]
-
 LONGEST_CELL: Final = 1 << 26
 _ROWS_AT_ONCE: Final = 512
 _LIMIT_LOCK: Final = threading.Lock()
@@ -168,9 +166,7 @@ class _Reader:
         if "expected after" not in error:
             return error
         others = len(self._row) - 1
-        return "text behind a closing quote" + (
-            f", {others} line{'s' * (others > 1)} below" if others else ""
-        )
+        return "text behind a closing quote" + (f", {others} line{'s' * (others > 1)} below" if others else "")
 
 
 @contextmanager

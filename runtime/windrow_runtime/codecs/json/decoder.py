@@ -19,17 +19,7 @@ from typing import NoReturn
 from windrow_runtime.codecs.json.values import Parser, parser
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
 from windrow_runtime.codecs.records import forget_msgspec, has_generated
-from windrow_runtime.codecs.value_type import (
-    COLLECTIONS,
-    INT_MAX,
-    INT_MIN,
-    Kind,
-    RecordShape,
-    RecordType,
-    ValueType,
-)
-
-__all__ = ["JsonDecoder"]
+from windrow_runtime.codecs.value_type import COLLECTIONS, INT_MAX, INT_MIN, Kind, RecordShape, RecordType, ValueType
 
 # Returns whether msgspec read a value as plain Python would have read it.
 _Check = Callable[[object], bool]
@@ -131,9 +121,7 @@ def _msgspec_reader(record_type: RecordType) -> Callable[[str | bytes], object] 
     try:
         import msgspec
 
-        reader = (
-            _named_tuple_reader(root) if named_tuple else msgspec.json.Decoder(record_type.annotation).decode
-        )
+        reader = _named_tuple_reader(root) if named_tuple else msgspec.json.Decoder(record_type.annotation).decode
     except (ImportError, TypeError, NameError):
         # Msgspec resolves annotations by itself, in the module of the class alone.
         reader = None
@@ -251,6 +239,4 @@ def _key_checks(value: ValueType) -> _Check | None:
     checks = [(field.name, check) for field in value.fields if (check := _check_for(field.type)) is not None]
     if not checks:
         return None
-    return lambda given: (
-        isinstance(given, dict) and all(check(given[name]) for name, check in checks if name in given)
-    )
+    return lambda given: isinstance(given, dict) and all(check(given[name]) for name, check in checks if name in given)

@@ -11,17 +11,7 @@ from typing import SupportsFloat, SupportsIndex
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.records import record_columns
 from windrow_runtime.codecs.text_forms import FORMATTERS
-from windrow_runtime.codecs.value_type import (
-    COLLECTIONS,
-    INT_MAX,
-    INT_MIN,
-    Kind,
-    RecordShape,
-    RecordType,
-    ValueType,
-)
-
-__all__ = ["JsonEncoder", "Writer", "checked_writer", "json_writer"]
+from windrow_runtime.codecs.value_type import COLLECTIONS, INT_MAX, INT_MIN, Kind, RecordShape, RecordType, ValueType
 
 Writer = Callable[[object], object]
 
@@ -168,16 +158,12 @@ def _dict_writer(value: ValueType, path: str) -> Writer:
 def _record_writer(value: ValueType, path: str) -> Writer:
     if value.shape is RecordShape.TYPED_DICT:
         return _typed_dict_writer(value, path)
-    writers = [
-        (field.name, field.column, json_writer(field.type, f"{path}.{field.name}")) for field in value.fields
-    ]
+    writers = [(field.name, field.column, json_writer(field.type, f"{path}.{field.name}")) for field in value.fields]
     return lambda given: {column: write_field(getattr(given, name)) for name, column, write_field in writers}
 
 
 def _typed_dict_writer(value: ValueType, path: str) -> Writer:
-    writers = {
-        field.name: (field.column, json_writer(field.type, f"{path}.{field.name}")) for field in value.fields
-    }
+    writers = {field.name: (field.column, json_writer(field.type, f"{path}.{field.name}")) for field in value.fields}
 
     def write(given: object) -> object:
         record_columns([given], value, path)  # refuses missing and unknown keys

@@ -13,22 +13,12 @@ from windrow_runtime.codecs.record_type import INT_MAX, INT_MIN, Field, Kind, Re
 from windrow_runtime.codecs.records import refused_record
 from windrow_runtime.codecs.text_forms import FORMS, PARSERS, parse_datetime
 
-__all__ = ["NON_FINITE", "Parser", "construct", "default_of", "parser"]
-
 Parser = Callable[[object], object]
 
 # JSON has no such numbers; Spark writes and reads these texts.
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _INTEGER = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
-_NAMES = {
-    bool: "bool",
-    int: "int",
-    float: "float",
-    str: "str",
-    list: "array",
-    dict: "object",
-    type(None): "null",
-}
+_NAMES = {bool: "bool", int: "int", float: "float", str: "str", list: "array", dict: "object", type(None): "null"}
 
 
 def parser(value: ValueType, path: str) -> Parser:
@@ -153,9 +143,7 @@ def _enum_parser(value: ValueType, path: str) -> Parser:
         try:
             return enum_type(member_value)
         except ValueError:
-            raise UnfitError(
-                path, f"{short_repr(given)} is no value of {enum_type.__name__}", str(value)
-            ) from None
+            raise UnfitError(path, f"{short_repr(given)} is no value of {enum_type.__name__}", str(value)) from None
 
     return parse
 
@@ -213,10 +201,7 @@ _MISSING = object()
 
 
 def _record_parser(value: ValueType, path: str) -> Parser:
-    fields = [
-        (field, field.name, field.column, parser(field.type, f"{path}.{field.name}"))
-        for field in value.fields
-    ]
+    fields = [(field, field.name, field.column, parser(field.type, f"{path}.{field.name}")) for field in value.fields]
 
     def parse(given: object) -> object:
         if not isinstance(given, dict):

@@ -26,8 +26,6 @@ from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import Topology
 
-__all__ = ["ColumnarForm", "Form", "columnar_form"]
-
 # Any in this module: aggregates of every type.
 
 

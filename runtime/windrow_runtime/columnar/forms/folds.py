@@ -33,8 +33,6 @@ from windrow_runtime.operators.errors import USER_ERRORS, call_description, rais
 from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.windows.partials import Partials
 
-__all__ = ["PaneFold", "fold_for"]
-
 # Any in this module: keys, elements and accumulators of every type.
 
 _WORTH_IT: Final = 4

@@ -11,16 +11,7 @@ import pyarrow as pa
 
 from windrow.aggregates import Opaque, recognise
 from windrow.errors import InvalidArgumentError
-from windrow.plan import (
-    FilterNode,
-    KeyByNode,
-    MapNode,
-    ReturnsNode,
-    SourceNode,
-    Step,
-    TimestampsNode,
-    UnionNode,
-)
+from windrow.plan import FilterNode, KeyByNode, MapNode, ReturnsNode, SourceNode, Step, TimestampsNode, UnionNode
 from windrow.sources import Source
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.record_type import record_type
@@ -30,16 +21,6 @@ from windrow_runtime.columnar.array_types import Array, ArrowType, Ints, Rows
 from windrow_runtime.columnar.rows.columns import ColumnExpression, check_element, column_expression
 from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import Topology
-
-__all__ = [
-    "CheckSource",
-    "Route",
-    "RoutedRows",
-    "expression_of",
-    "millis_of",
-    "own_constructor",
-    "routes_to",
-]
 
 # Any in this module: sources and selectors of elements of every type.
 

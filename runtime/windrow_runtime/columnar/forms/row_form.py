@@ -26,8 +26,6 @@ from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.windows.partials import Partials
 
-__all__ = ["RowForm", "RowSlice", "row_form"]
-
 # Any in this module: keys and elements of every type.
 
 _ROWS_AT_ONCE: Final = 8_192  # more of them leave the processor's cache

@@ -17,8 +17,6 @@ from windrow_runtime.columnar.forms.route import Route
 from windrow_runtime.columnar.rows.groups import Keys
 from windrow_runtime.operators.windows.partials import Partials
 
-__all__ = ["ScanTarget"]
-
 # Any in this module: elements of every type, and pyarrow's fields.
 
 

@@ -13,25 +13,6 @@ from windrow.errors import AggregateOverflowError
 from windrow_runtime.columnar.array_types import Array, ArrowType, Floats, Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups
 
-__all__ = [
-    "by_number",
-    "dense_codes",
-    "has_order",
-    "is_number",
-    "lengths_of",
-    "list_type",
-    "lists",
-    "nullable",
-    "numbers",
-    "order_keys",
-    "present",
-    "present_rows",
-    "rows_of_items",
-    "take",
-    "valid",
-    "value_codes",
-]
-
 _INT_MAX: Final = 2**63 - 1
 
 

@@ -39,8 +39,6 @@ from windrow_runtime.columnar.kernels.totals import (
 )
 from windrow_runtime.operators.declined import DeclinedError
 
-__all__ = ["InputTypes", "kernel_for"]
-
 # Any in this module: aggregates of elements and results of every type.
 
 InputTypes: TypeAlias = Callable[["Selector | None"], "ArrowType | None"]

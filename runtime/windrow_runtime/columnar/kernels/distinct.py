@@ -30,8 +30,6 @@ from windrow_runtime.columnar.kernels.kernel import Kernel
 from windrow_runtime.columnar.rows.groups import Groups
 from windrow_runtime.columnar.rows.values import python_values
 
-__all__ = ["ApproxCountDistinctKernel", "ApproxQuantilesKernel", "CountDistinctKernel"]
-
 # Any: accumulators of every type, as in Kernel.
 
 _TIMES: Final = (pa.timestamp("us", tz="UTC"), pa.date32(), pa.duration("us"))
@@ -87,9 +85,7 @@ def _distinct(groups: Groups, column: Array) -> tuple[Ints, Ints]:
 class _SketchKernel(Kernel):
     """An aggregate whose state is a sketch, and maybe how many values it lacks."""
 
-    def __init__(
-        self, aggregate: ApproxCountDistinct[Any] | ApproxQuantiles[Any, Any, Any], kind: ArrowType
-    ) -> None:
+    def __init__(self, aggregate: ApproxCountDistinct[Any] | ApproxQuantiles[Any, Any, Any], kind: ArrowType) -> None:
         self.inputs = (aggregate.selector,)
         self._aggregate: Any = aggregate  # of the one class or the other
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from windrow_runtime.columnar.array_types import Floats, Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups
 
-__all__ = ["exact_totals", "fits", "quotient", "two_sum", "whole", "wide_totals"]
-
 _SMALL: Final = 4096
 """Groups of up to this many rows need one extraction: a second would keep digits 2 ** 70 times below the largest."""
 

@@ -28,8 +28,6 @@ from windrow_runtime.columnar.kernels.arrays import (
 from windrow_runtime.columnar.kernels.kernel import Kernel
 from windrow_runtime.columnar.rows.groups import Groups
 
-__all__ = ["CollectListKernel", "EdgeKernel", "ExtremeByKernel", "ExtremeKernel", "TopKKernel"]
-
 # Any: numbers of several types; accumulators as in Kernel.
 
 
@@ -196,9 +194,7 @@ class EdgeKernel(Kernel):
         self._aggregate = aggregate
 
     def partial(self, groups: Groups, columns: Sequence[Array]) -> list[Array]:
-        return self._edges(
-            groups, columns, present_rows(columns[0]) if self._aggregate.ignore_nulls else None
-        )
+        return self._edges(groups, columns, present_rows(columns[0]) if self._aggregate.ignore_nulls else None)
 
     def merge(self, groups: Groups, states: Sequence[Array]) -> list[Array]:
         held = numbers(states[0])

@@ -13,8 +13,6 @@ from windrow.aggregates import Element, Opaque, recognise
 from windrow_runtime.columnar.array_types import Array, ArrowType
 from windrow_runtime.columnar.rows.groups import Groups
 
-__all__ = ["CombinedKernel", "Decode", "Kernel", "Selector", "same_input"]
-
 Selector: TypeAlias = Callable[[Any], Any]  # selectors of elements of every type
 """A selector: the part of an element that an aggregate takes."""
 
@@ -122,10 +120,7 @@ class CombinedKernel(Kernel):
         self.members = tuple([kernel for _, kernel in members])
         self.state_types = tuple([kind for kernel in self.members for kind in kernel.state_types])
         self.result_type = pa.struct(
-            [
-                (name or f"_{place}", kernel.result_type)
-                for place, (name, kernel) in enumerate(members, start=1)
-            ]
+            [(name or f"_{place}", kernel.result_type) for place, (name, kernel) in enumerate(members, start=1)]
         )
         self.is_numbered = any(kernel.is_numbered for kernel in self.members)
         # Of the selectors that take the same, the first.
@@ -135,9 +130,7 @@ class CombinedKernel(Kernel):
                 inputs.setdefault(same_input(selector), selector)
         self.inputs = tuple(inputs.values())
         places = {taken: place for place, taken in enumerate(inputs)}
-        self._taken = [
-            [places[same_input(selector)] for selector in kernel.inputs] for kernel in self.members
-        ]
+        self._taken = [[places[same_input(selector)] for selector in kernel.inputs] for kernel in self.members]
 
     @property
     def ordered(self) -> bool:

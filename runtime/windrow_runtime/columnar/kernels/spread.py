@@ -14,8 +14,6 @@ from windrow_runtime.columnar.kernels.arrays import is_number, nullable, numbers
 from windrow_runtime.columnar.kernels.kernel import Kernel
 from windrow_runtime.columnar.rows.groups import Groups
 
-__all__ = ["SpreadKernel"]
-
 # Any: accumulators of every type, as in Kernel.
 
 _NEAR_OVERFLOW: Final = 2.0**480
@@ -111,6 +109,5 @@ def _near_overflow(groups: Groups, values: Floats, weights: Ints | None) -> list
     found = np.unique(groups.ids[far])
     pieces = zip(groups.starts[found].tolist(), groups.sizes[found].tolist(), strict=True)
     return [
-        (int(group), groups.order[start : start + size])
-        for group, (start, size) in zip(found, pieces, strict=True)
+        (int(group), groups.order[start : start + size]) for group, (start, size) in zip(found, pieces, strict=True)
     ]

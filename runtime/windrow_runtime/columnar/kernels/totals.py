@@ -18,8 +18,6 @@ from windrow_runtime.columnar.kernels.exact import exact_totals, fits, quotient,
 from windrow_runtime.columnar.kernels.kernel import Kernel
 from windrow_runtime.columnar.rows.groups import Groups
 
-__all__ = ["CountKernel", "DecimalTotalKernel", "FloatTotalKernel", "IntTotalKernel", "SpanTotalKernel"]
-
 # Any: accumulators of every type, as in Kernel.
 
 _DIGIT: Final = 0xFFFFFFFF

@@ -13,8 +13,6 @@ from windrow_runtime.codecs.arrow.decoding import schema_faults
 from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar.array_types import Array, Rows
 
-__all__ = ["clean_columns"]
-
 _FIRST_MICROSECOND: Final = -62_135_596_800_000_000  # of the year 1
 _LAST_MICROSECOND: Final = 253_402_300_799_999_999  # of the year 9999
 _EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()

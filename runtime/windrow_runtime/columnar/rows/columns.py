@@ -21,8 +21,6 @@ from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, Val
 from windrow_runtime.columnar.array_types import Array, ArrowType
 from windrow_runtime.operators.declined import DeclinedError
 
-__all__ = ["ColumnExpression", "WholeElement", "check_element", "column_expression"]
-
 Columns: TypeAlias = Mapping[str, Array]
 """Arrow arrays of one length, by the names of the columns."""
 
@@ -119,9 +117,7 @@ def column_expression(expression: Expression, kind: RecordType) -> ColumnExpress
         case Unary():
             of = column_expression(expression.of, kind)
             if of.value.kind is not Kind.FLOAT or of.value.nullable:
-                raise DeclinedError(
-                    f"{expression} is computed in Python: only floats that are never None are not"
-                )
+                raise DeclinedError(f"{expression} is computed in Python: only floats that are never None are not")
             return ColumnExpression(Unary(expression.operator, of.expression), of.value)
         case Binary():
             left, right = (column_expression(side, kind) for side in (expression.left, expression.right))
@@ -178,9 +174,7 @@ def _binary(expression: Binary, left: ValueType, right: ValueType) -> ValueType:
         for side in (expression.left, expression.right):
             _check_exact(side, expression)
         return ValueType(Kind.FLOAT, float)
-    raise DeclinedError(
-        f"{expression} is computed in Python: ints may outgrow 64 bits, and divisions may fail"
-    )
+    raise DeclinedError(f"{expression} is computed in Python: ints may outgrow 64 bits, and divisions may fail")
 
 
 def _check_exact(side: Expression, whole: Expression) -> None:
@@ -197,9 +191,7 @@ def _check_comparison(expression: Binary, left: ValueType, right: ValueType) -> 
         if not all(isinstance(side, Constant) and abs(_int(side)) <= _LARGEST_EXACT for side in ints):
             raise DeclinedError(f"{expression} compares an int with a float")
         return
-    is_same = len(kinds) == 1 and (
-        kinds <= _ORDERED or (expression.operator in ("==", "!=") and kinds == {Kind.BOOL})
-    )
+    is_same = len(kinds) == 1 and (kinds <= _ORDERED or (expression.operator in ("==", "!=") and kinds == {Kind.BOOL}))
     if not is_same or any(isinstance(side, Constant) and not -(2**63) <= _int(side) < 2**63 for side in ints):
         raise DeclinedError(f"{expression} compares {left} with {right}")
 

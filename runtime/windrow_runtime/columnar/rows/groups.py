@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from windrow_runtime.columnar.array_types import Array, Floats, Ints, Mask
 
-__all__ = ["Cells", "Groups", "Keys", "cells_of", "encode_keys"]
-
 # Any: numbers of several types.
 
 _ROW_BITS: Final = 32

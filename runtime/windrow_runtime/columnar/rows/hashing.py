@@ -12,8 +12,6 @@ from pyarrow import types
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.columnar.array_types import Array, Hashes, Ints
 
-__all__ = ["bits_in_group", "hash_keys", "pages_of", "parts_of", "stable_hashes"]
-
 _NONE = -(2**63) + 11  # None may share a hash with a number
 _NONE_LENGTH = 1 << 40
 _NONE_SUM = crc32(b"0")

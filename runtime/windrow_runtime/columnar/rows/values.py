@@ -12,8 +12,6 @@ from windrow_runtime.codecs.arrow.batches import decode_batch
 from windrow_runtime.codecs.value_type import Field, Kind, RecordType, ValueType
 from windrow_runtime.columnar.array_types import Array
 
-__all__ = ["element_values", "python_values"]
-
 # Any: values are of every type.
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -23,9 +21,7 @@ def python_values(column: Array) -> list[Any]:
     """The Python values of a column; timestamps are datetimes in UTC, also within lists."""
     if pa.types.is_timestamp(column.type):
         micros = column.cast(pa.timestamp("us", tz=column.type.tz)).view(pa.int64()).to_pylist()
-        return [
-            None if value is None else _EPOCH + datetime.timedelta(microseconds=value) for value in micros
-        ]
+        return [None if value is None else _EPOCH + datetime.timedelta(microseconds=value) for value in micros]
     if pa.types.is_list(column.type) and pa.types.is_timestamp(column.type.value_type):
         items = iter(python_values(column.flatten()))
         lengths = column.value_lengths().to_pylist()

@@ -22,16 +22,6 @@ from windrow_runtime.storage.page_store import PageStore, present
 from windrow_runtime.storage.record import StepRecord
 from windrow_runtime.storage.tuning import ROW_CHUNKS, ChunkTuning
 
-__all__ = [
-    "Chunk",
-    "Chunks",
-    "Measure",
-    "concatenated",
-    "dump_rows",
-    "load_rows",
-    "no_rows",
-]
-
 # Any in this module: pyarrow has no types.
 
 _WORTH_COMPRESSING: Final = 1 << 10
@@ -290,8 +280,7 @@ def _load_entries(record: StepRecord) -> tuple[int, list[Chunk]]:
     try:
         arrived, entries = _ENTRIES.decode(record.shared)
         return arrived, [
-            Chunk(number, record.sizes[number], record.events[number], first, last)
-            for number, first, last in entries
+            Chunk(number, record.sizes[number], record.events[number], first, last) for number, first, last in entries
         ]
     except (msgspec.MsgspecError, IndexError) as error:
         raise damaged_state(f"entries of chunks: {error}") from error

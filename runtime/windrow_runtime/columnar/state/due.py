@@ -16,8 +16,6 @@ import numpy.typing as npt
 from windrow_runtime.columnar.rows.hashing import parts_of
 from windrow_runtime.columnar.state.chunks import Chunk, Chunks, concatenated
 
-__all__ = ["DueRows"]
-
 # Any in this module: pyarrow has no types.
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -26,8 +26,6 @@ from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_
 from windrow_runtime.columnar.windows.geometry import Panes
 from windrow_runtime.storage.tuning import ChunkTuning
 
-__all__ = ["Held", "PaneRows", "panes_in"]
-
 # Any in this module: pyarrow has no types.
 
 Ints: TypeAlias = npt.NDArray[np.int64]

@@ -22,8 +22,6 @@ from windrow_runtime.storage.page_store import PageStore
 from windrow_runtime.storage.record import NO_TIMER, WORKING_SET, StepRecord, stored_timer
 from windrow_runtime.storage.tuning import ROW_PAGES, PageTuning
 
-__all__ = ["RowPages"]
-
 # Any in this module: pyarrow has no types.
 
 _Codes: TypeAlias = npt.NDArray[np.int64]

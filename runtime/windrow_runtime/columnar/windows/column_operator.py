@@ -13,8 +13,6 @@ from windrow_runtime.columnar.array_types import Array, ArrowType, Ints, Schema
 from windrow_runtime.columnar.kernels import Kernel
 from windrow_runtime.columnar.windows.geometry import Panes, Sessions
 
-__all__ = ["ColumnOperator", "Fired"]
-
 W = TypeVar("W", Panes, Sessions)
 
 
@@ -66,6 +64,4 @@ class Fired:
     def slice(self, start: int, count: int) -> Fired:
         """Up to ``count`` of them that follow each other."""
         some = slice(start, start + count)
-        return Fired(
-            self.keys[some], self.starts[some], self.ends[some], self.stamps[some], self.results[some]
-        )
+        return Fired(self.keys[some], self.starts[some], self.ends[some], self.stamps[some], self.results[some])

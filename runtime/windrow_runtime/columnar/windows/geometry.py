@@ -26,8 +26,6 @@ from windrow_runtime.columnar.array_types import Ints, Mask
 from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.windows.shape import AlignedWindows, GapWindows, WindowOfAllTime, shape_of
 
-__all__ = ["FARTHEST", "Panes", "Sessions", "cleanups", "gone", "windows_of"]
-
 FARTHEST = 1 << 61
 """Timestamps and sizes up to here, in milliseconds, can be added without leaving 64 bits: 73 million years."""
 
@@ -188,9 +186,7 @@ class Panes:
     def _between(self, after: int, until: int) -> tuple[int, int]:
         """The starts of the first and the last window that end behind one watermark and not behind the other."""
         # No window of an element begins beyond these bounds, and what is computed from them stays in 64 bits.
-        low, high = (
-            min(max(watermark - self.size, -2 * FARTHEST), 2 * FARTHEST) + 1 for watermark in (after, until)
-        )
+        low, high = (min(max(watermark - self.size, -2 * FARTHEST), 2 * FARTHEST) + 1 for watermark in (after, until))
         low += 1
         return low + (self.offset - low) % self.slide, high - (high - self.offset) % self.slide
 

@@ -24,8 +24,6 @@ from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fir
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes
 from windrow_runtime.storage.tuning import ChunkTuning
 
-__all__ = ["PaneOperator", "check_stamps"]
-
 
 class PaneOperator(ColumnOperator[Panes]):
     """Runs a step on one key group at a time."""

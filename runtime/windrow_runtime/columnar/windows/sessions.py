@@ -29,8 +29,6 @@ from windrow_runtime.columnar.rows.groups import Groups, Keys, encode_keys
 from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired
 from windrow_runtime.columnar.windows.geometry import Sessions, cleanups, gone
 
-__all__ = ["Placed", "SessionOperator", "TimeLine", "by_owner"]
-
 T = TypeVar("T")
 
 
@@ -125,9 +123,7 @@ class SessionOperator(ColumnOperator[Sessions]):
             both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], states, strict=True)]
             states = self.kernel.merge(Groups(np.concatenate([ids[:known], fresh]), count), both)
         keys = placed.keys.distinct.take(pa.array(codes))
-        return pa.RecordBatch.from_arrays(
-            [keys, pa.array(first), pa.array(last), *states], schema=self.schema
-        )
+        return pa.RecordBatch.from_arrays([keys, pa.array(first), pa.array(last), *states], schema=self.schema)
 
     def measure(self, watermark: int) -> Callable[[Rows], int]:
         """The time at which the first of some sessions fires or goes next; the end of time if that is never."""
@@ -188,9 +184,7 @@ def _without_late(owners: Ints, starts: Ints, ends: Ints, behind: Mask) -> tuple
     return owners, late
 
 
-def _replay(
-    rows: list[int], owners: Ints, starts: Ints, ends: Ints, behind: Mask, late: Mask, unused: int
-) -> None:
+def _replay(rows: list[int], owners: Ints, starts: Ints, ends: Ints, behind: Mask, late: Mask, unused: int) -> None:
     """Goes through the rows of one session in order of arrival; known sessions come before elements."""
     line: TimeLine[list[int]] = TimeLine()
     for row in rows:

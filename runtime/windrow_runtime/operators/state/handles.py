@@ -33,16 +33,6 @@ from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.state.stored_list import GrowingList
 from windrow_runtime.operators.state.time_to_live import Cells
 
-__all__ = [
-    "StateAccess",
-    "StateStore",
-    "declared_state",
-    "held_types",
-    "merge_values",
-    "open_state",
-    "refuse_expiry",
-]
-
 # Any in this module: the descriptor that a user holds gives the type; behind it lies untyped data.
 
 
@@ -60,9 +50,7 @@ class StateAccess(ABC):
     @overload
     def get_state(self, descriptor: ReducingStateDescriptor[Any]) -> ReducingState[Any]: ...
     @overload
-    def get_state(
-        self, descriptor: AggregatingStateDescriptor[Any, Any, Any]
-    ) -> AggregatingState[Any, Any]: ...
+    def get_state(self, descriptor: AggregatingStateDescriptor[Any, Any, Any]) -> AggregatingState[Any, Any]: ...
     def get_state(self, descriptor: StateDescriptor) -> Any:
         """The handle on the state that ``descriptor`` names."""
         return self.open(descriptor)

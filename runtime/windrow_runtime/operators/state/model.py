@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from windrow_runtime.operators.state.nan_keys import with_one_nan
 
-__all__ = ["NOTHING", "KeyState", "OperatorState", "TimerQueue", "WindowEntry"]
-
 # Any in this module: state holds values of every type that users choose.
 
 

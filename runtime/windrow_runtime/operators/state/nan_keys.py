@@ -18,22 +18,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, overload
 
-__all__ = ["with_one_nan"]
-
 _DECIMAL_NAN = Decimal("NaN")
-_NEVER = frozenset(
-    {
-        str,
-        int,
-        bool,
-        bytes,
-        type(None),
-        datetime.datetime,
-        datetime.date,
-        datetime.timedelta,
-        uuid.UUID,
-    }
-)
+_NEVER = frozenset({str, int, bool, bytes, type(None), datetime.datetime, datetime.date, datetime.timedelta, uuid.UUID})
 
 
 # Any, in this module: keys are of every type.
@@ -98,9 +84,7 @@ def _one(key: Any) -> Any:
         return _DECIMAL_NAN if key.is_qnan() else key
     if isinstance(key, (tuple, frozenset)):
         return _one_sequence(key)
-    changed = {
-        name: one for name in _names_of(kind) if (one := _one(value := getattr(key, name))) is not value
-    }
+    changed = {name: one for name in _names_of(kind) if (one := _one(value := getattr(key, name))) is not value}
     if not changed:
         return key
     if dataclasses.is_dataclass(key):

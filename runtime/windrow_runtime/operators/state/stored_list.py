@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-__all__ = ["GrowingList", "SegmentReader", "StoredList"]
-
 # Any in this module: lists hold elements of every type.
 
 

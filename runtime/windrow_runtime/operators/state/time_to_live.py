@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from windrow_runtime.operators.operator import KeyedOperator
 
-__all__ = ["Cells", "TtlCells", "TtlTimer"]
-
 # Any in this module: state of every type.
 
 

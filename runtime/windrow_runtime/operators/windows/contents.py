@@ -16,16 +16,6 @@ from windrow_runtime.operators.errors import shortened
 from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.state.stored_list import GrowingList
 
-__all__ = [
-    "AggregatedContents",
-    "ArrivalContents",
-    "Contents",
-    "ListContents",
-    "ReducedContents",
-    "contents_for",
-    "evicted_positions",
-]
-
 # Any in this module: contents hold elements and accumulators of every type.
 
 
@@ -131,9 +121,7 @@ class ArrivalContents(Contents):
             contents: The contents.
             copies: Whether the evictor gets copies of the elements, which it may change.
         """
-        return [
-            TimestampedValue(own(value) if copies else value, timestamp) for _, timestamp, value in contents
-        ]
+        return [TimestampedValue(own(value) if copies else value, timestamp) for _, timestamp, value in contents]
 
 
 def _arrival(entry: tuple[int, int | None, Any]) -> int:

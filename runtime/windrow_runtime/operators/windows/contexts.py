@@ -10,16 +10,8 @@ from windrow.functions import ProcessWindowContext
 from windrow.state import KeyedStateStore, MergingStateDescriptor, StateDescriptor
 from windrow.tags import OutputTag
 from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.state.handles import (
-    StateAccess,
-    StateStore,
-    merge_values,
-    open_state,
-    refuse_expiry,
-)
+from windrow_runtime.operators.state.handles import StateAccess, StateStore, merge_values, open_state, refuse_expiry
 from windrow_runtime.operators.state.model import WindowEntry
-
-__all__ = ["TimeContext", "TimerContext", "TriggerContextImpl", "WindowContextImpl"]
 
 # Any in this module: windows and values of every type pass through.
 

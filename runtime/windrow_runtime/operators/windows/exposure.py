@@ -38,8 +38,6 @@ from windrow.windows import (
 from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.windows.contents import Contents
 
-__all__ = ["Exposure"]
-
 # Any in this module: elements and windows of every type.
 
 # Exact types: a class that is derived from one of these may do anything.
@@ -64,12 +62,7 @@ _BLIND: Final = (
     ProcessingTimeTrigger,
     StateCleaningCountTrigger,
 )
-_AROUND: Final = (
-    MergingProcessingTimeoutTrigger,
-    MergingPurgingTrigger,
-    ProcessingTimeoutTrigger,
-    PurgingTrigger,
-)
+_AROUND: Final = (MergingProcessingTimeoutTrigger, MergingPurgingTrigger, ProcessingTimeoutTrigger, PurgingTrigger)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,7 @@ from copy import copy
 from random import Random
 from typing import Any, Final
 
-from windrow.errors import (
-    MissingTimestampError,
-    UnsupportedOperationError,
-)
+from windrow.errors import MissingTimestampError, UnsupportedOperationError
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.plan.emitting import records_of
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -25,12 +22,7 @@ from windrow.windows import (
     WindowStagger,
 )
 from windrow_runtime.operators.copies import own, own_all
-from windrow_runtime.operators.errors import (
-    USER_ERRORS,
-    call_description,
-    raise_call_error,
-    shortened,
-)
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error, shortened
 from windrow_runtime.operators.operator import KeyedOperator, Output
 from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.state.stored_list import GrowingList
@@ -38,8 +30,6 @@ from windrow_runtime.operators.windows.contents import ArrivalContents, contents
 from windrow_runtime.operators.windows.contexts import TimeContext, TriggerContextImpl, WindowContextImpl
 from windrow_runtime.operators.windows.exposure import Exposure
 from windrow_runtime.operators.windows.merging import Merged, add_window
-
-__all__ = ["WindowOperator"]
 
 # Any in this module: windows, elements and results of every type pass through.
 
@@ -74,9 +64,7 @@ class WindowOperator(KeyedOperator):
             isinstance(self.assigner, SessionWindows)
             and type(self.assigner).merge_windows is SessionWindows.merge_windows
         )
-        self.contents = contents_for(
-            node.function, evicting=node.evictor is not None, merging=self.merging is not None
-        )
+        self.contents = contents_for(node.function, evicting=node.evictor is not None, merging=self.merging is not None)
         # One attribute: beyond thirty of them Python finds each one slower.
         self.exposure = Exposure.of(node, self.contents)
         self._time = TimeContext(self)
@@ -122,9 +110,7 @@ class WindowOperator(KeyedOperator):
 
     # Elements
 
-    def process_batch(
-        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
-    ) -> None:
+    def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         if self._staggered is not None and keys:
             self._draw_shift(self._staggered)
         self._process(keys, values, timestamps)
@@ -142,9 +128,7 @@ class WindowOperator(KeyedOperator):
         """Take one element."""
         self._process((key,), (value,), (timestamp,))
 
-    def _process(
-        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
-    ) -> None:
+    def _process(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         key_states, add, time = self.state.keys, self._add, self._time
         assign, merging, is_event_time = self.assigner.assign_windows, self.merging, self.is_event_time
         watermark, lateness, shows_copy = self.current_watermark, self.lateness, self.exposure.assigner
@@ -429,9 +413,7 @@ class WindowOperator(KeyedOperator):
         timers.delete(key, window, self.cleanup_time(window))
 
 
-def staggered(
-    assigner: WindowAssigner[Any, Any],
-) -> TumblingEventTimeWindows | TumblingProcessingTimeWindows | None:
+def staggered(assigner: WindowAssigner[Any, Any]) -> TumblingEventTimeWindows | TumblingProcessingTimeWindows | None:
     """The assigner, if each of its instances has a shift of its own."""
     if isinstance(assigner, (TumblingEventTimeWindows, TumblingProcessingTimeWindows)):
         return None if assigner.stagger is WindowStagger.ALIGNED else assigner

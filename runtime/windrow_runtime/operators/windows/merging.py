@@ -7,8 +7,6 @@ from typing import Any, Generic, TypeVar
 
 from windrow.windows import MergingWindowAssigner, Window
 
-__all__ = ["Merged", "add_window"]
-
 W = TypeVar("W", bound=Window)
 
 

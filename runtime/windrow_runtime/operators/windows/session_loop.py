@@ -20,8 +20,6 @@ from windrow_runtime.operators.windows.contents import AggregatedContents
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.shape import GapWindows
 
-__all__ = ["SessionLoopOperator"]
-
 # Any in this module: elements and accumulators of every type.
 
 _UNCHANGED: Final = -1
@@ -47,13 +45,7 @@ class _OpenSession:
     __slots__ = ("after", "before", "changed", "end", "entry", "key", "key_state", "start", "stored")
 
     def __init__(
-        self,
-        key: Hashable,
-        key_state: KeyState,
-        entry: WindowEntry,
-        stored: TimeWindow | None,
-        start: int,
-        end: int,
+        self, key: Hashable, key_state: KeyState, entry: WindowEntry, stored: TimeWindow | None, start: int, end: int
     ) -> None:
         self.key = key
         self.key_state = key_state
@@ -87,9 +79,7 @@ class SessionLoopOperator(WindowOperator):
     def form(self) -> str:
         return "loop of sessions"
 
-    def process_batch(
-        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
-    ) -> None:
+    def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         if self.current_watermark >= MAX_TIMESTAMP:  # every session has fired
             super().process_batch(keys, values, timestamps)
             return
@@ -98,9 +88,7 @@ class SessionLoopOperator(WindowOperator):
         finally:
             self._write_back()
 
-    def _take(
-        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
-    ) -> None:
+    def _take(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         assigner = self.assigner
         assert isinstance(assigner, SessionWindows)
         fixed_gap = self._fixed_gap

@@ -17,8 +17,6 @@ from windrow.windows import (
 )
 from windrow_runtime.operators.declined import DeclinedError
 
-__all__ = ["AlignedWindows", "GapWindows", "WindowOfAllTime", "WindowShape", "shape_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class AlignedWindows:

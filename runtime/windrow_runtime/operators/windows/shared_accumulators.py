@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from windrow_runtime.operators.constants import PLAIN_CONSTANTS, is_named_tuple
 
-__all__ = ["are_immutable", "first_without_copy", "for_each_window"]
-
 # Any in this module: accumulators of every type.
 
 _DEEPEST: Final = 8  # a tuple that names one tuple twice, and so on, has no end

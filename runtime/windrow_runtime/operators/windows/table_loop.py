@@ -24,8 +24,6 @@ from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.shape import AlignedWindows
 from windrow_runtime.operators.windows.shared_accumulators import first_without_copy, for_each_window
 
-__all__ = ["TableOperator"]
-
 # Any in this module: elements and accumulators of every type.
 
 _NO_ROWS: Final[dict[Hashable, Any]] = {}
@@ -138,11 +136,7 @@ class TableOperator(WindowOperator):
             self._late(value, timestamp)
 
     def merge_batch(
-        self,
-        keys: Sequence[Hashable],
-        contents: Sequence[Any],
-        starts: Sequence[int],
-        counts: Sequence[int],
+        self, keys: Sequence[Hashable], contents: Sequence[Any], starts: Sequence[int], counts: Sequence[int]
     ) -> None:
         """Take accumulators that were made elsewhere of elements that arrived there.
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from windrow_runtime.spark.checkpoint.plan_shape import Shape
 
-__all__ = ["merged", "step_changes"]
-
 # Any in this module: what JSON holds.
 _TYPES = ("key type", "record type", "accumulator type")
 _HASHED = ("dict", "set", "frozenset")

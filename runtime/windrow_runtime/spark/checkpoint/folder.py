@@ -26,8 +26,6 @@ from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_
 from windrow_runtime.spark.clock.clock_files import ClockFiles
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
 
-__all__ = ["Checkpoint", "Description", "StoredSource"]
-
 
 @dataclass(frozen=True, slots=True)
 class StoredSource:

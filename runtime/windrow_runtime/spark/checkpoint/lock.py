@@ -15,8 +15,6 @@ from typing import Final
 from windrow.errors import CheckpointError, WindrowWarning
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 
-__all__ = ["CheckpointLock"]
-
 _FILE: Final = "in-use"
 _UNSUPPORTED: Final = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL})
 _SHOWN: Final = 200

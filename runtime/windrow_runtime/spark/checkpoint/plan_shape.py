@@ -29,8 +29,6 @@ from windrow_runtime.operators.topology import Topology, key_step
 from windrow_runtime.storage.stored_classes import Way, way_of
 from windrow_runtime.storage.stored_records import default_makers
 
-__all__ = ["Shape", "state_ids", "step_shape", "type_shape"]
-
 # Any in this module: what JSON holds, and functions of every type.
 Shape = dict[str, Any]
 _MISSING = object()
@@ -159,9 +157,7 @@ def _part(part: Any) -> Shape:
         "class": _class_name(type(part)),
         "text": part.describe(),
         "parameters": {
-            name: _value(value)
-            for name, value in values.items()
-            if value is not _MISSING and not callable(value)
+            name: _value(value) for name, value in values.items() if value is not _MISSING and not callable(value)
         },
     }
 

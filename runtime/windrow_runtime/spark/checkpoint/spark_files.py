@@ -19,8 +19,6 @@ import msgspec
 
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors, damaged_file, file_numbers
 
-__all__ = ["check_source_logs", "check_spark_files", "clear_leftovers", "last_number"]
-
 _LOGS: Final = ("offsets", "commits")
 _FORMAT: Final = "v1"
 _HEAD: Final = 2
@@ -128,11 +126,7 @@ def _offset(file: Path, line: str) -> _LogOffset | _KafkaOffset | int | None:
         except json.JSONDecodeError:
             return None  # "-": nothing was read
         # A topic of Kafka may have that name, too.
-        if (
-            isinstance(offset, dict)
-            and offset.keys() == {"logOffset"}
-            and not isinstance(offset["logOffset"], dict)
-        ):
+        if isinstance(offset, dict) and offset.keys() == {"logOffset"} and not isinstance(offset["logOffset"], dict):
             return msgspec.convert(offset, _LogOffset)
     try:
         # The rate source and Kafka.

@@ -22,8 +22,6 @@ from windrow.errors import CheckpointError, IncompatibleStateError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.outputs.whole_files import write_whole
 
-__all__ = ["StoredFile", "StoredTime", "checkpoint_errors", "damaged_file", "file_numbers"]
-
 T = TypeVar("T")
 
 StoredTime = Annotated[int, msgspec.Meta(ge=MIN_TIMESTAMP, le=MAX_TIMESTAMP)]

@@ -21,12 +21,8 @@ from windrow_runtime.spark.checkpoint.plan_shape import Shape, state_ids, step_s
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.storage.group_record import FINGERPRINT_BYTES
 
-__all__ = ["Parallelism", "StoredPlan", "resume", "unstored"]
-
 _DEFAULT_GROUPS: Final = 2
-_HINT: Final = (
-    "give a changed plan a checkpoint of its own; a step with a name= keeps its state when others move"
-)
+_HINT: Final = "give a changed plan a checkpoint of its own; a step with a name= keeps its state when others move"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +66,7 @@ class StoredPlan:
 
 
 def resume(
-    checkpoint: Checkpoint,
-    topology: Topology,
-    time: str,
-    wanted: Parallelism,
-    forms: Mapping[str, Form] | None = None,
+    checkpoint: Checkpoint, topology: Topology, time: str, wanted: Parallelism, forms: Mapping[str, Form] | None = None
 ) -> StoredPlan:
     """Read the plan that the checkpoint stores, or store that of this run if it is the first.
 

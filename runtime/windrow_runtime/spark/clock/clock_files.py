@@ -20,8 +20,6 @@ from windrow_runtime.spark.checkpoint.stored_file import (
     file_numbers,
 )
 
-__all__ = ["BatchClock", "ClockFiles", "TrackerNote"]
-
 V = TypeVar("V")
 
 TrackerNote: TypeAlias = tuple[StoredTime, bool, StoredTime | None, str]
@@ -60,10 +58,7 @@ class BatchClock:
             return {names.get(step, step): value for step, value in values.items()}
 
         return replace(
-            self,
-            watermarks=named(self.watermarks),
-            previous=named(self.previous),
-            trackers=named(self.trackers),
+            self, watermarks=named(self.watermarks), previous=named(self.previous), trackers=named(self.trackers)
         )
 
 

@@ -19,8 +19,6 @@ from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker
 from windrow_runtime.spark.clock.clock_files import BatchClock, ClockFiles, TrackerNote
 from windrow_runtime.storage.values import StateCodec
 
-__all__ = ["ClockKeeper", "Report", "ReportingTracker", "needs_keeper"]
-
 # Any in this module: elements of every type.
 
 
@@ -56,9 +54,7 @@ class ReportingTracker:
         """Note elements."""
         if self._highest_only:
             self._values = [None]
-            self._timestamps = (
-                [max(*self._timestamps, *timestamps)] if self._timestamps else [max(timestamps)]
-            )
+            self._timestamps = [max(*self._timestamps, *timestamps)] if self._timestamps else [max(timestamps)]
         else:
             # Copies, as the steps behind may change their elements before the report is packed.
             self._values += own_all(list(values))
@@ -113,9 +109,7 @@ class ClockKeeper:
         self.files = files
         self._codec = codec
         self._topology = topology
-        self._steps = [
-            (step, step.node) for step in topology.timestamps if isinstance(step.node, TimestampsNode)
-        ]
+        self._steps = [(step, step.node) for step in topology.timestamps if isinstance(step.node, TimestampsNode)]
         self._clock = clock
         self._known: _Trackers | None = None
 

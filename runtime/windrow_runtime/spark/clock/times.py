@@ -15,16 +15,6 @@ from typing import Final, NamedTuple
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
-__all__ = [
-    "END_OF_STREAM",
-    "NO_TIME",
-    "BatchTime",
-    "BatchTimes",
-    "decode_watermark",
-    "encode_timer",
-    "encode_watermark",
-]
-
 END_OF_STREAM: Final = (2**63 - 1) // 1000
 """Spark's watermark (in ms) for the end of the stream: the latest timestamp that Spark has."""
 

@@ -22,8 +22,6 @@ from windrow.errors import UnsupportedOperationError
 from windrow_runtime.codecs.plain_records import struct_fields
 from windrow_runtime.codecs.records import forget_msgspec
 
-__all__ = ["make_picklable"]
-
 # Any throughout this module: classes of the user's.
 
 _MAIN: Final = "__main__"
@@ -181,9 +179,7 @@ class _Slots:
         class Making(metaclass):  # type: ignore[valid-type,misc]  # it is known at run time alone
             """Takes the place of the metaclass while the class is made."""
 
-            def __new__(
-                cls, name: str, bases: tuple[type[Any], ...], space: dict[str, Any], **given: Any
-            ) -> Any:
+            def __new__(cls, name: str, bases: tuple[type[Any], ...], space: dict[str, Any], **given: Any) -> Any:
                 others = tuple(base for base in bases if base is not helper)
                 return metaclass(name, others, {**space, "__slots__": slots}, **given)
 

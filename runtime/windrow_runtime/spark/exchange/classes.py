@@ -20,13 +20,6 @@ from pyspark import cloudpickle
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 
-__all__ = [
-    "class_name",
-    "find_class",
-    "pickle_any",
-    "register_classes",
-]
-
 _PROTOCOL = 5
 _MAIN = "__main__"
 # Main modules of the daemons that workers are copies of, and of the processes that Spark runs beside the driver.

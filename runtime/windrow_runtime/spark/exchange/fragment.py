@@ -18,8 +18,6 @@ from windrow_runtime.spark.clock.keeper import Report, ReportingTracker
 from windrow_runtime.spark.exchange.packer import ToSink, ToStep
 from windrow_runtime.spark.run.facts import RECORDS_IN, Count
 
-__all__ = ["PortFragment", "Routes"]
-
 # Any in this module: elements of every type.
 
 Routed = tuple[ToStep | ToSink, Sequence[Any], Sequence["int | None"]]
@@ -125,9 +123,7 @@ class PortFragment:
         metrics = self._metrics.setdefault(step.id, Metrics())
         return OperatorRuntimeContext(step.node.name or step.id, metrics)
 
-    def to_step(
-        self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]
-    ) -> None:
+    def to_step(self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]) -> None:
         """Takes elements for a keyed step from the fragment."""
         target = ToStep(self._routes.steps[step], self._routes.levels[step], keys, self._wheres.get(step))
         self._records[step] += len(values)
@@ -136,9 +132,7 @@ class PortFragment:
     def to_sink(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
         """Takes elements for a sink from the fragment."""
         self._records[step] += len(values)
-        self._routed.append(
-            (ToSink(self._routes.sinks[step], self._topology.step(step).where), values, timestamps)
-        )
+        self._routed.append((ToSink(self._routes.sinks[step], self._topology.step(step).where), values, timestamps))
 
     @property
     def watermark(self) -> int:

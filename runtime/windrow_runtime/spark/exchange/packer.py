@@ -14,8 +14,6 @@ from windrow_runtime.spark.exchange.picklable import check_sendable
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
 from windrow_runtime.spark.key_groups import KeyGroups
 
-__all__ = ["Packer", "SinkWriter", "ToSink", "ToStep"]
-
 # Any: keys and values are the user's, of every type.
 
 _PAYLOAD_BYTES = 4 << 20
@@ -109,11 +107,7 @@ class Packer:
     """
 
     def __init__(
-        self,
-        groups: KeyGroups,
-        hash_key: Callable[[Any], int],
-        phase: int,
-        writer: SinkWriter | None = None,
+        self, groups: KeyGroups, hash_key: Callable[[Any], int], phase: int, writer: SinkWriter | None = None
     ) -> None:
         self._groups = groups
         self._hash_key = hash_key
@@ -205,10 +199,7 @@ class Packer:
 
     def _pack_group(self, number: int, level: int, steps: Mapping[int, _Routes]) -> PackedRow:
         filled = [
-            (step, *bucket)
-            for step, routes in steps.items()
-            for bucket in (routes.buckets[number],)
-            if bucket[0]
+            (step, *bucket) for step, routes in steps.items() for bucket in (routes.buckets[number],) if bucket[0]
         ]
         try:
             payload = pack_keyed(filled)

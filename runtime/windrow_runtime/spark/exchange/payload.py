@@ -18,21 +18,6 @@ from windrow_runtime.spark.exchange.values import (
     unpack_values,
 )
 
-__all__ = [
-    "ColumnElements",
-    "KeyedElements",
-    "PartialElements",
-    "Phase",
-    "dump_values",
-    "load_values",
-    "pack_keyed",
-    "pack_partials",
-    "phase_of",
-    "sequence_number",
-    "unpack_keyed",
-    "unpack_partials",
-]
-
 # Any: keys and values are the user's, of every type.
 
 _ROWS_BITS = 30
@@ -97,10 +82,7 @@ def pack_keyed(steps: Sequence[tuple[int, list[Any], list[Any], list[int | None]
 
     :func:`unpack_keyed` undoes it. Equal keys should be one object each: then all but the first take two bytes.
     """
-    packed = [
-        (step, pack_values(keys), pack_values(values), pack_timestamps(ts))
-        for step, keys, values, ts in steps
-    ]
+    packed = [(step, pack_values(keys), pack_values(values), pack_timestamps(ts)) for step, keys, values, ts in steps]
     return pickle.dumps(packed, 5)
 
 
@@ -108,9 +90,7 @@ def unpack_keyed(payload: bytes) -> list[KeyedElements]:
     """Returns the elements that :func:`pack_keyed` was given."""
     packed: list[tuple[int, PackedValues, PackedValues, PackedTimestamps]] = pickle.loads(payload)
     return [
-        KeyedElements(
-            step, with_one_nan(unpack_values(keys)), unpack_values(values), unpack_timestamps(timestamps)
-        )
+        KeyedElements(step, with_one_nan(unpack_values(keys)), unpack_values(values), unpack_timestamps(timestamps))
         for step, keys, values, timestamps in packed
     ]
 
@@ -118,12 +98,7 @@ def unpack_keyed(payload: bytes) -> list[KeyedElements]:
 def pack_partials(partials: Partials) -> bytes:
     """Packs the partial accumulators of one step. Undone by :func:`unpack_partials`."""
     keys, values, starts, counts = map(list, partials)
-    packed = (
-        pack_values(keys),
-        pack_values(values),
-        array("q", starts).tobytes(),
-        array("q", counts).tobytes(),
-    )
+    packed = (pack_values(keys), pack_values(values), array("q", starts).tobytes(), array("q", counts).tobytes())
     return pickle.dumps(packed, 5)
 
 

@@ -19,8 +19,6 @@ from windrow_runtime.operators.errors import first_line, shortened
 from windrow_runtime.operators.named_classes import codes_of
 from windrow_runtime.operators.origins import is_foreign, is_of_windrow
 
-__all__ = ["check_picklable", "check_sendable"]
-
 # Any in this module: functions of the user's may hold objects of any type.
 
 _DEEPEST: Final = 20
@@ -92,9 +90,7 @@ def check_sendable(values: Iterable[object], where: str | None) -> None:
 def _failure(value: object) -> Exception | None:
     try:
         cloudpickle.dumps(value)  # type: ignore[no-untyped-call]  # Spark's copy has no types
-    except (
-        Exception
-    ) as error:  # pickle, and the methods of the user's class that it calls, may raise anything
+    except Exception as error:  # pickle, and the methods of the user's class that it calls, may raise anything
         return error
     return None
 
@@ -142,9 +138,7 @@ def _held_by(value: Any) -> Iterator[tuple[str, object]]:
 def _variables_of(function: FunctionType) -> Iterator[tuple[str, object]]:
     yield from closure_of(function).items()
     for code in codes_of(function.__code__):
-        yield from (
-            (name, function.__globals__[name]) for name in code.co_names if name in function.__globals__
-        )
+        yield from ((name, function.__globals__[name]) for name in code.co_names if name in function.__globals__)
     yield from (("", default) for default in function.__defaults__ or ())
     yield from (function.__kwdefaults__ or {}).items()
 

@@ -14,8 +14,6 @@ from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.storage.stored_classes import refused
 from windrow_runtime.storage.values import StateCodec
 
-__all__ = ["PlanPickle", "state_codec"]
-
 # Any throughout this module: values and classes of the user's.
 
 
@@ -54,9 +52,7 @@ class PlanPickle:
         buffer = io.BytesIO()
         try:
             _Pickler(buffer, self._names).dump(list(values))  # type: ignore[no-untyped-call]  # Spark's copy has no types
-        except (
-            Exception
-        ) as error:  # pickle, and the methods of the user's class that it calls, may raise anything
+        except Exception as error:  # pickle, and the methods of the user's class that it calls, may raise anything
             raise UnsupportedOperationError(
                 "a value of the state cannot be stored",
                 given=f"{kind.__module__}.{kind.__qualname__}: {type(error).__name__}: {error}",

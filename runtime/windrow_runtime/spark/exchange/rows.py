@@ -9,15 +9,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
     from pyspark.sql.types import StructType
 
-__all__ = [
-    "PackedRow",
-    "RowKind",
-    "exchange_batch",
-    "exchange_schema",
-    "packed_batch",
-    "source_schema",
-]
-
 
 class RowKind:
     """The kinds of rows, which say how to read a row's payload and its target."""

@@ -16,15 +16,6 @@ from windrow_runtime.codecs.plain_records import splitter
 from windrow_runtime.codecs.records import construct
 from windrow_runtime.spark.exchange.classes import class_name, find_class, pickle_any
 
-__all__ = [
-    "PackedTimestamps",
-    "PackedValues",
-    "pack_timestamps",
-    "pack_values",
-    "unpack_timestamps",
-    "unpack_values",
-]
-
 # Any throughout this module: values are the user's, of every type.
 
 PackedValues: TypeAlias = "Sequence[Any] | tuple[bytes, int, tuple[PackedValues, ...]] | bytes"

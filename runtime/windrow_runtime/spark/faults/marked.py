@@ -18,8 +18,6 @@ from windrow.addresses.redaction import redact, redact_address
 from windrow.errors import SourceError, WindrowError
 from windrow_runtime.operators.tracebacks import is_ours
 
-__all__ = ["MarkedError", "RemoteError", "failures_marked", "find_failure", "without_marks"]
-
 _MARK = re.compile(r"windrow-failure:([A-Za-z0-9_-]+=*);")
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S+)\. (.+)")
 _FRAMES_SHOWN = 5

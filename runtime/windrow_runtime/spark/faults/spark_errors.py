@@ -12,12 +12,8 @@ from windrow.errors import CheckpointError, EngineError, SourceError, WindrowErr
 from windrow_runtime.operators.secrets import shown_in, without_secrets
 from windrow_runtime.spark.faults.marked import RemoteError, find_failure, without_marks
 
-__all__ = ["causes_of", "engine_errors", "engine_failure", "secrets_hidden", "shows_secret", "unwritable"]
-
 _CAUSE = re.compile(r"^(?:Caused by: |: )?((?:[a-z]\w*\.)+[A-Z]\w*)(?:: (.*))?$", re.MULTILINE)
-_RAISED = re.compile(
-    r"^((?!java|org|py4j|scala)(?:\w+\.)*\w+(?:Error|Exception|Exit|Interrupt)\b.*)$", re.MULTILINE
-)
+_RAISED = re.compile(r"^((?!java|org|py4j|scala)(?:\w+\.)*\w+(?:Error|Exception|Exit|Interrupt)\b.*)$", re.MULTILINE)
 _BY_PYTHON = ("PythonException", "Py4JException", "Py4JJavaError")
 _NAMES = re.compile(r"^(?:(?:Caused by: |: )?(?:[a-z]\w*\.)+[A-Z]\w*: )+")
 _KNOWN = 80

@@ -24,8 +24,6 @@ from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import Level
 from windrow_runtime.spark.worker.gc_tuning import infrequent_gc
 
-__all__ = ["FIRST_ROUND", "SECOND_ROUND", "BatchLevel"]
-
 # Any in this module: pyarrow has no types.
 
 FIRST_ROUND: Final = 0

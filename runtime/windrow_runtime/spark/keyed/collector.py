@@ -12,8 +12,6 @@ from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.keyed.level import KeyedStep
 from windrow_runtime.spark.run.facts import LATE, RECORDS_OUT, Count, facts_of
 
-__all__ = ["Collector", "counts_of"]
-
 # Any in this module: elements are of the user's types.
 
 
@@ -25,9 +23,7 @@ class Collector:
         self._emitted = 0
         self._values: list[Any] = []
         self._timestamps: list[int | None] = []
-        self._sides: dict[str, tuple[list[Any], list[int | None]]] = {
-            tag: ([], []) for tag in step.side_outputs
-        }
+        self._sides: dict[str, tuple[list[Any], list[int | None]]] = {tag: ([], []) for tag in step.side_outputs}
 
     def collect(self, value: Any, timestamp: int | None) -> None:
         self._values.append(value if type(value) in CONSTANT_TYPES else own(value))
@@ -51,9 +47,7 @@ class Collector:
             self._values, self._timestamps = [], []
         for tag, (side_values, side_timestamps) in self._sides.items():
             if side_values:
-                for target, values, timestamps in self._step.side_outputs[tag].run(
-                    side_values, side_timestamps
-                ):
+                for target, values, timestamps in self._step.side_outputs[tag].run(side_values, side_timestamps):
                     packer.add(target, values, timestamps)
                 self._sides[tag] = ([], [])
 

@@ -29,8 +29,6 @@ from windrow_runtime.storage.page_store import PageStore
 from windrow_runtime.storage.record import StepRecord
 from windrow_runtime.storage.tuning import StateTuning
 
-__all__ = ["ColumnRunner"]
-
 # Any in this module: results are of every type, and pyarrow has no types.
 
 _ROWS_IN_A_PAYLOAD: Final = 100_000
@@ -162,12 +160,7 @@ class ColumnRunner:
     # Elements
 
     def _add(
-        self,
-        operator: PaneOperator,
-        chunks: Chunks,
-        elements: Sequence[ColumnElements],
-        watermark: int,
-        packer: Packer,
+        self, operator: PaneOperator, chunks: Chunks, elements: Sequence[ColumnElements], watermark: int, packer: Packer
     ) -> Iterator[PackedRow]:
         form, windows = self._form, operator.windows
         rows = self._rows_of(elements)

@@ -40,14 +40,7 @@ from windrow_runtime.spark.exchange.pickled_values import state_codec
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
 from windrow_runtime.spark.keyed.collector import Collector, counts_of
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
-from windrow_runtime.spark.run.facts import (
-    OPEN_WINDOWS,
-    STATE_BYTES,
-    TIMERS,
-    Count,
-    timers_in,
-    windows_in,
-)
+from windrow_runtime.spark.run.facts import OPEN_WINDOWS, STATE_BYTES, TIMERS, Count, timers_in, windows_in
 from windrow_runtime.storage.group_record import GroupState
 from windrow_runtime.storage.object_pages import Elements, ObjectPages, Share
 from windrow_runtime.storage.page_codec import PageCodec
@@ -57,8 +50,6 @@ from windrow_runtime.storage.tuning import StateTuning
 
 if TYPE_CHECKING:
     from windrow_runtime.spark.keyed.column_step import ColumnRunner
-
-__all__ = ["GroupTask", "GroupUpdate"]
 
 # Any: elements, keys and states are of the user's types.
 
@@ -98,9 +89,7 @@ class _StepRunner:
         """Returns the time of the previous batch and of this one, for the step."""
         return times.of(self.step.step_id, has_watermark=self.step.has_watermark)
 
-    def objects_of(
-        self, elements: Sequence[KeyedElements | ColumnElements | PartialElements]
-    ) -> list[Elements]:
+    def objects_of(self, elements: Sequence[KeyedElements | ColumnElements | PartialElements]) -> list[Elements]:
         """Returns the elements as Python objects for the operator, in their order."""
         found: list[Elements] = []
         for part in elements:
@@ -261,9 +250,7 @@ class GroupTask:
             yield from (packer.row_for_level(row) for row in rows if self._is_deeper(row))
             found.append(_by_step(row for row in rows if not self._is_deeper(row)))
         steps_before, steps_after = found
-        assert steps_before.keys() | steps_after.keys() <= self._runners.keys(), (
-            "columns go to the first level"
-        )
+        assert steps_before.keys() | steps_after.keys() <= self._runners.keys(), "columns go to the first level"
         for number, runner in self._runners.items():
             elements = steps_before.get(number, []), steps_after.get(number, [])
             step = runner.step.state_id

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from windrow_runtime.columnar.forms.row_form import RowForm
     from windrow_runtime.spark.sinks.parts import WorkerSinks
 
-__all__ = ["Fragment", "KeyedStep", "Level", "SourceFragment"]
-
 # Any: elements, keys and states are of the user's types.
 
 

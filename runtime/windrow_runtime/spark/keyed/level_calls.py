@@ -23,16 +23,9 @@ from windrow_runtime.storage.group_record import GroupState
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
-    from pyspark.sql.streaming.stateful_processor import (
-        MapState,
-        StatefulProcessorHandle,
-        TimerValues,
-        ValueState,
-    )
+    from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle, TimerValues, ValueState
 
     from windrow_runtime.spark.sinks.parts import PartWriter
-
-__all__ = ["LevelCalls"]
 
 
 class LevelCalls:
@@ -45,9 +38,7 @@ class LevelCalls:
         pages: Its pages.
     """
 
-    def __init__(
-        self, level: Level, handle: StatefulProcessorHandle, state: ValueState, pages: MapState
-    ) -> None:
+    def __init__(self, level: Level, handle: StatefulProcessorHandle, state: ValueState, pages: MapState) -> None:
         self._level = level
         self._handle = handle
         self._state = state
@@ -106,16 +97,12 @@ class LevelCalls:
             (before if phase_of(row.number) == Phase.BEFORE_WATERMARK else after).append(row)
         yield from self._run(label, time, before, after)
 
-    def _run(
-        self, label: int, time: BatchTime, before: list[PackedRow], after: list[PackedRow]
-    ) -> Iterator[PackedRow]:
+    def _run(self, label: int, time: BatchTime, before: list[PackedRow], after: list[PackedRow]) -> Iterator[PackedRow]:
         if self._task is None:
             register_classes(self._level.classes)
             self._task = GroupTask(self._level, self._writer)
         times = BatchTimes(self._previous, time, self._watermarks)
-        for output in self._task.run_group(
-            label, self._load(), self._pages, times, self._spark_now, before, after
-        ):
+        for output in self._task.run_group(label, self._load(), self._pages, times, self._spark_now, before, after):
             if isinstance(output, GroupUpdate):
                 self._store(output)
             else:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from windrow_runtime.spark.keyed.level import Level
     from windrow_runtime.spark.keyed.level_calls import LevelCalls
 
-__all__ = ["KeyGroupProcessor"]
-
 _PAGE_SCHEMA = StructType([StructField("page", LongType())])
 _STATE_SCHEMA = StructType([StructField("data", BinaryType())])
 

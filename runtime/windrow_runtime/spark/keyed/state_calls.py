@@ -16,8 +16,6 @@ from windrow.errors import UnsupportedOperationError
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState
 
-__all__ = ["StateCalls", "StoredPages"]
-
 # Any in this module: the parts of Spark's client that are looked for have no types.
 
 Call: TypeAlias = "Callable[[], object]"
@@ -163,9 +161,7 @@ class StoredPages:
         waiting, state = self._waiting, self._state
         unknown = [number for number in numbers if number not in waiting]
         rows = self._calls.read([_reading(state, number) for number in unknown]) if unknown else []
-        found = {
-            number: None if row is None else bytes(row[0]) for number, row in zip(unknown, rows, strict=True)
-        }
+        found = {number: None if row is None else bytes(row[0]) for number, row in zip(unknown, rows, strict=True)}
         return [waiting[number] if number in waiting else found[number] for number in numbers]
 
     def put(self, number: int, data: bytes) -> None:

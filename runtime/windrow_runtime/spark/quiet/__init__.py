@@ -22,13 +22,7 @@ _FOLDER: Final = Path(__file__).parent
 _LOG4J: Final = _FOLDER / "log4j2.properties"
 _JAVA_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
 # A user may name a configuration of log4j for the JVM in these variables.
-_NAMING: Final = (
-    _JAVA_OPTIONS,
-    "PYSPARK_SUBMIT_ARGS",
-    "JDK_JAVA_OPTIONS",
-    "JAVA_TOOL_OPTIONS",
-    "_JAVA_OPTIONS",
-)
+_NAMING: Final = (_JAVA_OPTIONS, "PYSPARK_SUBMIT_ARGS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 _quiet: Final[set[str]] = set()
 
 

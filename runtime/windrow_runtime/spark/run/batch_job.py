@@ -29,8 +29,6 @@ from windrow_runtime.spark.sinks.results import MemoryResults
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["batch_job", "run_job"]
-
 
 def batch_job(
     spark: SparkSession,

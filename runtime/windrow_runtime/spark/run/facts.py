@@ -11,20 +11,6 @@ from typing import Final, TypeAlias
 
 from windrow_runtime.operators.state.model import OperatorState
 
-__all__ = [
-    "LATE",
-    "OPEN_WINDOWS",
-    "RECORDS_IN",
-    "RECORDS_OUT",
-    "STATE_BYTES",
-    "TIMERS",
-    "WATERMARK",
-    "Count",
-    "facts_of",
-    "timers_in",
-    "windows_in",
-]
-
 Count: TypeAlias = "tuple[str, str | int, int]"
 """Step id, name, increment."""
 

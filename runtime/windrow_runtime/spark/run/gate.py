@@ -11,8 +11,6 @@ from windrow.errors import UnsupportedOperationError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["BatchGate", "Interrupted"]
-
 
 class Interrupted(Exception):  # noqa: N818  no error: the next start runs the batch
     """Raised in ``foreachBatch`` when the query is stopped in the middle of a batch.

@@ -31,8 +31,6 @@ from windrow_runtime.spark.run.facts import (
 )
 from windrow_runtime.spark.run.progress import PipelineProgress, StepProgress
 
-__all__ = ["ProgressKeeper", "WatchedStep"]
-
 _LOG: Final = logging.getLogger("windrow")
 _SUMS: Final = (OPEN_WINDOWS, TIMERS, STATE_BYTES)
 _Numbers: TypeAlias = Annotated[list[int], msgspec.Meta(min_length=len(_SUMS), max_length=len(_SUMS))]
@@ -100,18 +98,14 @@ class ProgressKeeper:
             time is the clock of the machine.
     """
 
-    def __init__(
-        self, steps: Sequence[WatchedStep], file: Path | None, times: ClockFiles | None = None
-    ) -> None:
+    def __init__(self, steps: Sequence[WatchedStep], file: Path | None, times: ClockFiles | None = None) -> None:
         self._steps = tuple(steps)
         self._file = None if file is None else StoredFile(file, _Sums)
         self._times = times
         self._sums: _Sums | None = None
         self._is_known = True
 
-    def end_batch(
-        self, batch: int, facts: Iterable[Count], *, ended: bool, seconds: float
-    ) -> PipelineProgress:
+    def end_batch(self, batch: int, facts: Iterable[Count], *, ended: bool, seconds: float) -> PipelineProgress:
         """Makes the report on a batch that has ended.
 
         Args:
@@ -129,9 +123,7 @@ class ProgressKeeper:
                 found[step, name] += number
         sums = self._sums_before(batch)
         changes = {
-            step.stored: [found[step.step, name] for name in _SUMS]
-            for step in self._steps
-            if step.stored is not None
+            step.stored: [found[step.step, name] for name in _SUMS] for step in self._steps if step.stored is not None
         }
         sums.put(batch, changes, MAX_TIMESTAMP if ended else seen)
         self._keep(sums)
@@ -144,12 +136,7 @@ class ProgressKeeper:
         return PipelineProgress(batch, round(seconds * 1000), now, following.ended, steps)
 
     def _progress(
-        self,
-        step: WatchedStep,
-        found: Mapping[tuple[str, str | int], int],
-        sums: _Sums,
-        clock: BatchClock,
-        now: int,
+        self, step: WatchedStep, found: Mapping[tuple[str, str | int], int], sums: _Sums, clock: BatchClock, now: int
     ) -> StepProgress:
         windows = timers = size = None
         if self._is_known and step.stored is not None:
@@ -185,9 +172,7 @@ class ProgressKeeper:
         except CheckpointError as error:
             # No result depends on the sums, so the run goes on.
             _LOG.warning(
-                "reports on batches begin without what the state holds already: %s: %s",
-                error.where,
-                error.given,
+                "reports on batches begin without what the state holds already: %s: %s", error.where, error.given
             )
             return _Sums(-2)
 

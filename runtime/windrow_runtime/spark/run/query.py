@@ -25,12 +25,7 @@ from windrow_runtime.spark.run.progress import PipelineProgress
 from windrow_runtime.spark.run.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.run.reporter import OnProgress, Reporter, ReportPoller
 from windrow_runtime.spark.session import is_connect
-from windrow_runtime.spark.session_settings import (
-    QUERY,
-    QUERY_SETTINGS,
-    SHUFFLE_PARTITIONS,
-    settings_during,
-)
+from windrow_runtime.spark.session_settings import QUERY, QUERY_SETTINGS, SHUFFLE_PARTITIONS, settings_during
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.batch_writer import BatchSetup, BatchWriter, ConnectWriter
 from windrow_runtime.spark.sinks.by_spark import unpacked
@@ -39,8 +34,6 @@ from windrow_runtime.spark.sinks.results import MemoryResults, Results, SpooledR
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-__all__ = ["Query", "result_of", "writer_sink"]
 
 _POLL_SECONDS = 0.05
 _INITIAL_POLL_SECONDS = 0.005
@@ -92,8 +85,7 @@ class Query:
         spooled = None
         if is_connect(spark):
             spooled = SpooledResults(
-                checkpoint.results_folder,
-                state_codec(lowered.classes, allow_pickled=pipeline.allow_pickled_state),
+                checkpoint.results_folder, state_codec(lowered.classes, allow_pickled=pipeline.allow_pickled_state)
             )
             spooled.clear()
             self._poller = ReportPoller(spooled, self._reporter)
@@ -273,10 +265,7 @@ class Query:
             # Spark logs spurious errors if a query is stopped while it plans a batch.
             patience = time.monotonic() + _PATIENCE_SECONDS
             self._wait_until(
-                query,
-                lambda: (
-                    self._gate.holds or not query.status["isTriggerActive"] or time.monotonic() > patience
-                ),
+                query, lambda: self._gate.holds or not query.status["isTriggerActive"] or time.monotonic() > patience
             )
         self.kill(query)
 
@@ -298,9 +287,7 @@ class Query:
         # Spark plans at this very moment.
         done = self._checkpoint.last_planned() + 1
         if self._wait_until(query, lambda: self._has_idled(query, after=done)):
-            raise UnsupportedOperationError(
-                "the query was stopped by somebody else", given=self.pipeline.name
-            )
+            raise UnsupportedOperationError("the query was stopped by somebody else", given=self.pipeline.name)
 
     def _has_idled(self, query: StreamingQuery, *, after: int) -> bool:
         """Returns whether a batch behind ``after`` read nothing, and the next one has no timers to fire."""

@@ -16,8 +16,6 @@ from windrow_runtime.spark.sinks.results import SpooledResults
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["OnProgress", "ReportPoller", "Reporter"]
-
 OnProgress: TypeAlias = "Callable[[PipelineProgress], object]"
 """Takes the report on a batch."""
 
@@ -49,9 +47,7 @@ class Reporter:
         try:
             self._on_progress(progress)
         except Exception:
-            _LOG.exception(
-                "on_progress raised for batch %d of pipeline %s, which goes on", progress.batch, self._name
-            )
+            _LOG.exception("on_progress raised for batch %d of pipeline %s, which goes on", progress.batch, self._name)
 
     def _line(self, progress: PipelineProgress) -> str:
         steps = progress.steps
@@ -100,6 +96,4 @@ class ReportPoller:
                     return
                 time.sleep(_POLL_SECONDS)
         except Exception:
-            _LOG.exception(
-                "the reports on batches cannot be read any more; the pipeline goes on without them"
-            )
+            _LOG.exception("the reports on batches cannot be read any more; the pipeline goes on without them")

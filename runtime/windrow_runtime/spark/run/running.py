@@ -16,8 +16,6 @@ from windrow_runtime.spark.run.query import Query
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["RunningPipeline"]
-
 
 class RunningPipeline:
     """A pipeline that runs until it is stopped; made by :meth:`SparkRunner.start`.
@@ -76,10 +74,7 @@ class RunningPipeline:
         """
         progress = self._query.progress()
         steps = {} if progress is None else progress.steps
-        return {
-            step.id: steps[step.id].watermark if step.id in steps else None
-            for step in self._query.topology.keyed
-        }
+        return {step.id: steps[step.id].watermark if step.id in steps else None for step in self._query.topology.keyed}
 
     @property
     def is_active(self) -> bool:

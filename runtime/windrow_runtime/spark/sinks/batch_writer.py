@@ -35,13 +35,6 @@ from windrow_runtime.spark.sinks.table import SinkWay, way_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = [
-    "BatchSetup",
-    "BatchWriter",
-    "ConnectWriter",
-    "driver_sinks",
-]
-
 # Any in this module: elements of every type, and pyarrow has no types.
 
 
@@ -94,9 +87,7 @@ class BatchWriter:
         self._parts = {} if setup.parts is None else setup.parts.sinks
         # Spark writes these sinks from the workers, in a pass of its own over the batch.
         self._by_spark = {
-            number: step
-            for number, step in setup.sinks.items()
-            if way_of(step) in {SinkWay.SPARK_FILES, SinkWay.KAFKA}
+            number: step for number, step in setup.sinks.items() if way_of(step) in {SinkWay.SPARK_FILES, SinkWay.KAFKA}
         }
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -110,16 +101,12 @@ class BatchWriter:
         for part in self._parts.values():
             part.begin(batch)
         # Workers write their sinks in the same pass over the batch as all else, as the rows come.
-        names = (
-            self._write_kept(frame, batch) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
-        )
+        names = self._write_kept(frame, batch) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
         for number, part in self._parts.items():
             part.publish(batch, names.get(number, []))
         if setup.progress is not None:
             setup.results.report(
-                setup.progress.end_batch(
-                    batch, self._facts, ended=self._ended, seconds=time.monotonic() - started
-                )
+                setup.progress.end_batch(batch, self._facts, ended=self._ended, seconds=time.monotonic() - started)
             )
 
     def _write_kept(self, frame: DataFrame, batch: int) -> dict[int, list[bytes]]:

@@ -32,8 +32,6 @@ from windrow_runtime.spark.sinks.table import sink_of, takes_columns
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["are_of", "refuse_written", "rows_of", "unpacked", "write_files"]
-
 # Any in this module: elements of every type, and pyarrow has no types.
 
 _TIMESTAMP: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
@@ -54,11 +52,7 @@ class _Unpack:
             for batch in batches:
                 kinds, payloads = (column.to_pylist() for column in batch.columns)
                 for kind, payload in zip(kinds, payloads, strict=True):
-                    rows = (
-                        load_rows(payload, schema)
-                        if kind == RowKind.OUTPUT_COLUMNS
-                        else self._encoded(payload)
-                    )
+                    rows = load_rows(payload, schema) if kind == RowKind.OUTPUT_COLUMNS else self._encoded(payload)
                     if rows.num_rows:
                         yield rows
 
@@ -178,9 +172,7 @@ def write_files(
         raise sink_unwritable(step, sink.path, reason) from causes_of(error, sink.secrets)
 
 
-def _write_folder(
-    frame: DataFrame, number: int, step: Step, place: str | Path, classes: tuple[UserClass, ...]
-) -> None:
+def _write_folder(frame: DataFrame, number: int, step: Step, place: str | Path, classes: tuple[UserClass, ...]) -> None:
     sink = file_sink_of(step)
     path = as_spark_path(place)
     if not takes_columns(step):

@@ -13,8 +13,6 @@ from windrow.plan import SinkNode
 from windrow.sinks import Sink
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 
-__all__ = ["ColumnsSink", "checkpoint_inside", "pipeline_of"]
-
 _FOLDER = "windrow"
 
 
@@ -38,9 +36,7 @@ def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:  # Any: as abov
         PlanError: If the plan has faults, such as a type of elements that is not known.
     """
     if not isinstance(stream, DataStream):
-        raise InvalidArgumentError(
-            "a DataFrame is made of a stream", given=type(stream), expected="a DataStream"
-        )
+        raise InvalidArgumentError("a DataFrame is made of a stream", given=type(stream), expected="a DataStream")
     node = stream.node
     end = SinkNode(input=node, sink=ColumnsSink(), element_type=node.element_type, location=node.location)
     return Pipeline(name, DataStreamSink(end))
@@ -62,8 +58,6 @@ def checkpoint_inside(folder: str | os.PathLike[str] | None) -> Checkpoint:
     text = os.fspath(folder)
     if Checkpoint(Path(local_path(text) or text)).plan.path.exists():
         raise IncompatibleStateError(
-            "the checkpoint belongs to a run of a pipeline",
-            given=text,
-            expected="a folder of its own for each query",
+            "the checkpoint belongs to a run of a pipeline", given=text, expected="a folder of its own for each query"
         )
     return Checkpoint.at(f"{text}/{_FOLDER}", inside=True)

@@ -35,8 +35,6 @@ from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.table import SinkWay, sink_of, way_of
 
-__all__ = ["PartSink", "PartWriter", "WorkerSink", "WorkerSinks", "worker_sinks"]
-
 # Any in this module: elements of every type, and pyarrow has no types.
 
 
@@ -180,9 +178,7 @@ class WorkerSinks:
         return PartWriter(self)
 
 
-def worker_sinks(
-    sinks: Mapping[int, Step], query: Callable[[], str], batch: int | None = None
-) -> WorkerSinks | None:
+def worker_sinks(sinks: Mapping[int, Step], query: Callable[[], str], batch: int | None = None) -> WorkerSinks | None:
     """Returns the sinks that workers write themselves; None: there are none. The driver or Spark writes the others.
 
     Args:
@@ -193,9 +189,7 @@ def worker_sinks(
     Raises:
         UnsupportedOperationError: If a sink of the user's own cannot be sent to workers.
     """
-    found = {
-        number: _worker_sink(step, query) for number, step in sinks.items() if way_of(step) is SinkWay.WORKERS
-    }
+    found = {number: _worker_sink(step, query) for number, step in sinks.items() if way_of(step) is SinkWay.WORKERS}
     return WorkerSinks(found, batch) if found else None
 
 
@@ -203,9 +197,7 @@ def _worker_sink(step: Step, query: Callable[[], str]) -> WorkerSink:
     sink = sink_of(step)
     if isinstance(sink, CustomSink):
         make_picklable(type(sink))
-        check_picklable(
-            step, [sink], "the sink", "make connections and files in open(), which each worker calls"
-        )
+        check_picklable(step, [sink], "the sink", "make connections and files in open(), which each worker calls")
         return CustomWorkerSink(sink_alone(step), sink, query())
     path = local_path(file_sink_of(step).path)
     assert path is not None, "Spark writes to other file systems"

@@ -13,17 +13,10 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.outputs.whole_files import write_whole
-from windrow_runtime.spark.checkpoint.stored_file import (
-    StoredFile,
-    checkpoint_errors,
-    damaged_file,
-    file_numbers,
-)
+from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file, file_numbers
 from windrow_runtime.spark.exchange.payload import load_values
 from windrow_runtime.spark.run.progress import PipelineProgress
 from windrow_runtime.storage.values import StateCodec
-
-__all__ = ["MemoryResults", "Results", "SpooledResults"]
 
 # Any in this module: elements of every type, and what JSON holds.
 
@@ -101,8 +94,7 @@ class _Counts:
     def stored(self) -> _StoredCounts:
         """Returns the counters in a form for JSON. Undone by :meth:`_StoredCounts.counts`."""
         before, newest = (
-            [(step, name, count) for (step, name), count in counted.items()]
-            for counted in (self.before, self.newest)
+            [(step, name, count) for (step, name), count in counted.items()] for counted in (self.before, self.newest)
         )
         return _StoredCounts(before, self.batch, newest)
 
@@ -116,8 +108,7 @@ class _StoredCounts:
     def counts(self) -> _Counts:
         """Returns the counts that :meth:`_Counts.stored` was called on."""
         before, newest = (
-            Counter({(step, name): count for step, name, count in stored})
-            for stored in (self.before, self.newest)
+            Counter({(step, name): count for step, name, count in stored}) for stored in (self.before, self.newest)
         )
         return _Counts(before, self.batch, newest)
 
@@ -251,10 +242,7 @@ class SpooledResults:
             CheckpointError: If a file cannot be read, or is damaged.
         """
         return [
-            value
-            for name, sink, packed in self._pieces()
-            if sink == number
-            for value in self._values(name, packed)
+            value for name, sink, packed in self._pieces() if sink == number for value in self._values(name, packed)
         ]
 
     def counters(self) -> dict[str, dict[str, int]]:

@@ -11,20 +11,10 @@ from windrow.connectors import CustomSink
 from windrow.errors import UnsupportedOperationError
 from windrow.kafka import KafkaSink
 from windrow.plan import SinkNode, Step
-from windrow.sinks import (
-    CollectSink,
-    CsvFileSink,
-    JsonFileSink,
-    ParquetFileSink,
-    Sink,
-    TextFileSink,
-    WriterSink,
-)
+from windrow.sinks import CollectSink, CsvFileSink, JsonFileSink, ParquetFileSink, Sink, TextFileSink, WriterSink
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.outputs import has_output
 from windrow_runtime.spark.sinks.dataframe import ColumnsSink
-
-__all__ = ["SinkWay", "sink_of", "takes_columns", "way_of"]
 
 # Any in this module: sinks of elements of every type.
 
@@ -92,9 +82,7 @@ def _json(sink: JsonFileSink[Any], step: Step) -> SinkWay:
 
 
 def _parquet(sink: ParquetFileSink[Any], step: Step) -> SinkWay:
-    by_spark = local_path(sink.path) is None or record_type(step.node.element_type).root.contains(
-        *_SPARKS_OWN
-    )
+    by_spark = local_path(sink.path) is None or record_type(step.node.element_type).root.contains(*_SPARKS_OWN)
     return SinkWay.SPARK_FILES if by_spark else SinkWay.WORKERS
 
 

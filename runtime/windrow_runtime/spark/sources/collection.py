@@ -17,8 +17,6 @@ from windrow_runtime.spark.paths import as_read_path
 from windrow_runtime.spark.sources.scan import Scan, ScanContext
 from windrow_runtime.storage.values import StateCodec
 
-__all__ = ["scan_collection"]
-
 # Any in this module: elements of every type, and pyarrow has no types.
 
 _FIRST_TIME = 1_000_000_000

@@ -20,8 +20,6 @@ from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.run.facts import RECORDS_IN, Count
 
-__all__ = ["ColumnScan", "ColumnTarget"]
-
 # Any in this module: pyarrow has no types.
 
 _ROWS_AT_ONCE: Final = 1 << 19
@@ -54,11 +52,7 @@ class ColumnScan:
     """
 
     def __init__(
-        self,
-        targets: Sequence[ColumnTarget],
-        groups: KeyGroups,
-        origin: int,
-        observe: Callable[[str, int], None],
+        self, targets: Sequence[ColumnTarget], groups: KeyGroups, origin: int, observe: Callable[[str, int], None]
     ) -> None:
         # The elements of each target that have not been sent yet, as Arrow batches.
         self._waiting: list[tuple[ColumnTarget, list[Any]]] = [(target, []) for target in targets]

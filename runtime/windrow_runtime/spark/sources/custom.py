@@ -33,8 +33,6 @@ else:
     except ImportError:  # Spark 4.1, which asks for the latest offsets once for such a query
         SupportsTriggerAvailableNow = object
 
-__all__ = ["scan_custom"]
-
 # Any in this module: offsets and elements of every type, and pyarrow has no types.
 
 
@@ -46,10 +44,7 @@ def scan_custom(source: CustomSource[Any, Any], context: ScanContext) -> Scan:
     """
     make_picklable(type(source))
     check_picklable(
-        context.step,
-        [source],
-        "the source",
-        "open files, connections and locks in read(), where a worker needs them",
+        context.step, [source], "the source", "open files, connections and locks in read(), where a worker needs them"
     )
     reads = CustomReads(source, context.step.where)
     name = f"windrow-{uuid.uuid4().hex}"

@@ -17,8 +17,6 @@ from windrow_runtime.spark.sources.scan import RowReader, Scan, ScanContext
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["check_scales", "scan_dataframe"]
-
 
 def scan_dataframe(source: DataFrameSource[Any], context: ScanContext) -> Scan:
     """Scans a DataFrame of the session.
@@ -48,17 +46,11 @@ def check_scales(source: DataFrameSource[Any]) -> None:
     """Declines a column of decimals with another number of digits behind the point, which elements would show."""
     from pyspark.sql.types import DecimalType
 
-    decimals = {
-        column.column
-        for column in record_type(source.record_type).columns
-        if column.type.kind is Kind.DECIMAL
-    }
+    decimals = {column.column for column in record_type(source.record_type).columns if column.type.kind is Kind.DECIMAL}
     # Any: the language knows no Spark.
     dataframe: Any = source.dataframe
     for field in dataframe.schema.fields if decimals else ():
         kind = field.dataType
         if field.name in decimals and isinstance(kind, DecimalType) and kind.scale != DECIMAL_SCALE:
             wanted = f"({DECIMAL_PRECISION},{DECIMAL_SCALE})"
-            raise DeclinedError(
-                f"{field.name} is a {kind.simpleString()} in the DataFrame, and columns are {wanted}"
-            )
+            raise DeclinedError(f"{field.name} is a {kind.simpleString()} in the DataFrame, and columns are {wanted}")

@@ -37,8 +37,6 @@ from windrow_runtime.spark.sources.scan import AsRead, RowReader, Scan, ScanCont
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["NamedFiles", "scan_files"]
-
 # Any in this module: elements of every type, pyarrow has no types, and Spark's two readers have no common type.
 
 _LARGE: Final = 32 << 20

@@ -18,8 +18,6 @@ from windrow_runtime.storage.values import StateCodec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["AsRead", "ColumnReader", "Reader", "RowReader", "Scan", "ScanContext"]
-
 # Any in this module: elements of every type, and pyarrow has no types.
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from windrow_runtime.spark.sinks.parts import WorkerSinks
     from windrow_runtime.spark.sources.column_scan import ColumnScan, ColumnTarget
 
-__all__ = ["CLOCK_PAYLOAD", "ColumnWay", "MalformedRule", "SourceStage"]
-
 # Any: elements and keys are of the user's types; pyarrow has no types.
 
 CLOCK_PAYLOAD = dump_values(list(NO_TIME))  # empty: the first level itself stores the previous time
@@ -203,14 +201,10 @@ class _Task:
     def _service_rows(self, records: int, *, needed: bool) -> list[PackedRow]:
         """Returns the rows without elements; at least one if one is needed."""
         rule = self._stage.malformed
-        warnings = [
-            (header, f"{rule.where}, {file}", rule.location) for header, file in self._unmatched.items()
-        ]
+        warnings = [(header, f"{rule.where}, {file}", rule.location) for header, file in self._unmatched.items()]
         rows = [
             *self._row_for_driver(RowKind.WARNINGS, _LAST_ROW - 2, warnings),
-            *self._row_for_driver(
-                RowKind.REPORTS, _LAST_ROW - 1, list(map(tuple, self._fragment.take_reports()))
-            ),
+            *self._row_for_driver(RowKind.REPORTS, _LAST_ROW - 1, list(map(tuple, self._fragment.take_reports()))),
             *self._row_for_driver(RowKind.COUNTERS, _LAST_ROW, self._counts(records)),
         ]
         if self._stage.levels > 1:

@@ -29,8 +29,6 @@ from windrow_runtime.spark.sources.dataframe import check_scales, scan_dataframe
 from windrow_runtime.spark.sources.files import scan_files
 from windrow_runtime.spark.sources.scan import RowReader, Scan, ScanContext
 
-__all__ = ["check_columns", "check_resumable", "scan_source"]
-
 # Any in this module: sources of elements of every type.
 
 

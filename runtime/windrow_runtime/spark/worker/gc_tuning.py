@@ -7,8 +7,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["infrequent_gc"]
-
 _RARE = (500_000, 20, 100)
 _entered = 0
 
