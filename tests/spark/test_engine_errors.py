@@ -254,17 +254,16 @@ def sink_step() -> Step:
 
 def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
     gate = SimpleNamespace(enter=lambda batch, session: None, leave=lambda: None, is_stopping=False)
-    query: Any = SimpleNamespace(
-        _gate=gate, _secrets=SECRETS, _place="pipeline 'secret'", _failure=None, _is_quiet=False
-    )
-    frame: Any = Writer()
 
     def batches(frame: Any, batch: int) -> None:
         write_kafka(frame, sink_step())
 
-    write = Query._written_here(query, batches)  # type: ignore[arg-type]  # stands for the writer of batches
+    query: Any = SimpleNamespace(
+        _gate=gate, _batches=batches, _secrets=SECRETS, _place="pipeline 'secret'", _failure=None, _is_quiet=False
+    )
+    frame: Any = Writer()
     with caplog.at_level(logging.DEBUG), pytest.raises(EngineError) as caught:
-        write(frame, 0)
+        Query._write_here(query, frame, 0)
     assert_hidden(caught.value)
     assert query._failure is caught.value
     assert "swordfish" not in caplog.text

@@ -7,7 +7,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
 
 from windrow import DataStream
 from windrow.addresses.paths import reads_from
@@ -16,36 +18,33 @@ from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.plan import Pipeline, SourceNode, Step
 from windrow.sources import FileSource
+from windrow.time import now_millis
+from windrow_runtime.columnar.forms.columnar_form import Form
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
 from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.tracebacks import short_tracebacks
+from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs import closing_outputs, open_outputs
 from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
-from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume
+from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, unstored
 from windrow_runtime.spark.clock.keeper import ClockKeeper
-from windrow_runtime.spark.exchange.pickled_values import state_codec
 from windrow_runtime.spark.faults.spark_errors import secrets_hidden
 from windrow_runtime.spark.kafka import check_connector
-from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, lower, time_of
-from windrow_runtime.spark.run.batch_job import batch_job, run_job
-from windrow_runtime.spark.run.query import Query
+from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, steps_by_clock, time_of
+from windrow_runtime.spark.run.query import Query, run_job
 from windrow_runtime.spark.run.reporter import OnProgress
 from windrow_runtime.spark.run.running import RunningPipeline
 from windrow_runtime.spark.session import JOB_SETTINGS, is_connect, local_session, prepare_workers
 from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, own_partitions, session_with
-from windrow_runtime.spark.shipping import without_sources_and_sinks
 from windrow_runtime.spark.sinks.batch_writer import driver_sinks
 from windrow_runtime.spark.sinks.by_spark import refuse_written, unpacked
 from windrow_runtime.spark.sinks.dataframe import checkpoint_inside, pipeline_of
 from windrow_runtime.spark.sinks.table import SinkWay, sink_of, way_of
 from windrow_runtime.spark.sources.table import check_resumable
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["RunningPipeline", "SparkRunner"]
 
@@ -144,17 +143,15 @@ class SparkRunner:
         if drain:
             check_bounded(topology.sources, "a stream without an end cannot be drained")
         check_source_files(topology)
-        with self._folder() as folder:
-            lock = CheckpointLock(folder.path)
-            try:
-                with closing(self._prepare(pipeline, topology, folder, self._on_progress, drain=drain)) as query:
-                    if drain:
-                        query.drain()
-                    else:
-                        query.run_available()
-                    return query.result()
-            finally:
-                lock.release()
+        with (
+            self._folder() as folder,
+            closing(self._prepare(pipeline, topology, folder, self._on_progress, drain=drain)) as query,
+        ):
+            if drain:
+                query.drain()
+            else:
+                query.run_available()
+            return query.result()
 
     @short_tracebacks
     def run_batch(self, pipeline: Pipeline) -> PipelineResult:
@@ -190,8 +187,7 @@ class SparkRunner:
         topology = Topology(pipeline.steps)
         check_source_files(topology)
         self._check_sinks(topology)
-        job = self._batch(pipeline, topology, session_with(self._spark, JOB_SETTINGS))
-        return run_job(pipeline, job, self._on_progress)
+        return run_job(self._batch(pipeline, topology, session_with(self._spark, JOB_SETTINGS)), self._on_progress)
 
     @short_tracebacks
     def start(
@@ -226,19 +222,11 @@ class SparkRunner:
         topology = Topology(pipeline.steps)
         check_source_files(topology, waits=True)
         checkpoint = Checkpoint.at(self._checkpoint)
-        lock = CheckpointLock(checkpoint.path)
+        query = self._prepare(pipeline, topology, checkpoint, on_progress or self._on_progress, drain=False)
         try:
-            with ExitStack() as opened:
-                query = opened.enter_context(
-                    closing(
-                        self._prepare(pipeline, topology, checkpoint, on_progress or self._on_progress, drain=False)
-                    )
-                )
-                running = RunningPipeline(query, query.start(interval_seconds), lock)
-                opened.pop_all()
-                return running
+            return RunningPipeline(query, query.start(interval_seconds))
         except BaseException:
-            lock.release()
+            query.close()
             raise
 
     @short_tracebacks
@@ -294,42 +282,31 @@ class SparkRunner:
         *,
         drain: bool,
     ) -> Query:
-        self._check_sinks(topology)
-        checkpoint.check_open(drain=drain)
-        for step in topology.sources:
-            check_resumable(step, checkpoint)
-        lowered = self._lowered(pipeline, topology, checkpoint)
-        for step in topology.sources:
-            _check_checkpoint_apart(step, checkpoint)
-        begins = checkpoint.last_planned() < 0
-        identity = checkpoint.query_id()
-        check_folders(topology.sinks, identity, begins=begins)
-        if begins:
-            refuse_written(self._spark, topology.sinks)
-        outputs = open_outputs(self._opened_here(topology), identity)
-        with closing_outputs(outputs) as opened:
+        """Takes the lock of the checkpoint, checks the run, and opens the outputs; the query closes both."""
+        with ExitStack() as opened:
+            lock = CheckpointLock(checkpoint.path)
+            opened.callback(lock.release)
+            self._check_sinks(topology)
+            checkpoint.check_open(drain=drain)
+            for step in topology.sources:
+                check_resumable(step, checkpoint)
+            lowered = self._lowered(pipeline, topology, checkpoint)
+            for step in topology.sources:
+                _check_checkpoint_apart(step, checkpoint)
+            begins = checkpoint.last_planned() < 0
+            check_folders(topology.sinks, lowered.query_id, begins=begins)
+            if begins:
+                refuse_written(self._spark, topology.sinks)
+            outputs = open_outputs(self._opened_here(topology), lowered.query_id)
+            opened.enter_context(closing_outputs(outputs))
             # This follows all checks that may refuse the run, and precedes the keeper, which begins a batch.
-            claim_folders(topology.sinks, identity, begins=begins)
+            claim_folders(topology.sinks, lowered.query_id, begins=begins)
             keeper = None
             if lowered.clock is not None:
-                keeper = ClockKeeper(
-                    lowered.clock,
-                    Topology(without_sources_and_sinks(topology.steps)),
-                    self._clock,
-                    state_codec(lowered.classes, allow_pickled=pipeline.allow_pickled_state),
-                )
+                keeper = ClockKeeper(lowered.clock, lowered.shipped, self._clock, lowered.codec)
                 keeper.begin()
-            query = Query(
-                self._spark,
-                pipeline,
-                checkpoint,
-                lowered,
-                outputs,
-                keeper,
-                verbose=self._is_verbose,
-                on_progress=on_progress,
-            )
-            opened.pop_all()  # the query closes them
+            query = Query(lowered, checkpoint, lock, outputs, keeper, verbose=self._is_verbose, on_progress=on_progress)
+            opened.pop_all()
             return query
 
     def _opened_here(self, topology: Topology) -> list[Step]:
@@ -345,27 +322,35 @@ class SparkRunner:
                 with secrets_hidden(secrets_of([step]), step.where):
                     check_connector(self._spark, step)
 
+    def _wanted(self) -> Parallelism:
+        return Parallelism(self._partitions, self._groups_per_partition, own_partitions(self._spark))
+
+    def _forms(self, topology: Topology) -> dict[str, Form]:
+        return forms_of(topology) if self._columnar else {}
+
     def _batch(self, pipeline: Pipeline, topology: Topology, spark: SparkSession) -> Lowered:
+        """Makes the batch job of a pipeline whose sources are bounded, and whose steps do not wait for the clock."""
         prepare_workers(spark)
         groups = self._wanted().groups()
         with _secrets_hidden(pipeline):
-            return batch_job(
-                spark,
-                topology,
-                groups,
-                self._clock,
-                allow_pickled=pipeline.allow_pickled_state,
-                columnar=self._columnar,
-            )
-
-    def _wanted(self) -> Parallelism:
-        return Parallelism(self._partitions, self._groups_per_partition, own_partitions(self._spark))
+            check_bounded(topology.sources, "a batch job reads sources that come to an end")
+            for step in steps_by_clock(topology):
+                raise UnsupportedOperationError(
+                    "a step waits for the clock, and a batch job has one instant",
+                    given=step.node.describe(),
+                    expected="windows, triggers and timers in event time",
+                    where=step.where,
+                    hint="run(pipeline)",
+                )
+            forms = self._forms(topology)
+            now = clock_millis(self._clock or now_millis)
+            return Lowered(spark, pipeline, topology, unstored(topology, groups, forms), forms, now=now)
 
     def _lowered(
         self, pipeline: Pipeline, topology: Topology, checkpoint: Checkpoint, *, by_user: bool = False
     ) -> Lowered:
         """Makes the query of a plan, and checks its checkpoint; the user starts it themselves, or a run does."""
-        forms = forms_of(topology) if self._columnar else {}
+        forms = self._forms(topology)
         own_clock = self._clock is not None
         stored = resume(checkpoint, topology, time_of(topology, own_clock=own_clock), self._wanted(), forms)
         checkpoint.check_whole(topology)
@@ -378,15 +363,7 @@ class SparkRunner:
             checkpoint.clear_leftovers()
         prepare_workers(spark)
         with _secrets_hidden(pipeline):
-            lowered = lower(
-                spark,
-                topology,
-                checkpoint,
-                stored,
-                forms,
-                allow_pickled=pipeline.allow_pickled_state,
-                own_clock=own_clock,
-            )
+            lowered = Lowered(spark, pipeline, topology, stored, forms, checkpoint=checkpoint, own_clock=own_clock)
         if lowered.clock is not None:
             for step in topology.sinks:
                 _check_sink_of_own_clock(step)

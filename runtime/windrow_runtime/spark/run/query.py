@@ -1,22 +1,26 @@
-"""Starts, watches, stops and drains the streaming query of a lowered pipeline."""
+"""Runs a lowered pipeline: starts, watches, stops and drains its streaming query, or runs its batch job."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import PySparkPicklingError, StreamingQueryException
+from pyspark.sql import DataFrame
 
 from windrow.errors import UnsupportedOperationError, WindrowError
-from windrow.plan import Pipeline, SinkNode, Step
+from windrow.plan import Step
 from windrow.sinks import CollectSink, WriterSink
 from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
-from windrow_runtime.outputs import Output, closing_outputs
+from windrow_runtime.outputs import Output, closing_outputs, open_outputs
+from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
+from windrow_runtime.spark.batch_number import JOB_BATCH
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.clock.keeper import ClockKeeper
-from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.pickled_values import state_codec
 from windrow_runtime.spark.faults.spark_errors import engine_errors, engine_failure, shows_secret
 from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
@@ -27,29 +31,28 @@ from windrow_runtime.spark.run.reporter import OnProgress, Reporter, ReportPolle
 from windrow_runtime.spark.session import is_connect
 from windrow_runtime.spark.session_settings import QUERY, QUERY_SETTINGS, SHUFFLE_PARTITIONS, settings_during
 from windrow_runtime.spark.shipping import sink_alone
-from windrow_runtime.spark.sinks.batch_writer import BatchSetup, BatchWriter, ConnectWriter
-from windrow_runtime.spark.sinks.by_spark import unpacked
+from windrow_runtime.spark.sinks.batch_writer import BatchSetup, BatchWriter, ConnectWriter, driver_sinks
+from windrow_runtime.spark.sinks.by_spark import refuse_written, unpacked
 from windrow_runtime.spark.sinks.results import MemoryResults, Results, SpooledResults
+from windrow_runtime.spark.sinks.table import sink_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_POLL_SECONDS = 0.05
-_INITIAL_POLL_SECONDS = 0.005
-_PATIENCE_SECONDS = 5.0
-_ATTEMPTS = 4
+_POLL_SECONDS: Final = 0.05
+_INITIAL_POLL_SECONDS: Final = 0.005
+_PATIENCE_SECONDS: Final = 5.0
+_ATTEMPTS: Final = 4
 
 
 class Query:
     """Runs a lowered pipeline. It may be started several times, one time after the other.
 
     Args:
-        spark: The session.
-        pipeline: The pipeline.
-        checkpoint: The checkpoint of the query.
-        lowered: The same pipeline for Spark.
-        outputs: The outputs of the sinks that have one, by the id of the sink.
+        lowered: The pipeline for Spark.
+        checkpoint: Its checkpoint.
+        lock: The lock of the checkpoint; :meth:`close` releases it.
+        outputs: The outputs of the sinks that have one, by the id of the sink; :meth:`close` closes them.
         keeper: Computes the time of each batch, where windrow keeps it.
         verbose: Whether Spark's log shows the failure of a batch, too, in a session that a runner started.
         on_progress: The user's function that gets the report on each batch.
@@ -57,76 +60,75 @@ class Query:
 
     def __init__(
         self,
-        spark: SparkSession,
-        pipeline: Pipeline,
-        checkpoint: Checkpoint,
         lowered: Lowered,
+        checkpoint: Checkpoint,
+        lock: CheckpointLock,
         outputs: Mapping[str, Output],
         keeper: ClockKeeper | None,
         *,
-        verbose: bool = False,
-        on_progress: OnProgress | None = None,
+        verbose: bool,
+        on_progress: OnProgress | None,
     ) -> None:
-        self.pipeline = pipeline
-        self.topology = lowered.topology
-        self.by_clock = lowered.by_clock
-        self._spark = spark
+        self.lowered = lowered
+        self.lock = lock
         self.is_verbose = verbose
-        self._is_quiet = is_quiet(spark) and not verbose
+        self._is_quiet = is_quiet(lowered.spark) and not verbose
         self._checkpoint = checkpoint
-        self._lowered = lowered
-        self._secrets = secrets_of(pipeline.steps)
+        self._opened = closing_outputs(outputs)
+        self._place = f"pipeline {lowered.pipeline.name!r}, checkpoint {checkpoint.path}"
+        self._secrets = secrets_of(lowered.pipeline.steps)
         self._gate = BatchGate()
-        self._reporter = Reporter(pipeline.name, lowered.topology, on_progress)
+        self._failure: WindrowError | None = None
+        self._reporter = Reporter(lowered, on_progress)
         self._poller: ReportPoller | None = None
-        progress = ProgressKeeper(lowered.watched, checkpoint.progress_file, lowered.clock)
+        self._results: Results
+        self._write: Callable[[DataFrame, int], None]
         if on_progress is not None:
             self._check_reports()
-        spooled = None
-        if is_connect(spark):
-            spooled = SpooledResults(
-                checkpoint.results_folder, state_codec(lowered.classes, allow_pickled=pipeline.allow_pickled_state)
-            )
+        progress = ProgressKeeper(lowered.watched(), checkpoint.progress_file, lowered.clock)
+        if is_connect(lowered.spark):
+            self._results = spooled = SpooledResults(checkpoint.results_folder, lowered.codec)
             spooled.clear()
             self._poller = ReportPoller(spooled, self._reporter)
-        self._results: Results = spooled or MemoryResults()
+        else:
+            self._results = MemoryResults()
         setup = BatchSetup(
             lowered.sinks,
             lowered.classes,
             self._results,
-            checkpoint.query_id(),
+            lowered.query_id,
             lowered.parts,
             keeper,
             checkpoint.newest_batch,
             progress,
         )
-        self._write: Callable[[DataFrame, int], None]
-        if spooled is not None:
-            register_classes(lowered.classes)
+        if self._poller is None:
+            self._batches = BatchWriter(setup, outputs)
+            self._write = self._write_here
+        else:
             sinks = {number: sink_alone(step) for number, step in lowered.sinks.items()}
             self._write = ConnectWriter(replace(setup, sinks=sinks), self._secrets)
-        else:
-            self._write = self._written_here(BatchWriter(setup, outputs))
-        self._failure: WindrowError | None = None
-        self._opened = closing_outputs(outputs)
 
     def close(self) -> None:
-        """Close the outputs, when no batch will run any more.
+        """Close the outputs and release the lock, when no batch will run any more; as often as the caller likes.
 
         Raises:
             UserFunctionError: If a sink of the user's own raised.
         """
-        self._opened.close()  # each output once, however often this is called
+        try:
+            self._opened.close()
+        finally:
+            self.lock.release()
 
-    # Any: Spark's two kinds of writers have no common type.
-    def _start(self, trigger: Callable[[Any], Any]) -> StreamingQuery:
+    def _start(self, **trigger: str | bool) -> StreamingQuery:
+        """Starts the query with a trigger of Spark's."""
         self._gate = BatchGate()
-        settings = {**QUERY, SHUFFLE_PARTITIONS: str(self._lowered.groups.partitions)}
-        with settings_during(self._spark, settings, QUERY_SETTINGS):
+        settings = {**QUERY, SHUFFLE_PARTITIONS: str(self.lowered.groups.partitions)}
+        with settings_during(self.lowered.spark, settings, QUERY_SETTINGS):
             writer = self._writer().queryName(self._free_name())
             writer = writer.option("checkpointLocation", self._checkpoint.spark_folder)
             with engine_errors(self._place, self._secrets):
-                query: StreamingQuery = trigger(writer).start()
+                query: StreamingQuery = writer.trigger(**trigger).start()
                 _await_sources(query)
                 if self._poller is not None:
                     self._poller.watch(query)
@@ -137,73 +139,55 @@ class Query:
 
         Spark starts no query under the name of another that runs. Called while other threads start none.
         """
-        taken = {query.name for query in self._spark.streams.active}
-        name = self.pipeline.name
-        return f"{name} {self._checkpoint.query_id()}" if name in taken else name
+        taken = {query.name for query in self.lowered.spark.streams.active}
+        name = self.lowered.pipeline.name
+        return f"{name} {self.lowered.query_id}" if name in taken else name
 
-    # Any: as above, and a user's WriterSink may give any configured DataStreamWriter.
+    # Any: Spark's two kinds of writers have no common type, and a user's WriterSink may give any DataStreamWriter.
     def _writer(self) -> Any:
-        written = writer_sink(self._lowered)
-        if written is None:
-            return self._foreach_batch()
-        number, step, sink = written
-        return sink.configure(unpacked(self._lowered.frame, number, step, self._lowered.classes))
-
-    @property
-    def _place(self) -> str:
-        return f"pipeline {self.pipeline.name!r}, checkpoint {self._checkpoint.path}"
-
-    # Any: Spark's two kinds of writers have no common type.
-    def _foreach_batch(self) -> Any:
-        from pyspark.errors import PySparkPicklingError
-
+        written = writer_sink(self.lowered)
+        if written is not None:
+            number, step, sink = written
+            return sink.configure(unpacked(self.lowered.frame, number, step, self.lowered.classes))
         try:
-            return self._lowered.frame.writeStream.foreachBatch(self._write)
+            return self.lowered.frame.writeStream.foreachBatch(self._write)
         except PySparkPicklingError as error:
             raise UnsupportedOperationError(
                 "what writes the batches cannot be sent to the Spark Connect server",
                 given=str(error.__cause__ or error).splitlines()[0],
                 expected="functions of sinks, and a clock, that hold nothing but what can be pickled",
-                where=self.pipeline.name,
+                where=self.lowered.pipeline.name,
                 hint="open connections and files inside of the function",
             ) from error
 
-    def _written_here(self, batches: BatchWriter) -> Callable[[DataFrame, int], None]:
-        def write(frame: DataFrame, batch: int) -> None:
-            gate = self._gate
-            gate.enter(batch, frame.sparkSession)
-            try:
-                batches(frame, batch)
-                report = self._results.latest_report()
-                if report is not None:
-                    self._reporter.report(report)
-            except Exception as error:
-                if gate.is_stopping and not isinstance(error, WindrowError):
-                    raise Interrupted from None
-                # Spark turns an error that is raised here into an exception of its own, and logs it.
-                failure = self._failure = engine_failure(error, self._place, self._secrets)
-                if self._is_quiet:
-                    raise QuietFailure(str(failure)) from None
-                if shows_secret(error, self._secrets):
-                    raise failure from failure.__cause__
-                raise
-            finally:
-                gate.leave()
-
-        return write
+    def _write_here(self, frame: DataFrame, batch: int) -> None:
+        """Writes a batch in this process, and reports on it; called by ``foreachBatch``."""
+        gate = self._gate
+        gate.enter(batch, frame.sparkSession)
+        try:
+            self._batches(frame, batch)
+            report = self._results.latest_report()
+            if report is not None:
+                self._reporter.report(report)
+        except Exception as error:
+            if gate.is_stopping and not isinstance(error, WindrowError):
+                raise Interrupted from None
+            # Spark turns an error that is raised here into an exception of its own, and logs it.
+            failure = self._failure = engine_failure(error, self._place, self._secrets)
+            if self._is_quiet:
+                raise QuietFailure(str(failure)) from None
+            if shows_secret(error, self._secrets):
+                raise failure from failure.__cause__
+            raise
+        finally:
+            gate.leave()
 
     def start(self, interval_seconds: float) -> StreamingQuery:
         """Run until stopped."""
-        if self.topology.keyed:
+        if self.lowered.topology.keyed:
             # The previous run may have ended behind a batch that moved the watermark: due timers fire at once.
             self._checkpoint.wake()
-        return self._start(
-            lambda writer: writer.trigger(processingTime=f"{round(interval_seconds * 1000)} milliseconds")
-        )
-
-    def _start_available(self) -> StreamingQuery:
-        # Spark asks the sources for their elements once, at the start, and runs as many batches as these need.
-        return self._start(lambda writer: writer.trigger(availableNow=True))
+        return self._start(processingTime=f"{round(interval_seconds * 1000)} milliseconds")
 
     def run_available(self) -> None:
         """Run over the elements that the sources have now, and wait for the end.
@@ -213,15 +197,18 @@ class Query:
         """
         # The first batch may be one that the previous run planned, before the sources had the elements of now.
         planned = self._checkpoint.last_planned()
-        if self.by_clock:
+        if self.lowered.by_clock:
             self._checkpoint.wake()
             self._run_until(lambda query: self._has_idled(query, after=planned))
         else:
-            self.wait(self._start_available())
+            self.wait(self._start(availableNow=True))
 
     def _run_until(self, condition: Callable[[StreamingQuery], bool]) -> None:
-        """Run over the elements that the sources have now until a condition holds or the query ends, and stop it."""
-        query = self._start_available()
+        """Run over the elements that the sources have now until a condition holds or the query ends, and stop it.
+
+        Spark asks the sources for their elements once, at the start, and runs as many batches as these need.
+        """
+        query = self._start(availableNow=True)
         try:
             ended = self._wait_until(query, lambda: condition(query))
         except BaseException:
@@ -238,7 +225,7 @@ class Query:
         """
         if not self._checkpoint.is_ending:
             self.run_available()
-        if not self.topology.keyed:
+        if not self.lowered.topology.keyed:
             return
         self._checkpoint.end_stream()
         for _ in range(_ATTEMPTS):
@@ -252,7 +239,7 @@ class Query:
         else:
             raise UnsupportedOperationError(
                 "the query ended before everything was fired that is due at the end of the stream",
-                given=self.pipeline.name,
+                given=self.lowered.pipeline.name,
                 expected="a query that nobody else stops",
                 hint="run(pipeline) with the same checkpoint finishes the drain",
             )
@@ -287,20 +274,20 @@ class Query:
         # Spark plans at this very moment.
         done = self._checkpoint.last_planned() + 1
         if self._wait_until(query, lambda: self._has_idled(query, after=done)):
-            raise UnsupportedOperationError("the query was stopped by somebody else", given=self.pipeline.name)
+            raise UnsupportedOperationError("the query was stopped by somebody else", given=self.lowered.pipeline.name)
 
     def _has_idled(self, query: StreamingQuery, *, after: int) -> bool:
         """Returns whether a batch behind ``after`` read nothing, and the next one has no timers to fire."""
         return any(
             int(progress["batchId"]) > after
-            and all(map(_took_nothing, progress.sources))
+            and all(source.startOffset == source.endOffset for source in progress.sources)
             and self._is_settled(int(progress["batchId"]))
             for progress in query.recentProgress
         )
 
     def _is_settled(self, batch: int) -> bool:
         """Returns whether the batch behind ``batch`` has the same watermark."""
-        clock = self._lowered.clock
+        clock = self.lowered.clock
         if clock is None:
             return True
         # The files of old batches are deleted; a later batch decides then.
@@ -313,8 +300,6 @@ class Query:
         Raises:
             WindrowError: If the query failed.
         """
-        from pyspark.errors import StreamingQueryException
-
         try:
             ended = query.awaitTermination(timeout_seconds)  # type: ignore[arg-type]  # Spark takes fractions
         except StreamingQueryException as error:
@@ -333,7 +318,7 @@ class Query:
         return self._results.latest_report()
 
     def _check_reports(self) -> None:
-        written = writer_sink(self._lowered)
+        written = writer_sink(self.lowered)
         if written is not None:
             _, step, sink = written
             raise UnsupportedOperationError(
@@ -352,31 +337,55 @@ class Query:
     def result(self) -> PipelineResult:
         """Returns the elements that were collected, and the counts, so far."""
         self.flush_reports()
-        return result_of(self.pipeline, self._lowered, self._results)
+        return _result_of(self.lowered, self._results)
 
 
-def result_of(pipeline: Pipeline, lowered: Lowered, results: Results) -> PipelineResult:
-    """Makes the result of a run from the elements that its sinks collected."""
+def run_job(lowered: Lowered, on_progress: OnProgress | None) -> PipelineResult:
+    """Run a batch job, and write its sinks as batch 0."""
+    written = writer_sink(lowered)
+    if written is not None:
+        _, step, sink = written
+        raise UnsupportedOperationError(
+            "a DataStreamWriter writes streams only",
+            given=sink.describe(),
+            where=step.where,
+            hint="to_dataframe(stream, batch=True).write writes with every writer of Spark's",
+        )
+    results = MemoryResults()
+    pipeline, query, sinks = lowered.pipeline, lowered.query_id, lowered.topology.sinks
+    check_folders(sinks, query, begins=True)
+    refuse_written(lowered.spark, sinks)
+    outputs = open_outputs(driver_sinks(sinks), query)
+    with closing_outputs(outputs):
+        claim_folders(sinks, query, begins=True)
+        progress = ProgressKeeper(lowered.watched(), None)
+        setup = BatchSetup(lowered.sinks, lowered.classes, results, query, lowered.parts, progress=progress)
+        write = BatchWriter(setup, outputs)
+        with engine_errors(f"pipeline {pipeline.name!r}", secrets_of(pipeline.steps)):
+            write(lowered.frame, JOB_BATCH)
+    report = results.latest_report()
+    if report is not None:
+        Reporter(lowered, on_progress).report(report)
+    return _result_of(lowered, results)
+
+
+def _result_of(lowered: Lowered, results: Results) -> PipelineResult:
     collected = {
-        id(step.node.sink): results.collected(number)
+        id(sink_of(step)): results.collected(number)
         for number, step in lowered.sinks.items()
-        if isinstance(step.node, SinkNode) and isinstance(step.node.sink, CollectSink)
+        if isinstance(sink_of(step), CollectSink)
     }
-    return PipelineResult(pipeline, results.counters(), collected)
+    return PipelineResult(lowered.pipeline, results.counters(), collected)
 
 
 # Any: sinks of elements of every type.
 def writer_sink(lowered: Lowered) -> tuple[int, Step, WriterSink[Any]] | None:
     """Returns the sink of a pipeline that Spark writes by itself, with its number and step; None: it has none."""
     for number, step in lowered.sinks.items():
-        if isinstance(step.node, SinkNode) and isinstance(step.node.sink, WriterSink):
-            return number, step, step.node.sink
+        sink = sink_of(step)
+        if isinstance(sink, WriterSink):
+            return number, step, sink
     return None
-
-
-# Any: Spark's report on one source.
-def _took_nothing(source: Any) -> bool:
-    return bool(source.startOffset == source.endOffset)
 
 
 def _await_sources(query: StreamingQuery) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.run.progress import PipelineProgress
 from windrow_runtime.spark.sinks.results import SpooledResults
 
@@ -27,10 +27,10 @@ _TURNS_TO_ASK: Final = 10
 class Reporter:
     """Reports on batches to the log and to the user's function, if there is one."""
 
-    def __init__(self, name: str, topology: Topology, on_progress: OnProgress | None) -> None:
-        self._name = name
-        self._sources = [step.id for step in topology.sources]
-        self._sinks = [step.id for step in topology.sinks]
+    def __init__(self, lowered: Lowered, on_progress: OnProgress | None) -> None:
+        self._name = lowered.pipeline.name
+        self._sources = [step.id for step in lowered.topology.sources]
+        self._sinks = [step.id for step in lowered.topology.sinks]
         self._on_progress = on_progress
 
     @property

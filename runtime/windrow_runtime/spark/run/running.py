@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pyspark.errors import StreamingQueryException
+
 from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.tracebacks import short_tracebacks
-from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.run.progress import PipelineProgress
 from windrow_runtime.spark.run.query import Query
 
@@ -23,17 +24,16 @@ class RunningPipeline:
     Its methods may be called from several threads.
     """
 
-    def __init__(self, query: Query, streaming_query: StreamingQuery, lock: CheckpointLock) -> None:
+    def __init__(self, query: Query, streaming_query: StreamingQuery) -> None:
         self._query = query
         self._is_verbose = query.is_verbose
         self._streaming_query = streaming_query
         self._drain_over: threading.Event | None = None
-        self._lock = lock
-        lock.hold_while(self._uses_checkpoint)
+        query.lock.hold_while(self._uses_checkpoint)
 
     def __repr__(self) -> str:
         state = "active" if self.is_active else "ended"
-        pipeline = self._query.pipeline
+        pipeline = self._query.lowered.pipeline
         return f"RunningPipeline({pipeline.name!r}, {len(pipeline.steps)} steps, {state})"
 
     @property
@@ -73,15 +73,15 @@ class RunningPipeline:
             UnsupportedOperationError: As :attr:`progress`.
         """
         progress = self._query.progress()
-        steps = {} if progress is None else progress.steps
-        return {step.id: steps[step.id].watermark if step.id in steps else None for step in self._query.topology.keyed}
+        keyed = self._query.lowered.topology.keyed
+        return {step.id: None if progress is None else progress.steps[step.id].watermark for step in keyed}
 
     @property
     def is_active(self) -> bool:
         """Returns whether the pipeline runs or drains."""
         active = self._uses_checkpoint()
         if not active:
-            self._let_go()
+            self._query.close()
         return active
 
     def _uses_checkpoint(self) -> bool:
@@ -101,7 +101,7 @@ class RunningPipeline:
             yield
         finally:
             if not self._uses_checkpoint():
-                self._let_go()
+                self._query.close()
 
     @short_tracebacks
     def await_termination(self, timeout_seconds: float | None = None) -> bool:
@@ -122,13 +122,6 @@ class RunningPipeline:
             over = self._drain_over
             return over is None or over.wait(timeout_seconds)
 
-    def _let_go(self) -> None:
-        """Close the outputs, and release the lock of the checkpoint."""
-        try:
-            self._query.close()
-        finally:
-            self._lock.release()
-
     @short_tracebacks
     def process_available(self) -> None:
         """Wait until all elements that the sources have now are processed.
@@ -136,9 +129,7 @@ class RunningPipeline:
         Raises:
             WindrowError: If the pipeline failed, as :meth:`await_termination`.
         """
-        from pyspark.errors import StreamingQueryException
-
-        if self._query.by_clock:
+        if self._query.lowered.by_clock:
             # Spark would wait for ever: such a query always has another batch to run.
             self._query.wait_idle(self._streaming_query)
         else:
