@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from windrow_runtime.spark.session_settings import QUERY_SETTINGS
+from windrow_runtime.spark.session import QUERY_SETTINGS
 
 __all__ = ["tuned"]
 

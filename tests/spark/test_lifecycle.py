@@ -23,7 +23,7 @@ from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import RunningPipeline, SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.run.gate import BatchGate
-from windrow_runtime.spark.session_settings import QUERY
+from windrow_runtime.spark.session import QUERY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ from windrow.errors import CheckpointError
 from windrow.sinks import CollectSink
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.session_settings import QUERY_SETTINGS, SHUFFLE_PARTITIONS, settings_during
+from windrow_runtime.spark.session import QUERY_SETTINGS, SHUFFLE_PARTITIONS, settings_during
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -38,8 +38,16 @@ from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, steps_
 from windrow_runtime.spark.run.query import Query, run_job
 from windrow_runtime.spark.run.reporter import OnProgress
 from windrow_runtime.spark.run.running import RunningPipeline
-from windrow_runtime.spark.session import JOB_SETTINGS, is_connect, local_session, prepare_workers
-from windrow_runtime.spark.session_settings import SHUFFLE_PARTITIONS, STATE, own_partitions, session_with
+from windrow_runtime.spark.session import (
+    JOB_SETTINGS,
+    SHUFFLE_PARTITIONS,
+    STATE,
+    is_connect,
+    local_session,
+    own_partitions,
+    prepare_workers,
+    session_with,
+)
 from windrow_runtime.spark.sinks.batch_writer import driver_sinks
 from windrow_runtime.spark.sinks.by_spark import refuse_written, unpacked
 from windrow_runtime.spark.sinks.dataframe import checkpoint_inside, pipeline_of

@@ -1,35 +1,45 @@
-"""Finds or starts the Spark session of a runner, with the settings that its queries need."""
+"""Finds or starts the Spark session of a runner, and gives its queries the settings of Spark that they need.
+
+A session of the user's keeps its settings: a query takes those that the session has while the query starts.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark import SparkFiles
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import DataFrame, SparkSession
 
 from windrow.errors import UnsupportedOperationError
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 from windrow_runtime.spark.quiet import quiet_paths, quiet_session
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_DEFAULT_PARTITIONS: Final = 200
 
-STATE_STORE: Final = {
+STATE: Final[dict[str, str]] = {
     # The only provider that stateful processing works with.
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )
+    ),
+    # Due timers fire in the batch behind the one that moved the watermark, which may have nothing to read.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "true",
 }
-"""The settings that a query with state needs."""
+"""The settings that each query with state needs."""
 
-JOB_SETTINGS: Final = {
+JOB_SETTINGS: Final[dict[str, str]] = {
     # Fewer, larger Arrow batches: the stages loop over a batch, and each has a fixed cost.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     # Times are UTC whatever the machine's zone.
@@ -37,9 +47,24 @@ JOB_SETTINGS: Final = {
 }
 """The settings of each job of a runner."""
 
+QUERY: Final[dict[str, str]] = {**STATE, **JOB_SETTINGS}
+"""The settings of each query that a runner starts itself."""
+
+# Measured on batches of little data, two cores: 0.73 s a batch became 0.64 s by the first, and 0.58 s by both.
+QUERY_SETTINGS: Final = {
+    # A batch writes the changes of the state alone; snapshots are made beside it.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Checkpoints lie on a mounted file system. Hadoop's other way to rename a file there starts four processes for it,
+    # some forty in a batch, and renames it no differently.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""The further settings of such a query, unless the session has other values for them."""
+
 # Python workers give large arrays back to the system after each batch, and take them again, page by page, in the next
 # one, unless settings prevent that. Measured: the scan of a million rows in columns took 0.18 s instead of 0.65 s.
-_WORKERS = {
+_WORKERS: Final = {
     # Spark sets this for all workers but those of stateful steps, and keeps workers of different environments apart:
     # there would be two daemons, and twice as many workers.
     "SPARK_SIMPLIFIED_TRACEBACK": "1",
@@ -47,12 +72,12 @@ _WORKERS = {
     "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
-_FOLDER_BYTES = 50
-_begun: set[str] = set()
+_FOLDER_BYTES: Final = 50
 # These are set if spark-submit or the pyspark shell started this program, or if a Spark Connect server is named.
-_LAUNCHED = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
-_ARCHIVES = frozenset({".zip", ".egg", ".jar"})
-_INSTALL = "Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17"
+_LAUNCHED: Final = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+_ARCHIVES: Final = frozenset({".zip", ".egg", ".jar"})
+_begun: Final[set[str]] = set()
+_lock: Final = threading.RLock()
 
 
 def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
@@ -65,9 +90,6 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
     Raises:
         UnsupportedOperationError: If Java is missing; the error names what to install.
     """
-    from pyspark.errors import PySparkRuntimeError
-    from pyspark.sql import SparkSession
-
     try:
         return SparkSession.active()
     except PySparkRuntimeError:
@@ -80,21 +102,21 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Windrow's folders come first: its ``sitecustomize`` imports the user's module of that name.
     paths = [*([] if verbose else quiet_paths()), *_own_paths()]
-    builder = (
-        SparkSession.builder.master(f"local[{partitions}]")
-        .appName("windrow")
-        .config("spark.sql.shuffle.partitions", str(partitions))
+    builder = SparkSession.builder.master(f"local[{partitions}]").appName("windrow")
+    settings = {
+        SHUFFLE_PARTITIONS: str(partitions),
         # Workers need the paths to import modules that lie beside the main program.
-        .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(paths))
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.python.daemon.module", DAEMON_MODULE)
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(paths),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.python.daemon.module": DAEMON_MODULE,
         # Sockets between Spark and its Python workers: a batch of little data takes 0.52 s instead of 0.59 s.
-        .config("spark.python.unix.domain.socket.enabled", str(_has_short_paths()).lower())
-    )
-    for name, value in {**STATE_STORE, **JOB_SETTINGS}.items():
+        "spark.python.unix.domain.socket.enabled": str(_has_short_paths()).lower(),
+        **QUERY,
+    }
+    for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate() if verbose else quiet_session(builder)
 
@@ -103,12 +125,6 @@ def _has_short_paths() -> bool:
     """Returns whether paths are short enough for Unix sockets: some hundred bytes, half of them Spark's."""
     # Java uses /tmp on Linux, whatever TMPDIR is.
     return sys.platform == "linux" or (os.name == "posix" and len(tempfile.gettempdir()) <= _FOLDER_BYTES)
-
-
-def is_connect(spark: SparkSession) -> bool:
-    """Returns whether the session is that of a Spark Connect server, in whose process callbacks run."""
-    # The module is compared by name: it imports packages that a classic session does not need.
-    return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def _own_paths() -> list[str]:
@@ -121,20 +137,30 @@ def _own_paths() -> list[str]:
     ]
 
 
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    needed = "Java 17 or newer"
+    install = "Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17"
+    if java is None or not os.path.exists(java):
+        raise UnsupportedOperationError("Spark needs Java, and there is none", expected=needed, hint=install)
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', printed)
+    version = found[1] if found else "0"
+    if int(version) < 17:
+        raise UnsupportedOperationError(
+            "Spark needs a newer Java", given=f"Java {version}", expected=needed, hint=install
+        )
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Returns whether the session is that of a Spark Connect server, in whose process callbacks run."""
+    # The module is compared by name: it imports packages that a classic session does not need.
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
 def prepare_workers(spark: SparkSession) -> None:
-    """Prepare the Python workers of a session. Its settings stay as they are."""
-    _set_environment(spark)
-    _start_daemon(spark)
-
-
-def _set_environment(spark: SparkSession) -> None:
-    """Set the environment of Python workers, and the paths of the worker beside the driver.
-
-    The worker beside the driver can then import the files that ``--py-files`` and ``addPyFile`` ship.
-
-    Spark starts it to learn a stateful step's state, and gives the shipped files to all workers but this one. On
-    other machines the folder does not exist, and does no harm.
-    """
+    """Prepare the Python workers of a session: their environment, and their daemon. Its settings stay as they are."""
     # A Spark Connect session has no context; its server looks after its files.
     context = getattr(spark, "sparkContext", None)
     if context is None:
@@ -142,14 +168,18 @@ def _set_environment(spark: SparkSession) -> None:
     for name, value in _WORKERS.items():
         # The user's values take precedence.
         context.environment.setdefault(name, os.environ.get(name, value))
-    from pyspark import SparkFiles
-
+    # Spark starts a worker beside the driver to learn a stateful step's state, and gives the files that ``--py-files``
+    # and ``addPyFile`` ship to all workers but this one. On other machines the folder does not exist, and does no harm.
     folder = Path(SparkFiles.getRootDirectory())
     archives = sorted(str(file) for file in folder.glob("*") if file.suffix.lower() in _ARCHIVES)
     if archives or any(folder.glob("*.py")):
         known = str(context.environment.get("PYTHONPATH", "")).split(os.pathsep)
         paths = dict.fromkeys([*known, str(folder), *archives])
         context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    has_daemon = context.getConf().get("spark.python.daemon.module") == DAEMON_MODULE
+    if has_daemon and context.master.startswith("local") and context.applicationId not in _begun:
+        _begun.add(context.applicationId)
+        threading.Thread(target=_start_daemon, args=(spark,), name="windrow starts workers", daemon=True).start()
 
 
 def _start_daemon(spark: SparkSession) -> None:
@@ -157,19 +187,9 @@ def _start_daemon(spark: SparkSession) -> None:
 
     Measured on the demo, two cores: its first batch took 5.4 s instead of 7.8 s.
     """
-    context = getattr(spark, "sparkContext", None)
-    if context is None or not context.master.startswith("local") or context.applicationId in _begun:
-        return
-    if context.getConf().get("spark.python.daemon.module") != DAEMON_MODULE:
-        return
-    _begun.add(context.applicationId)
-
-    def run() -> None:
-        # If this fails, the query fails as well, with the error.
-        with contextlib.suppress(Exception):
-            spark.range(0, 1, numPartitions=1).mapInArrow(_nothing, "id long").collect()
-
-    threading.Thread(target=run, name="windrow starts workers", daemon=True).start()
+    # If this fails, the query fails as well, with the error.
+    with suppress(Exception):
+        spark.range(0, 1, numPartitions=1).mapInArrow(_nothing, "id long").collect()
 
 
 # Any: pyarrow has no types.
@@ -177,16 +197,68 @@ def _nothing(batches: Iterable[Any]) -> Iterator[Any]:
     return iter(batches)
 
 
-def _check_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    if java is None or not os.path.exists(java):
-        raise UnsupportedOperationError(
-            "Spark needs Java, and there is none", expected="Java 17 or newer", hint=_INSTALL
-        )
-    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = printed.split('version "')[1].split(".")[0].split('"')[0] if 'version "' in printed else "0"
-    if version.isdigit() and int(version) < 17:
-        raise UnsupportedOperationError(
-            "Spark needs a newer Java", given=f"Java {version}", expected="Java 17 or newer", hint=_INSTALL
-        )
+@contextmanager
+def settings_during(
+    spark: SparkSession, settings: Mapping[str, str], defaults: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """Give a session other settings for a moment, such as while a query starts: the query keeps them.
+
+    A query that started in a session of its own would be missing in the session's list of queries, and its listeners
+    would not get its events. One thread at a time can change the session so. ``defaults`` are settings for those that
+    the session does not have.
+    """
+    with _lock:
+        unset = {name: value for name, value in (defaults or {}).items() if spark.conf.get(name, None) is None}
+        wanted = {**settings, **unset}
+        before = {name: spark.conf.get(name, None) for name in wanted}
+        changed = [name for name, value in wanted.items() if before[name] != value]
+        try:
+            for name in changed:
+                spark.conf.set(name, wanted[name])
+            yield
+        finally:
+            for name in changed:
+                earlier = before[name]
+                if spark.conf.get(name, None) != wanted[name]:
+                    continue  # the user has set it meanwhile
+                if earlier is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, earlier)
+
+
+def own_partitions(spark: SparkSession) -> int:
+    """Returns the number of shuffle partitions that the user gave a session."""
+    with _lock:
+        return int(spark.conf.get(SHUFFLE_PARTITIONS, None) or _DEFAULT_PARTITIONS)
+
+
+def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """Returns a session with certain settings: the given one, or a copy with its views and functions."""
+    with _lock:
+        # No default is passed, so an unset name has Spark's default.
+        if all(spark.conf.get(name) == value for name, value in settings.items()):
+            return spark
+        # Any: the Connect session's own method, and the JVM's, which types do not know.
+        copy: SparkSession
+        if is_connect(spark):
+            copy = spark.cloneSession()  # type: ignore[attr-defined]
+        else:
+            copy = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
+    for name, value in settings.items():
+        copy.conf.set(name, value)
+    return copy
+
+
+def moved_to(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """Moves a DataFrame to a copy of its session; Spark then runs it with the settings of the copy."""
+    if frame.sparkSession is spark:
+        return frame
+    if is_connect(spark):
+        # A Connect session has plans, and no JVM.
+        return type(frame)(frame._plan, spark)
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    plan = frame._jdf.queryExecution().analyzed()
+    moved = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
+    return type(frame)(moved, spark)

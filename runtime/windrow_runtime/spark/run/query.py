@@ -28,8 +28,7 @@ from windrow_runtime.spark.run.gate import BatchGate, Interrupted
 from windrow_runtime.spark.run.progress import PipelineProgress
 from windrow_runtime.spark.run.progress_keeper import ProgressKeeper
 from windrow_runtime.spark.run.reporter import OnProgress, Reporter, ReportPoller
-from windrow_runtime.spark.session import is_connect
-from windrow_runtime.spark.session_settings import QUERY, QUERY_SETTINGS, SHUFFLE_PARTITIONS, settings_during
+from windrow_runtime.spark.session import QUERY, QUERY_SETTINGS, SHUFFLE_PARTITIONS, is_connect, settings_during
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.batch_writer import BatchSetup, BatchWriter, ConnectWriter, driver_sinks
 from windrow_runtime.spark.sinks.by_spark import refuse_written, unpacked

@@ -11,7 +11,7 @@ from windrow_runtime.codecs.value_type import DECIMAL_PRECISION, DECIMAL_SCALE
 from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
-from windrow_runtime.spark.session_settings import moved_to
+from windrow_runtime.spark.session import moved_to
 from windrow_runtime.spark.sources.scan import RowReader, Scan, ScanContext
 
 if TYPE_CHECKING:

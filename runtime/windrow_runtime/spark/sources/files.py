@@ -31,7 +31,7 @@ from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.faults.spark_errors import engine_failure
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, LINE_SCHEMA, path_of_url, source_path
-from windrow_runtime.spark.session_settings import own_partitions
+from windrow_runtime.spark.session import own_partitions
 from windrow_runtime.spark.sources.scan import AsRead, RowReader, Scan, ScanContext
 
 if TYPE_CHECKING:
