@@ -23,7 +23,7 @@ from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 from windrow_runtime.spark import PipelineProgress, SparkRunner
 from windrow_runtime.spark.run.facts import OPEN_WINDOWS, WATERMARK
-from windrow_runtime.spark.run.progress_keeper import ProgressKeeper, WatchedStep
+from windrow_runtime.spark.run.progress import ProgressKeeper, WatchedStep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,8 +23,7 @@ from windrow_runtime.spark.clock.clock_files import BatchClock, ClockFiles, Trac
 from windrow_runtime.spark.clock.keeper import ClockKeeper
 from windrow_runtime.spark.lowering import forms_of, time_of
 from windrow_runtime.spark.run.facts import OPEN_WINDOWS
-from windrow_runtime.spark.run.progress import PipelineProgress, StepProgress
-from windrow_runtime.spark.run.progress_keeper import ProgressKeeper, WatchedStep
+from windrow_runtime.spark.run.progress import PipelineProgress, ProgressKeeper, StepProgress, WatchedStep
 from windrow_runtime.spark.sinks.results import SpooledResults
 from windrow_runtime.storage.values import StateCodec
 

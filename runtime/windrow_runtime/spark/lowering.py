@@ -46,7 +46,7 @@ from windrow_runtime.spark.keyed.batch_level import FIRST_ROUND, SECOND_ROUND, B
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
 from windrow_runtime.spark.paths import as_read_path
-from windrow_runtime.spark.run.progress_keeper import WatchedStep
+from windrow_runtime.spark.run.progress import WatchedStep
 from windrow_runtime.spark.shipping import functions_of, known_classes, without_sources_and_sinks
 from windrow_runtime.spark.sinks.parts import worker_sinks
 from windrow_runtime.spark.sinks.table import SinkWay, takes_columns, way_of

@@ -1,9 +1,38 @@
-"""The report of a batch, step by step."""
+"""Reports on each batch, step by step, made on the driver from the counts that the workers send for their steps.
+
+Workers know the changes of a batch in the key groups that it touched, and no code reads the other groups. So the
+keeper adds up the changes, and stores the sums in the checkpoint, with which the next run goes on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
+
+from windrow.errors import CheckpointError
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
+from windrow_runtime.spark.checkpoint.stored_file import StoredFile, StoredTime
+from windrow_runtime.spark.clock.clock_files import BatchClock, ClockFiles
+from windrow_runtime.spark.run.facts import (
+    LATE,
+    OPEN_WINDOWS,
+    RECORDS_IN,
+    RECORDS_OUT,
+    STATE_BYTES,
+    TIMERS,
+    WATERMARK,
+    Count,
+)
+
+_LOG: Final = logging.getLogger("windrow")
+_SUMS: Final = (OPEN_WINDOWS, TIMERS, STATE_BYTES)
+_Numbers: TypeAlias = Annotated[list[int], msgspec.Meta(min_length=len(_SUMS), max_length=len(_SUMS))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +88,142 @@ class PipelineProgress:
     ended_at: int
     ended: bool
     steps: Mapping[str, StepProgress]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedStep:
+    """A step that is reported on.
+
+    Attributes:
+        step: Its id.
+        stored: Its name in the checkpoint; None: it has no keys, and so no state.
+        has_watermark: Whether a timestamp-assigning step is in front of it.
+        has_windows: Whether it keeps each window by itself.
+        has_timers: Whether it keeps timers.
+    """
+
+    step: str
+    stored: str | None = None
+    has_watermark: bool = False
+    has_windows: bool = False
+    has_timers: bool = False
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Sums over all batches up to one.
+
+    Attributes:
+        batch: The number of the newest batch; -1: there was none.
+        before: The sums of the batches before the newest: for each stored step its windows, timers and bytes.
+        newest: The changes of the newest batch, which replaces them when it is run again.
+        watermark_before: The watermark of all sources after the batches before the newest.
+        watermark: The same with the newest.
+    """
+
+    batch: int = -1
+    before: dict[str, _Numbers] = field(default_factory=dict)
+    newest: dict[str, _Numbers] = field(default_factory=dict)
+    watermark_before: StoredTime = MIN_TIMESTAMP
+    watermark: StoredTime = MIN_TIMESTAMP
+
+    def put(self, batch: int, changes: Mapping[str, list[int]], watermark: int) -> None:
+        """Add the changes of a batch and the watermark that it saw; a batch that runs again replaces its own."""
+        if batch > self.batch:
+            self.before = {step: self.of(step) for step in {**self.before, **self.newest}}
+            self.watermark_before = self.watermark
+        self.batch, self.newest = batch, dict(changes)
+        self.watermark = max(self.watermark_before, watermark)
+
+    def of(self, step: str) -> list[int]:
+        """Returns the windows, timers and bytes of a step."""
+        none = [0] * len(_SUMS)
+        pairs = zip(self.before.get(step, none), self.newest.get(step, none), strict=True)
+        return [before + newest for before, newest in pairs]
+
+
+class ProgressKeeper:
+    """Makes the report of each batch of a query.
+
+    Args:
+        steps: The steps to report on.
+        file: Keeps the sums for the next run; None for a batch job, which has no other run.
+        times: The time of each batch, if windrow keeps it; else the watermark is that of the sources, and processing
+            time is the clock of the machine.
+    """
+
+    def __init__(self, steps: Sequence[WatchedStep], file: Path | None, times: ClockFiles | None = None) -> None:
+        self._steps = steps
+        self._file = None if file is None else StoredFile(file, _Sums)
+        self._times = times
+        self._sums: _Sums | None = None
+        self._is_known = True
+
+    def end_batch(self, batch: int, facts: Iterable[Count], *, ended: bool, seconds: float) -> PipelineProgress:
+        """Makes the report on a batch that has ended, or with which the stream has ended, from its workers' counts."""
+        found: Counter[tuple[str, str | int]] = Counter()
+        seen = MIN_TIMESTAMP
+        for step, name, number in facts:
+            if name == WATERMARK:
+                seen = max(seen, number)
+            else:
+                found[step, name] += number
+        sums = self._sums_before(batch)
+        changes = {
+            step.stored: [found[step.step, name] for name in _SUMS] for step in self._steps if step.stored is not None
+        }
+        sums.put(batch, changes, MAX_TIMESTAMP if ended else seen)
+        self._keep(sums)
+        following = None if self._times is None else self._times.find(batch + 1)
+        if following is None:
+            reached = {step.step: sums.watermark for step in self._steps if step.has_watermark}
+            following = BatchClock(reached if self._is_known else {}, ended=sums.watermark == MAX_TIMESTAMP)
+        now = now_millis() if following.now is None else following.now
+        steps = {step.step: self._progress(step, found, sums, following, now) for step in self._steps}
+        return PipelineProgress(batch, round(seconds * 1000), now, following.ended, steps)
+
+    def _progress(
+        self, step: WatchedStep, found: Mapping[tuple[str, str | int], int], sums: _Sums, clock: BatchClock, now: int
+    ) -> StepProgress:
+        windows = timers = size = None
+        if self._is_known and step.stored is not None:
+            windows, timers, size = sums.of(step.stored)
+        watermark = clock.watermarks.get(step.step)
+        if clock.ended or watermark in {MIN_TIMESTAMP, MAX_TIMESTAMP}:
+            watermark = None
+        return StepProgress(
+            records_in=found[step.step, RECORDS_IN],
+            records_out=found[step.step, RECORDS_OUT],
+            late=found[step.step, LATE],
+            malformed=found[step.step, "records_malformed"],
+            open_windows=windows if step.has_windows else None,
+            timers=timers if step.has_timers else None,
+            state_bytes=size,
+            watermark=watermark,
+            lag_ms=None if watermark is None else now - watermark,
+        )
+
+    def _sums_before(self, batch: int) -> _Sums:
+        """Returns the sums of this run or, at its first batch, those that the previous run has stored."""
+        if self._sums is not None:
+            return self._sums
+        sums: _Sums | None = None
+        try:
+            sums = (self._file and self._file.read()) or _Sums()
+        except CheckpointError as error:
+            # No result depends on the sums, so the run goes on.
+            _LOG.warning(
+                "reports on batches begin without what the state holds already: %s: %s", error.where, error.given
+            )
+        # Sums of another batch are not usable: each batch stores its sums before Spark notes it as done.
+        self._is_known = self._file is None or (sums is not None and sums.batch in {batch - 1, batch})
+        self._sums = sums if sums is not None and self._is_known else _Sums(batch - 1)
+        return self._sums
+
+    def _keep(self, sums: _Sums) -> None:
+        if self._file is None or not self._is_known:
+            return
+        try:
+            self._file.write(sums)
+        except CheckpointError as error:
+            _LOG.warning("what the state holds could not be noted for reports of later runs: %s", error.given)

@@ -25,9 +25,8 @@ from windrow_runtime.spark.faults.spark_errors import engine_errors, engine_fail
 from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
 from windrow_runtime.spark.run.gate import BatchGate, Interrupted
-from windrow_runtime.spark.run.progress import PipelineProgress
-from windrow_runtime.spark.run.progress_keeper import ProgressKeeper
-from windrow_runtime.spark.run.reporter import OnProgress, Reporter, ReportPoller
+from windrow_runtime.spark.run.progress import PipelineProgress, ProgressKeeper
+from windrow_runtime.spark.run.reporter import OnProgress, Reporter
 from windrow_runtime.spark.session import QUERY, QUERY_SETTINGS, SHUFFLE_PARTITIONS, is_connect, settings_during
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.batch_writer import BatchSetup, BatchWriter, ConnectWriter, driver_sinks
@@ -78,19 +77,15 @@ class Query:
         self._secrets = secrets_of(lowered.pipeline.steps)
         self._gate = BatchGate()
         self._failure: WindrowError | None = None
-        self._reporter = Reporter(lowered, on_progress)
-        self._poller: ReportPoller | None = None
-        self._results: Results
-        self._write: Callable[[DataFrame, int], None]
         if on_progress is not None:
             self._check_reports()
-        progress = ProgressKeeper(lowered.watched(), checkpoint.progress_file, lowered.clock)
+        spooled = None
         if is_connect(lowered.spark):
-            self._results = spooled = SpooledResults(checkpoint.results_folder, lowered.codec)
+            spooled = SpooledResults(checkpoint.results_folder, lowered.codec)
             spooled.clear()
-            self._poller = ReportPoller(spooled, self._reporter)
-        else:
-            self._results = MemoryResults()
+        self._results: Results = spooled or MemoryResults()
+        self._reporter = Reporter(lowered, on_progress, spooled)
+        progress = ProgressKeeper(lowered.watched(), checkpoint.progress_file, lowered.clock)
         setup = BatchSetup(
             lowered.sinks,
             lowered.classes,
@@ -101,7 +96,8 @@ class Query:
             checkpoint.newest_batch,
             progress,
         )
-        if self._poller is None:
+        self._write: Callable[[DataFrame, int], None]
+        if spooled is None:
             self._batches = BatchWriter(setup, outputs)
             self._write = self._write_here
         else:
@@ -129,8 +125,7 @@ class Query:
             with engine_errors(self._place, self._secrets):
                 query: StreamingQuery = writer.trigger(**trigger).start()
                 _await_sources(query)
-                if self._poller is not None:
-                    self._poller.watch(query)
+                self._reporter.watch(query)
         return query
 
     def _free_name(self) -> str:
@@ -330,8 +325,7 @@ class Query:
 
     def flush_reports(self) -> None:
         """Hand the reports on batches that are done to the user's function, if it has not got them yet."""
-        if self._poller is not None:
-            self._poller.flush()
+        self._reporter.flush()
 
     def result(self) -> PipelineResult:
         """Returns the elements that were collected, and the counts, so far."""

@@ -25,18 +25,21 @@ _TURNS_TO_ASK: Final = 10
 
 
 class Reporter:
-    """Reports on batches to the log and to the user's function, if there is one."""
+    """Reports on batches to the log and to the user's function, if there is one.
 
-    def __init__(self, lowered: Lowered, on_progress: OnProgress | None) -> None:
+    Args:
+        lowered: The pipeline.
+        on_progress: The function.
+        spooled: Holds the reports on batches that end in another process, which leaves them in files.
+    """
+
+    def __init__(self, lowered: Lowered, on_progress: OnProgress | None, spooled: SpooledResults | None = None) -> None:
         self._name = lowered.pipeline.name
-        self._sources = [step.id for step in lowered.topology.sources]
-        self._sinks = [step.id for step in lowered.topology.sinks]
+        self._topology = lowered.topology
         self._on_progress = on_progress
-
-    @property
-    def is_wanted(self) -> bool:
-        """Returns whether the log or a function of the user's takes reports."""
-        return self._on_progress is not None or _LOG.isEnabledFor(logging.INFO)
+        self._spooled = spooled
+        self._newest = -1
+        self._lock = threading.Lock()
 
     def report(self, progress: PipelineProgress) -> None:
         """Report on a batch. Errors of the user's function are logged: a report does not stop the pipeline."""
@@ -53,8 +56,8 @@ class Reporter:
         steps = progress.steps
         lags = [step.lag_ms for step in steps.values() if step.lag_ms is not None]
         parts = [
-            f"{sum(steps[source].records_in for source in self._sources)} records read",
-            f"{sum(steps[sink].records_in for sink in self._sinks)} written",
+            f"{sum(steps[source.id].records_in for source in self._topology.sources)} records read",
+            f"{sum(steps[sink.id].records_in for sink in self._topology.sinks)} written",
             f"{sum(step.late for step in steps.values())} late",
             f"{sum(step.malformed for step in steps.values())} malformed",
         ]
@@ -63,29 +66,23 @@ class Reporter:
         took = f"in {progress.duration_ms} ms"
         return f"pipeline {self._name}, batch {progress.batch}: {', '.join(parts)}, {took}"
 
-
-class ReportPoller:
-    """Reports on the batches of a query whose batches end in another process, which leaves reports in files."""
-
-    def __init__(self, results: SpooledResults, reporter: Reporter) -> None:
-        self._results = results
-        self._reporter = reporter
-        self._newest = -1
-        self._lock = threading.Lock()
+    @property
+    def _is_wanted(self) -> bool:
+        return self._on_progress is not None or _LOG.isEnabledFor(logging.INFO)
 
     def watch(self, query: StreamingQuery) -> None:
-        """Look for reports while a query runs, if the log or the user's function takes them."""
-        if self._reporter.is_wanted:
+        """Look for reports in files while a query runs, if the log or the user's function takes them."""
+        if self._spooled is not None and self._is_wanted:
             threading.Thread(target=self._run, args=(query,), name="windrow reports", daemon=True).start()
 
     def flush(self) -> None:
-        """Report on the batches that are there and were not reported on yet."""
-        if not self._reporter.is_wanted:
+        """Report on the batches whose reports lie in files and were not passed on yet."""
+        if self._spooled is None or not self._is_wanted:
             return
         with self._lock:
-            for progress in self._results.reports(self._newest):
+            for progress in self._spooled.reports(self._newest):
                 self._newest = progress.batch
-                self._reporter.report(progress)
+                self.report(progress)
 
     def _run(self, query: StreamingQuery) -> None:
         try:

@@ -26,7 +26,7 @@ from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.faults.spark_errors import secrets_hidden
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
 from windrow_runtime.spark.run.facts import Count
-from windrow_runtime.spark.run.progress_keeper import ProgressKeeper
+from windrow_runtime.spark.run.progress import ProgressKeeper
 from windrow_runtime.spark.sinks.by_spark import are_of, rows_of, write_files
 from windrow_runtime.spark.sinks.parts import WorkerSinks
 from windrow_runtime.spark.sinks.results import Results
