@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from windrow_runtime.operators.windows.shared_accumulators import are_immutable, for_each_window
+from windrow_runtime.operators.windows.table_loop import are_immutable, for_each_window
 
 # Any in this module: accumulators of every type.
 

@@ -13,7 +13,7 @@ from windrow.windows import MergingWindowAssigner, Window, WindowAssigner
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import KeyState, TimerQueue, WindowEntry
 from windrow_runtime.operators.windows.contexts import TriggerContextImpl
-from windrow_runtime.operators.windows.merging import Merged, add_window
+from windrow_runtime.operators.windows.general import Merged, add_window
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)

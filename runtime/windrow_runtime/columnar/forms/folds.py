@@ -31,7 +31,7 @@ from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 from windrow_runtime.operators.state.model import NOTHING
-from windrow_runtime.operators.windows.partials import Partials
+from windrow_runtime.operators.windows.table_loop import Partials
 
 # Any in this module: keys, elements and accumulators of every type.
 

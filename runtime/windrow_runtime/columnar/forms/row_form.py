@@ -24,7 +24,7 @@ from windrow_runtime.columnar.rows.groups import Keys, encode_keys
 from windrow_runtime.columnar.rows.hashing import stable_hashes
 from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.operators.windows.partials import Partials
+from windrow_runtime.operators.windows.table_loop import Partials
 
 # Any in this module: keys and elements of every type.
 

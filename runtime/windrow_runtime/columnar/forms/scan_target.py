@@ -15,7 +15,7 @@ from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.array_types import Array, ArrowType, Hashes, Ints, Rows, Schema
 from windrow_runtime.columnar.forms.route import Route
 from windrow_runtime.columnar.rows.groups import Keys
-from windrow_runtime.operators.windows.partials import Partials
+from windrow_runtime.operators.windows.table_loop import Partials
 
 # Any in this module: elements of every type, and pyarrow's fields.
 

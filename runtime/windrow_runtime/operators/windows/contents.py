@@ -1,18 +1,29 @@
-"""Adds elements to the contents of windows, merges contents, and gives them to functions."""
+"""Keeps the contents of windows, and finds the parts of a window step that see elements, and so may change them."""
 
 from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from windrow.errors import InvalidArgumentError
-from windrow.evictors import Evictor, TimestampedValue
+from windrow.evictors import DeltaEvictor, Evictor
 from windrow.functions import AggregateFunction
-from windrow.plan import AggregateSpec, FunctionSpec, ReduceSpec
-from windrow_runtime.operators.copies import accumulator_maker, own
+from windrow.plan import AggregateSpec, FunctionSpec, ReduceSpec, WindowNode
+from windrow.plan.types import base_argument
+from windrow.triggers import DeltaTrigger, ProcessingTimeoutTrigger, PurgingTrigger, Trigger
+from windrow.windows import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+)
+from windrow_runtime.operators.constants import is_constant_type
+from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.errors import shortened
+from windrow_runtime.operators.origins import is_of_windrow
 from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.state.stored_list import GrowingList
 
@@ -109,23 +120,10 @@ class ArrivalContents(Contents):
         return contents
 
     def merge(self, first: Any, second: Any) -> Any:
-        return GrowingList(sorted([*first, *second], key=_arrival))
+        return GrowingList(sorted([*first, *second], key=operator.itemgetter(0)))
 
     def elements(self, contents: Any) -> list[Any]:
         return [value for _, _, value in contents]
-
-    def timestamped(self, contents: Any, *, copies: bool) -> list[TimestampedValue[Any]]:
-        """The elements with their timestamps, for evictors.
-
-        Args:
-            contents: The contents.
-            copies: Whether the evictor gets copies of the elements, which it may change.
-        """
-        return [TimestampedValue(own(value) if copies else value, timestamp) for _, timestamp, value in contents]
-
-
-def _arrival(entry: tuple[int, int | None, Any]) -> int:
-    return entry[0]
 
 
 def contents_for(function: FunctionSpec, *, evicting: bool, merging: bool) -> Contents:
@@ -142,18 +140,7 @@ def contents_for(function: FunctionSpec, *, evicting: bool, merging: bool) -> Co
 def evicted_positions(
     chosen: Iterable[Any], size: int, evictor: Evictor[Any, Any], method: str, window: object
 ) -> set[int]:
-    """The positions that an evictor chose, each of which must be that of an element.
-
-    Args:
-        chosen: What the evictor gave.
-        size: How many elements the window has.
-        evictor: The evictor.
-        method: Its method.
-        window: The window.
-
-    Raises:
-        InvalidArgumentError: If it is not a collection of positions, or one of them is beyond the elements.
-    """
+    """The positions that a method of an evictor chose, each of which must be that of one of ``size`` elements."""
     positions = list(chosen) if isinstance(chosen, Iterable) else [chosen]
     wrong = [place for place in positions if not _is_index(place) or not 0 <= operator.index(place) < size]
     if wrong:
@@ -168,3 +155,55 @@ def evicted_positions(
 
 def _is_index(value: object) -> bool:
     return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+_SLIDING = (SlidingEventTimeWindows, SlidingProcessingTimeWindows)
+_DYNAMIC = (DynamicEventTimeSessionWindows, DynamicProcessingTimeSessionWindows)
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """Names the parts of a window step that get copies of elements, since they may change them.
+
+    Attributes:
+        windows: Each window that an element is added to.
+        assigner: The assigner.
+        trigger: The trigger.
+        evictor: The evictor.
+        process: The process function.
+    """
+
+    windows: bool
+    assigner: bool
+    trigger: bool
+    evictor: bool
+    process: bool
+
+    @classmethod
+    def of(cls, node: WindowNode, contents: Contents) -> Exposure:
+        """The exposure of a step, as far as its plan shows it: constants need no copies."""
+        changeable = not is_constant_type(node.input.element_type)
+        spec, assigner = node.function, node.assigner
+        gives_changeable = changeable
+        if isinstance(spec, AggregateSpec):
+            gives_changeable = not is_constant_type(base_argument(spec.aggregate, AggregateFunction, 2))
+        several = not _is_own(assigner) or isinstance(assigner, _SLIDING)
+        return cls(
+            windows=changeable and several and not contents.keeps_values,
+            assigner=changeable and (not _is_own(assigner) or isinstance(assigner, _DYNAMIC)),
+            trigger=changeable and _sees_elements(node.effective_trigger),
+            evictor=changeable and (not _is_own(node.evictor) or isinstance(node.evictor, DeltaEvictor)),
+            process=spec.process is not None and gives_changeable,
+        )
+
+
+def _is_own(part: object) -> bool:
+    """Returns whether a part is of a class of windrow's own. One that a user derives from it may do anything."""
+    return is_of_windrow(type(part).__module__)
+
+
+def _sees_elements(trigger: Trigger[Any, Any]) -> bool:
+    """Returns whether a trigger hands elements to code of the user's, or keeps them: of windrow's own, one does."""
+    if not _is_own(trigger) or isinstance(trigger, DeltaTrigger):
+        return True
+    return isinstance(trigger, (PurgingTrigger, ProcessingTimeoutTrigger)) and _sees_elements(trigger.inner)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
+from dataclasses import dataclass
+from functools import reduce
+from operator import attrgetter
 from random import Random
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from windrow.errors import MissingTimestampError, UnsupportedOperationError
+from windrow.evictors import TimestampedValue
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.plan.emitting import records_of
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -18,7 +22,7 @@ from windrow.windows import (
     TimeWindow,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
-    WindowAssigner,
+    Window,
     WindowStagger,
 )
 from windrow_runtime.operators.copies import own, own_all
@@ -26,21 +30,72 @@ from windrow_runtime.operators.errors import USER_ERRORS, call_description, rais
 from windrow_runtime.operators.operator import KeyedOperator, Output
 from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.state.stored_list import GrowingList
-from windrow_runtime.operators.windows.contents import ArrivalContents, contents_for, evicted_positions
+from windrow_runtime.operators.windows.contents import Exposure, contents_for, evicted_positions
 from windrow_runtime.operators.windows.contexts import TimeContext, TriggerContextImpl, WindowContextImpl
-from windrow_runtime.operators.windows.exposure import Exposure
-from windrow_runtime.operators.windows.merging import Merged, add_window
 
 # Any in this module: windows, elements and results of every type pass through.
 
-CONTINUE: Final = TriggerResult.CONTINUE
+W = TypeVar("W", bound=Window)
+
+_CONTINUE: Final = TriggerResult.CONTINUE
+
+
+@dataclass(frozen=True)
+class Merged(Generic[W]):
+    """Live windows that became another one.
+
+    Attributes:
+        into: The window that they became.
+        sources: The live windows that were taken, in the order in which they came to be. The new window is never
+            among them; ``into`` is, where it was alive.
+    """
+
+    into: W
+    sources: list[W]
+
+
+# Any: merging looks at windows only, never at elements.
+def add_window(live: list[W], window: W, assigner: MergingWindowAssigner[Any, W]) -> tuple[W, list[Merged[W]]]:
+    """Add ``window`` to the live windows of a key, which are changed in place, and merge as the assigner says.
+
+    Returns:
+        The window in which ``window`` ended up, and what happened to other live windows.
+    """
+    is_new = window not in live
+    result = window
+    merged: list[Merged[W]] = []
+    for merge in assigner.merge_windows([*live, window] if is_new else list(live)):
+        taken = set(merge.sources)
+        if window in taken:
+            result = merge.result
+        # A live window that equals the result takes part: its contents are the result's contents.
+        sources = [known for known in live if known in taken or known == merge.result]
+        if sources == [merge.result]:
+            continue
+        if sources:
+            merged.append(Merged(merge.result, sources))
+            position = live.index(sources[0])
+            remaining = [known for known in live if known not in sources]
+            live[:] = [*remaining[:position], merge.result, *remaining[position:]]
+        elif window in taken:
+            live.append(merge.result)
+    if result == window and window not in live:
+        live.append(window)
+    return result, merged
 
 
 class WindowOperator(KeyedOperator):
     """Assigns elements to windows, asks the trigger, evaluates and cleans up: Flink's window operator in meaning.
 
     Counts ``late_records_dropped``.
+
+    Attributes:
+        form: The name of the operator for ``explain()``.
+        keeps_tables: Whether the operator itself works on :attr:`OperatorState.tables`.
     """
+
+    form: str = "general operator"
+    keeps_tables: ClassVar[bool] = False
 
     def __init__(self, step: Step, node: WindowNode) -> None:
         # A copy: a staggered assigner fixes its shift at the first element, and the plan must not change.
@@ -53,12 +108,12 @@ class WindowOperator(KeyedOperator):
         self.trigger = node.effective_trigger
         self.is_event_time = self.assigner.is_event_time
         self.lateness = (node.allowed_lateness or 0) if self.is_event_time else 0
-        self.evictor = node.evictor
-        self.function = node.function
         self.process = node.function.process
         self.merging = self.assigner if isinstance(self.assigner, MergingWindowAssigner) else None
         # The shift of staggered windows belongs to the state: a restored instance must go on with the same windows.
-        self._staggered = staggered(self.assigner)
+        self._staggered: TumblingEventTimeWindows | TumblingProcessingTimeWindows | None = None
+        if isinstance(self.assigner, (TumblingEventTimeWindows, TumblingProcessingTimeWindows)):
+            self._staggered = None if self.assigner.stagger is WindowStagger.ALIGNED else self.assigner
         # Sessions never touch each other, so a live one that covers the element's window is where it belongs.
         self._covers_in_place = (
             isinstance(self.assigner, SessionWindows)
@@ -79,16 +134,6 @@ class WindowOperator(KeyedOperator):
             self._take_from_tables()
         if self._staggered is not None:
             self._staggered.shift = state.shared.get("shift")
-
-    @property
-    def form(self) -> str:
-        """The name of the operator for ``explain()``."""
-        return "general operator"
-
-    @property
-    def keeps_tables(self) -> bool:
-        """Returns whether the operator itself works on :attr:`OperatorState.tables`."""
-        return False
 
     def _take_from_tables(self) -> None:
         """Make entries and timers of the windows that a faster form kept in tables."""
@@ -186,7 +231,7 @@ class WindowOperator(KeyedOperator):
         entry.contents = self.contents.add(contents, mine, timestamp, key_state.arrivals)
         key_state.arrivals += 1
         result = self.trigger.on_element(shown, stamp, window, self._trigger_context.at(key, window, entry))
-        if result is not CONTINUE:
+        if result is not _CONTINUE:
             if result.is_fire:
                 self._fire(key, key_state, window, entry)
             if result.is_purge:
@@ -234,11 +279,12 @@ class WindowOperator(KeyedOperator):
         assert isinstance(self.trigger, MergingTrigger)
         self.trigger.on_merge(into, context)
         context.merged = []
+        timers = self.state.event_timers if self.is_event_time else self.state.processing_timers
         for source in merge.sources:
             if source != into:
                 entry = windows.get(source)
                 self.trigger.clear(source, context.at(key, source, WindowEntry() if entry is None else entry))
-                self._delete_cleanup(key, source)
+                timers.delete(key, source, self.cleanup_time(source))
         self._merge_contents(entries, target)
         for source in merge.sources:
             windows.pop(source, None)
@@ -264,14 +310,10 @@ class WindowOperator(KeyedOperator):
             )
 
     def _merge_contents(self, entries: list[WindowEntry], target: WindowEntry) -> None:
-        filled = sorted((entry for entry in entries if entry.contents is not NOTHING), key=_born)
-        if not filled:
-            return
-        contents = filled[0].contents
-        for entry in filled[1:]:
-            contents = self.contents.merge(contents, entry.contents)
-        target.contents = contents
-        target.born = filled[0].born
+        filled = sorted((entry for entry in entries if entry.contents is not NOTHING), key=attrgetter("born"))
+        if filled:
+            target.contents = reduce(self.contents.merge, [entry.contents for entry in filled])
+            target.born = filled[0].born
 
     # Timers
 
@@ -331,41 +373,35 @@ class WindowOperator(KeyedOperator):
     # Firing
 
     def _fire(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry) -> None:
-        if self.evictor is not None:
-            self._fire_evicting(key, key_state, window, entry)
+        evictor = self.node.evictor
+        if evictor is None:
+            elements = self.contents.elements(entry.contents)
+            if self.exposure.process:
+                elements = own_all(list(elements))
+            self._evaluate(key, key_state, window, entry, elements)
             return
-        elements = self.contents.elements(entry.contents)
-        if self.exposure.process:
-            elements = own_all(list(elements))
-        self._evaluate(key, key_state, window, entry, elements)
-
-    def _fire_evicting(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry) -> None:
-        assert self.evictor is not None
-        contents = self.contents
-        assert isinstance(contents, ArrivalContents)
-        elements = contents.timestamped(entry.contents, copies=self.exposure.evictor)
-        chosen = self.evictor.evict_before(elements, len(elements), window, self._time)
-        evicted = evicted_positions(chosen, len(elements), self.evictor, "evict_before", window)
-        kept = _without(entry.contents, evicted)
-        computed = self._compute(own_all(contents.elements(kept)))
+        kept = self._without_evicted(entry.contents, window, evictor.evict_before, "evict_before")
+        computed = self._compute(own_all([value for _, _, value in kept]))
         if computed is not None:
             self._evaluate(key, key_state, window, entry, computed)
-        elements = contents.timestamped(kept, copies=self.exposure.evictor)
-        chosen = self.evictor.evict_after(elements, len(elements), window, self._time)
-        evicted = evicted_positions(chosen, len(elements), self.evictor, "evict_after", window)
-        kept = _without(kept, evicted)
-        entry.contents = kept or NOTHING
+        entry.contents = self._without_evicted(kept, window, evictor.evict_after, "evict_after") or NOTHING
+
+    def _without_evicted(
+        self, entries: Iterable[Any], window: Any, evict: Callable[..., Iterable[Any]], method: str
+    ) -> GrowingList:
+        """The arrivals in a window without those that a method of the evictor chooses."""
+        assert self.node.evictor is not None
+        shows_copy = self.exposure.evictor
+        elements = [TimestampedValue(own(value) if shows_copy else value, timestamp) for _, timestamp, value in entries]
+        chosen = evict(elements, len(elements), window, self._time)
+        evicted = evicted_positions(chosen, len(elements), self.node.evictor, method, window)
+        return GrowingList(entry for position, entry in enumerate(entries) if position not in evicted)
 
     def _compute(self, elements: Sequence[Any]) -> Sequence[Any] | None:
         """Folds buffered elements by a reduce or an aggregate; returns None where a reduce has no element."""
-        spec = self.function
+        spec = self.node.function
         if isinstance(spec, ReduceSpec):
-            if not elements:
-                return None
-            value = elements[0]
-            for element in elements[1:]:
-                value = spec.reduce(value, element)
-            return (value,)
+            return (reduce(spec.reduce, elements),) if elements else None
         if isinstance(spec, AggregateSpec):
             accumulator = own(spec.aggregate.create_accumulator())
             for element in elements:
@@ -408,17 +444,6 @@ class WindowOperator(KeyedOperator):
             timers = self.state.event_timers if self.is_event_time else self.state.processing_timers
             timers.register(key, window, time)
 
-    def _delete_cleanup(self, key: Hashable, window: Any) -> None:
-        timers = self.state.event_timers if self.is_event_time else self.state.processing_timers
-        timers.delete(key, window, self.cleanup_time(window))
-
-
-def staggered(assigner: WindowAssigner[Any, Any]) -> TumblingEventTimeWindows | TumblingProcessingTimeWindows | None:
-    """The assigner, if each of its instances has a shift of its own."""
-    if isinstance(assigner, (TumblingEventTimeWindows, TumblingProcessingTimeWindows)):
-        return None if assigner.stagger is WindowStagger.ALIGNED else assigner
-    return None
-
 
 def _no_timestamp(value: Any) -> MissingTimestampError:
     return MissingTimestampError(
@@ -427,13 +452,3 @@ def _no_timestamp(value: Any) -> MissingTimestampError:
         expected="a timestamp on every element",
         hint="assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
     )
-
-
-def _born(entry: WindowEntry) -> int:
-    return entry.born
-
-
-def _without(entries: Iterable[Any], evicted: set[int]) -> GrowingList:
-    if not evicted:
-        return GrowingList(entries)
-    return GrowingList(entry for position, entry in enumerate(entries) if position not in evicted)

@@ -6,6 +6,7 @@ for a batch. An element that joins two sessions, or one that has fired, or is la
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from operator import attrgetter
 from typing import Any, Final
@@ -23,17 +24,12 @@ from windrow_runtime.operators.windows.shape import GapWindows
 # Any in this module: elements and accumulators of every type.
 
 _UNCHANGED: Final = -1
-_NEVER_BEFORE: Final = float("-inf")
-_NEVER_AFTER: Final = float("inf")
 
 
 class _OpenSession:
     """A live session of one key while a batch adds elements to it.
 
     Attributes:
-        key: The key.
-        key_state: The state of the key.
-        entry: The contents of the session.
         stored: The window under which the state of the key has the session; None for a session that is new.
         start: Where the session starts by now, in milliseconds.
         end: Where the session ends by now, in milliseconds.
@@ -54,8 +50,8 @@ class _OpenSession:
         self.start = start
         self.end = end
         self.changed = _UNCHANGED
-        self.before: float = _NEVER_BEFORE
-        self.after: float = _NEVER_AFTER
+        self.before: float = -math.inf
+        self.after: float = math.inf
         for other in key_state.live:
             if other.end < start:
                 self.before = max(self.before, other.end)
@@ -69,15 +65,13 @@ class SessionLoopOperator(WindowOperator):
     Timers are set once for a batch, in the order in which the general operator would have set them last.
     """
 
+    form = "loop of sessions"
+
     def __init__(self, step: Step, node: WindowNode, shape: GapWindows) -> None:
         super().__init__(step, node)
         self._fixed_gap = shape.gap
         self._open: dict[Hashable, _OpenSession] = {}
         self._moved: list[_OpenSession] = []
-
-    @property
-    def form(self) -> str:
-        return "loop of sessions"
 
     def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         if self.current_watermark >= MAX_TIMESTAMP:  # every session has fired

@@ -7,14 +7,17 @@ trigger that says continue, setting timers that are set.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Hashable, Iterator, Sequence
-from itertools import groupby
-from typing import Any, Final
+from copy import deepcopy
+from itertools import chain, groupby
+from typing import Any, Final, NamedTuple
 
 from windrow.errors import WindrowError
 from windrow.plan import Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import TimeWindow
+from windrow_runtime.operators.constants import PLAIN_CONSTANTS, is_named_tuple
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed, raise_call_error
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
@@ -22,12 +25,40 @@ from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorSta
 from windrow_runtime.operators.windows.contents import AggregatedContents, ReducedContents
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.shape import AlignedWindows
-from windrow_runtime.operators.windows.shared_accumulators import first_without_copy, for_each_window
 
 # Any in this module: elements and accumulators of every type.
 
 _NO_ROWS: Final[dict[Hashable, Any]] = {}
 """The table of a window without elements; never written to."""
+
+_DEEPEST: Final = 8  # a tuple that names one tuple twice, and so on, has no end
+
+
+class Partials(NamedTuple):
+    """Accumulators that were folded where their elements were read, each of elements of one key and pane, in order.
+
+    All elements of a pane are in the same windows; a tumbling window is one pane.
+
+    Attributes:
+        keys: Their keys.
+        values: The accumulators. Nobody else holds them.
+        starts: The starts of the panes, in milliseconds. Those of one pane come together.
+        counts: How many elements each stands for.
+    """
+
+    keys: Sequence[Any]
+    values: Sequence[Any]
+    starts: Sequence[int]
+    counts: Sequence[int]
+
+    @property
+    def timestamps(self) -> Sequence[int | None]:
+        """The starts, which stand for timestamps."""
+        return self.starts
+
+    def pick(self, places: Sequence[int]) -> Partials:
+        """Returns the accumulators at some places."""
+        return Partials(*([column[place] for place in places] for column in self))
 
 
 class TableOperator(WindowOperator):
@@ -37,21 +68,16 @@ class TableOperator(WindowOperator):
     becomes entries of the general operator when it fires and lateness keeps it alive.
     """
 
+    keeps_tables = True
+
     def __init__(self, step: Step, node: WindowNode, shape: AlignedWindows) -> None:
         super().__init__(step, node)
         self._shape = shape
         self._size = shape.size
+        self.form = f"loop of {'tumbling' if shape.slide == shape.size else 'sliding'} windows"
         kept = self.contents
         self._aggregate = kept.function if isinstance(kept, AggregatedContents) else None
         self._reduce = kept.reduce if isinstance(kept, ReducedContents) else None
-
-    @property
-    def form(self) -> str:
-        return f"loop of {'tumbling' if self._shape.slide == self._size else 'sliding'} windows"
-
-    @property
-    def keeps_tables(self) -> bool:
-        return True
 
     def bind(self, state: OperatorState, output: Output) -> None:
         super().bind(state, output)
@@ -138,15 +164,7 @@ class TableOperator(WindowOperator):
     def merge_batch(
         self, keys: Sequence[Hashable], contents: Sequence[Any], starts: Sequence[int], counts: Sequence[int]
     ) -> None:
-        """Take accumulators that were made elsewhere of elements that arrived there.
-
-        Args:
-            keys: Their keys.
-            contents: The accumulators. Nobody else holds them.
-            starts: Where their panes begin, in milliseconds: all elements of a pane are in the same windows. Those of
-                one pane should come one after the other.
-            counts: How many elements each was made of.
-        """
+        """Take the columns of :class:`Partials`."""
         assert not self.lateness, "a late element might have to be seen by itself"
         done = 0
         for pane, places in groupby(starts):
@@ -168,7 +186,7 @@ class TableOperator(WindowOperator):
             raise error.at(self.step.where) from error.__cause__
         except USER_ERRORS as error:
             # Merging describes its own failures, so this is an accumulator that cannot be copied.
-            place = first_without_copy(contents)
+            place = _first_without_copy(contents)
             key = f"one of {len(keys)}" if place is None else keys[place]
             given = call_description(key, window=TimeWindow(windows[0], windows[0] + self._size))
             raise function_failed(self.step, error, given) from error
@@ -258,3 +276,50 @@ class TableOperator(WindowOperator):
         yield from super().open_windows()
         for start, table in self.state.tables.items():
             yield from ((key, TimeWindow(start, start + self._size)) for key in table)
+
+
+def for_each_window(contents: Sequence[Any], windows: int) -> Iterator[Sequence[Any]]:
+    """Accumulators once for each window, copied when they are asked for: no window sees what another does to its own.
+
+    The last window takes the accumulators themselves. Raises what copying raises: errors of methods of the
+    accumulators, or RecursionError where they are nested too deep.
+    """
+    copies = windows - 1
+    if copies < 1 or are_immutable(contents):
+        for _ in range(windows):
+            yield contents
+        return
+    whole = list(contents)
+    try:
+        # Many at once, and read again many times: a fifth of the time of copies one by one.
+        data = pickle.dumps(whole, pickle.HIGHEST_PROTOCOL)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        # Of a class that pickle cannot name, such as one within a function; the exchange carries these by value.
+        for _ in range(copies):
+            yield deepcopy(whole)
+    else:
+        for _ in range(copies):
+            yield pickle.loads(data)
+    yield contents
+
+
+def _first_without_copy(contents: Sequence[Any]) -> int | None:
+    """The place of the first accumulator whose copying fails, for the error; None where each can be copied now."""
+    for place, accumulator in enumerate(contents):
+        try:
+            list(for_each_window([accumulator], 2))
+        except Exception:  # methods of the accumulator may raise anything
+            return place
+    return None
+
+
+def are_immutable(values: Sequence[Any]) -> bool:
+    """Returns whether values are constants, or tuples of such, by exact types: derived classes may hold anything."""
+    for _ in range(_DEEPEST):
+        kinds = set(map(type, values)) - PLAIN_CONSTANTS
+        if not kinds:
+            return True
+        if not all(kind in (frozenset, tuple) or is_named_tuple(kind) for kind in kinds):
+            return False
+        values = list(chain.from_iterable([value for value in values if type(value) in kinds]))
+    return False

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from windrow_runtime.operators.state.nan_keys import with_one_nan
-from windrow_runtime.operators.windows.partials import Partials
+from windrow_runtime.operators.windows.table_loop import Partials
 from windrow_runtime.spark.exchange.values import (
     PackedTimestamps,
     PackedValues,
