@@ -96,7 +96,7 @@ class WatermarkStrategy(Generic[T_contra]):
         description: One line for ``explain()``.
         ingestion_time: Whether elements get the clock at their arrival as timestamp.
         out_of_orderness: The delay in milliseconds of the bounded strategies; None for others.
-        idleness: After so many milliseconds of processing time without elements the stream no longer holds back the
+        idleness: After this many milliseconds of processing time without elements the stream no longer holds back the
             watermark of others; None: it always does.
     """
 
@@ -153,7 +153,7 @@ class WatermarkStrategy(Generic[T_contra]):
         """The same strategy for a stream that may fall silent.
 
         Args:
-            timeout: After so long without an element, the stream does not hold back the watermark of others.
+            timeout: After this time without an element, the stream does not hold back the watermark of others.
 
         Raises:
             InvalidArgumentError: If ``timeout`` is not positive.

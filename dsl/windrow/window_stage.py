@@ -82,7 +82,7 @@ class WindowStage(Generic[T, W]):
         return f"{type(self).__name__}({settings.assigner.describe()}, {settings.input.location})"
 
     def allowed_lateness(self, lateness: timedelta) -> Self:
-        """Keep windows for so long after the watermark has passed their end; a late element fires them again.
+        """Keep a window for this time after the watermark has passed its end; a late element fires it again.
 
         Args:
             lateness: How long, in event time; zero by default. ``timedelta.max`` means for ever.

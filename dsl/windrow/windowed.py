@@ -177,7 +177,7 @@ class EvictedWindowedStream(WindowedStream[T, K, W]):
 
     __slots__ = ()
 
-    # The result may also be that of nothing, so a variable for windows without an evictor hides that it may be None.
+    # An empty window has a result too, so a variable for windows without an evictor hides that it may be None.
     @overload  # type: ignore[override]
     def aggregate(
         self, function: AggregateFunction[T, A, R, E, K], *, name: str | None = None
@@ -199,7 +199,8 @@ class EvictedWindowedStream(WindowedStream[T, K, W]):
     ) -> DataStream[V | E] | DataStream[R]:
         """Fold the elements that the evictor leaves; see :meth:`WindowedStream.aggregate`.
 
-        The result is that of nothing where the evictor leaves none: None of :func:`windrow.aggregates.min`.
+        Where the evictor leaves no element, the result is that of an empty window: None for
+        :func:`windrow.aggregates.min`.
         """
         return self._aggregate_keyed(function, window_function, name)
 
@@ -209,7 +210,7 @@ class EvictedMergingWindowedStream(MergingWindowedStream[T, K, W]):
 
     __slots__ = ()
 
-    # The result may also be that of nothing, so a variable for windows without an evictor hides that it may be None.
+    # An empty window has a result too, so a variable for windows without an evictor hides that it may be None.
     @overload  # type: ignore[override]
     def aggregate(
         self, function: AggregateFunction[T, A, R, E, K], *, name: str | None = None
@@ -231,7 +232,8 @@ class EvictedMergingWindowedStream(MergingWindowedStream[T, K, W]):
     ) -> DataStream[V | E] | DataStream[R]:
         """Fold the elements that the evictor leaves; see :meth:`WindowedStream.aggregate`.
 
-        The result is that of nothing where the evictor leaves none: None of :func:`windrow.aggregates.min`.
+        Where the evictor leaves no element, the result is that of an empty window: None for
+        :func:`windrow.aggregates.min`.
         """
         return self._aggregate_keyed(function, window_function, name)
 
@@ -241,7 +243,7 @@ class EvictedAllWindowedStream(AllWindowedStream[T, W]):
 
     __slots__ = ()
 
-    # The result may also be that of nothing, so a variable for windows without an evictor hides that it may be None.
+    # An empty window has a result too, so a variable for windows without an evictor hides that it may be None.
     @overload  # type: ignore[override]
     def aggregate(
         self, function: AggregateFunction[T, A, R, E, None], *, name: str | None = None
@@ -270,7 +272,7 @@ class EvictedMergingAllWindowedStream(MergingAllWindowedStream[T, W]):
 
     __slots__ = ()
 
-    # The result may also be that of nothing, so a variable for windows without an evictor hides that it may be None.
+    # An empty window has a result too, so a variable for windows without an evictor hides that it may be None.
     @overload  # type: ignore[override]
     def aggregate(
         self, function: AggregateFunction[T, A, R, E, None], *, name: str | None = None

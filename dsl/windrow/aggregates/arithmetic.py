@@ -230,7 +230,7 @@ def count(selector: Callable[[T], Any] | None = None) -> Count[T]:
 
 
 def sum(selector: Callable[[T], N]) -> Sum[T, N]:  # noqa: A001  the field's name for it
-    """The sum of what ``selector`` gives; None of nothing.
+    """The sum of what ``selector`` gives; None without values.
 
     A result may be None where ``selector`` may give None, which is left out, and behind an evictor. A NaN makes the sum
     NaN. Ints are added exactly, and so are time spans, in microseconds; a result beyond 64 bits is an
@@ -242,7 +242,7 @@ def sum(selector: Callable[[T], N]) -> Sum[T, N]:  # noqa: A001  the field's nam
 
 
 def mean(selector: Callable[[T], F]) -> Mean[T, F]:
-    """The mean of what ``selector`` gives; None of nothing, as :func:`sum`.
+    """The mean of what ``selector`` gives; None without values, as :func:`sum`.
 
     None is left out; a NaN makes the mean NaN. Sums are kept as in :func:`sum`, however large, and divided at the end.
     """
@@ -264,7 +264,7 @@ def var_samp(selector: Callable[[T], float | None]) -> Spread[T]:
 
 
 def var_pop(selector: Callable[[T], float | None]) -> Spread[T]:
-    """The variance of a whole population; None of nothing. Otherwise as :func:`variance`."""
+    """The variance of a whole population; None without values. Otherwise as :func:`variance`."""
     return _spread(selector, "var_pop", sample=False, root=False)
 
 

@@ -99,7 +99,7 @@ def first(*, ignore_nulls: bool = False) -> Edge[T, T]: ...
 @overload
 def first(selector: Callable[[T], V], *, ignore_nulls: bool = False) -> Edge[T, V]: ...
 def first(selector: Callable[[T], V] | None = None, *, ignore_nulls: bool = False) -> Edge[T, T] | Edge[T, V]:
-    """The element that arrived first, or what ``selector`` gives for it; None of nothing.
+    """The element that arrived first, or what ``selector`` gives for it; None without elements.
 
     Where windows merge, the elements of the window that was there first count as the earlier ones.
 
@@ -130,7 +130,7 @@ def collect_list() -> CollectList[T, T]: ...
 @overload
 def collect_list(selector: Callable[[T], V | None]) -> CollectList[T, V]: ...
 def collect_list(selector: Callable[[T], V | None] | None = None) -> CollectList[T, T] | CollectList[T, V]:
-    """The elements in order of arrival, or what ``selector`` gives for them; an empty list of nothing.
+    """The elements in order of arrival, or what ``selector`` gives for them; an empty list without elements.
 
     None is left out. Where windows merge, the contents of the window that was there first come first. The window keeps
     all that it collects.

@@ -65,7 +65,7 @@ class CountDistinct(DeclaredAggregate[T, Seen, int, int]):
 
 
 def count_distinct(selector: Callable[[T], Hashable]) -> CountDistinct[T]:
-    """Counts exactly how many different values ``selector`` gives; 0 of nothing.
+    """Counts exactly how many different values ``selector`` gives; 0 without elements.
 
     None is left out, all NaNs are one value. Values are told apart as Python does: ``1``, ``1.0`` and ``True`` are one.
     The window keeps every value once; :func:`approx_count_distinct` keeps a few kilobytes.

@@ -107,7 +107,7 @@ def compensated(total: Any, lost: float) -> Any:
 
 
 def span_total(microseconds: int) -> tuple[timedelta, float]:
-    """The total of time spans that add up to so many microseconds, and the eras in it."""
+    """The total of time spans that add up to a number of microseconds, and the eras in it."""
     eras = 0 if -(2**63) < microseconds < 2**63 else microseconds >> 63
     return timedelta(microseconds=microseconds - (eras << 63)), float(eras)
 
@@ -126,7 +126,7 @@ def summed(total: Any, lost: float, aggregate: str) -> Any:
 
 
 def checked_span(microseconds: int, aggregate: str) -> timedelta:
-    """A time span of so many microseconds.
+    """A time span of a number of microseconds.
 
     Raises:
         AggregateOverflowError: If they do not fit into 64 bits.

@@ -187,7 +187,7 @@ def _value_type(selector: Callable[[Any], Any] | None, element_type: object | No
 
 
 def min(selector: Callable[[T], C]) -> Extreme[T, C]:  # noqa: A001  the field's name for it
-    """The lowest of what ``selector`` gives: any values that have an order. None of nothing.
+    """The lowest of what ``selector`` gives: any values that have an order. None without values.
 
     A result may be None where ``selector`` may give None, which is left out, and behind an evictor. A NaN is higher
     than every number, as in Spark SQL. Of equals the first stays; where sliding windows share what they have in
@@ -210,7 +210,7 @@ def min_by(by: Callable[[T], Comparable | M], value: Callable[[T], V]) -> Extrem
 def min_by(
     by: Callable[[T], Comparable | M], value: Callable[[T], V] | None = None
 ) -> ExtremeBy[T, T, M] | ExtremeBy[T, V, M]:
-    """The element for which ``by`` gives the lowest value; None of nothing.
+    """The element for which ``by`` gives the lowest value; None without elements.
 
     Elements for which ``by`` gives None are left out. A NaN is higher than every number. Of equals the first stays;
     where windows merge, that of the window that was there first.
@@ -248,7 +248,7 @@ def top_k(k: int, by: Callable[[T], Comparable | None], value: Callable[[T], V])
 def top_k(
     k: int, by: Callable[[T], Comparable | None], value: Callable[[T], V] | None = None
 ) -> TopK[T, T] | TopK[T, V]:
-    """The ``k`` elements for which ``by`` gives the highest values, highest first; an empty list of nothing.
+    """The ``k`` elements for which ``by`` gives the highest values, highest first; an empty list without elements.
 
     Elements for which ``by`` gives None are left out. A NaN is higher than every number. Of equals the first comes
     first; where windows merge, those of the window that was there first.

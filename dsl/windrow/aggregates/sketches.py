@@ -212,7 +212,7 @@ class ApproxQuantiles(DeclaredAggregate[T, Distribution, R, E], Generic[T, R, E]
         ranks: Which quantiles.
         k: The size of the sketch.
         kind: The function that made it.
-        finish: Makes the result of the quantiles; these are None of nothing.
+        finish: Makes the result of the quantiles; these are None without values.
     """
 
     selector: Callable[[T], float | None]
@@ -276,7 +276,7 @@ def _all(quantiles: Sequence[float] | None) -> list[float]:
 
 
 def approx_count_distinct(selector: Callable[[T], Any], *, rsd: float = 0.02) -> ApproxCountDistinct[T]:
-    """Estimates how many different values ``selector`` gives, by a HyperLogLog sketch; 0 of nothing.
+    """Estimates how many different values ``selector`` gives, by a HyperLogLog sketch; 0 without values.
 
     None is left out, all NaNs are one value. Needs ``pip install 'windrow-streams[sketches]'``.
 
@@ -299,7 +299,7 @@ def approx_count_distinct(selector: Callable[[T], Any], *, rsd: float = 0.02) ->
 
 
 def approx_quantile(selector: Callable[[T], F], q: float, *, k: int = 200) -> ApproxQuantiles[T, F, None]:
-    """About the ``q``-quantile of what ``selector`` gives, by a KLL sketch; None of nothing.
+    """About the ``q``-quantile of what ``selector`` gives, by a KLL sketch; None without values.
 
     It is one of the values: the lowest that at least the share ``q`` of all values does not exceed. None is left out; a
     NaN is higher than every number. Up to about ``k`` values the result is exact. Beyond, the share is off by less than
@@ -326,7 +326,7 @@ def approx_quantile(selector: Callable[[T], F], q: float, *, k: int = 200) -> Ap
 def approx_quantiles(
     selector: Callable[[T], float | None], q: Sequence[float], *, k: int = 200
 ) -> ApproxQuantiles[T, list[float], list[float]]:
-    """About the quantiles of what ``selector`` gives, in the order of ``q``; an empty list of nothing.
+    """About the quantiles of what ``selector`` gives, in the order of ``q``; an empty list without values.
 
     One sketch serves them all; see :func:`approx_quantile`.
     """

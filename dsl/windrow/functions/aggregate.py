@@ -16,7 +16,7 @@ T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 A = TypeVar("A")
 R_co = TypeVar("R_co", covariant=True)
-# Any: without a word on it, an annotation takes aggregates of both kinds, those that give None of nothing and others.
+# Any: an annotation that leaves it out takes all aggregates, whether they give None for an empty window or not.
 E_co = TypeVar("E_co", covariant=True, default=Any)
 K_contra = TypeVar("K_contra", contravariant=True, default=object)
 

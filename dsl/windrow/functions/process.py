@@ -71,11 +71,11 @@ class TimerService(Protocol):
         ...
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Take a timer back; does nothing where none is set."""
+        """Deletes a timer; does nothing where none is set."""
         ...
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Take a timer back; does nothing where none is set."""
+        """Deletes a timer; does nothing where none is set."""
         ...
 
 

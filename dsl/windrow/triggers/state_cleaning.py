@@ -19,7 +19,7 @@ __all__ = ["StateCleaningCountTrigger"]
 
 
 class StateCleaningCountTrigger(Trigger[object, "Window"]):
-    """A count trigger that lets go of windows without elements, after Flink's trigger of the same name.
+    """A count trigger that drops windows which get no more elements, after Flink's trigger of the same name.
 
     It fires at every ``max_count``-th element and starts over. When no element came for a while it fires a last time,
     and contents and state go: after at least ``min_retention`` and at most ``max_retention`` of processing time. The

@@ -76,11 +76,11 @@ class TriggerContext(KeyedStateStore, Protocol):
         ...
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Take a timer back."""
+        """Delete a timer; does nothing where none is set."""
         ...
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Take a timer back."""
+        """Delete a timer; does nothing where none is set."""
         ...
 
     def nested(self, name: str) -> TriggerContext:
