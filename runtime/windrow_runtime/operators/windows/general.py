@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import reduce
 from operator import attrgetter
 from random import Random
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from windrow.errors import MissingTimestampError, UnsupportedOperationError
 from windrow.evictors import TimestampedValue
@@ -40,8 +39,7 @@ W = TypeVar("W", bound=Window)
 _CONTINUE: Final = TriggerResult.CONTINUE
 
 
-@dataclass(frozen=True)
-class Merged(Generic[W]):
+class Merged(NamedTuple, Generic[W]):
     """Live windows that became another one.
 
     Attributes:
@@ -84,6 +82,24 @@ def add_window(live: list[W], window: W, assigner: MergingWindowAssigner[Any, W]
     return result, merged
 
 
+def add_session(live: list[TimeWindow], window: TimeWindow) -> tuple[TimeWindow, list[Merged[TimeWindow]]]:
+    """Do the same as :func:`add_window` for sessions, which never touch: a new one merges with those that it meets."""
+    start, end = window
+    met = [known for known in live if known.start <= end and start <= known.end]
+    if not met:
+        live.append(window)
+        return window, []
+    for known in met:
+        start, end = min(start, known.start), max(end, known.end)
+    into = TimeWindow(start, end)
+    if met[0] == into:
+        return into, []
+    live[live.index(met[0])] = into
+    for known in met[1:]:
+        live.remove(known)
+    return into, [Merged(into, met)]
+
+
 class WindowOperator(KeyedOperator):
     """Assigns elements to windows, asks the trigger, evaluates and cleans up: Flink's window operator in meaning.
 
@@ -114,8 +130,7 @@ class WindowOperator(KeyedOperator):
         self._staggered: TumblingEventTimeWindows | TumblingProcessingTimeWindows | None = None
         if isinstance(self.assigner, (TumblingEventTimeWindows, TumblingProcessingTimeWindows)):
             self._staggered = None if self.assigner.stagger is WindowStagger.ALIGNED else self.assigner
-        # Sessions never touch each other, so a live one that covers the element's window is where it belongs.
-        self._covers_in_place = (
+        self._are_sessions = (
             isinstance(self.assigner, SessionWindows)
             and type(self.assigner).merge_windows is SessionWindows.merge_windows
         )
@@ -191,10 +206,9 @@ class WindowOperator(KeyedOperator):
                     window = assigned
                     if merging is not None:
                         window = self._add_to_live(key, key_state, assigned, value)
-                        if self.is_late(window):
+                    if is_event_time and window.max_timestamp() + lateness <= watermark:
+                        if merging is not None:
                             key_state.live.remove(window)
-                            continue
-                    elif is_event_time and window.max_timestamp() + lateness <= watermark:
                         continue
                     skipped = False
                     try:
@@ -253,11 +267,10 @@ class WindowOperator(KeyedOperator):
 
     def _add_to_live(self, key: Hashable, key_state: KeyState, window: Any, value: Any) -> Any:
         assert self.merging is not None
-        if self._covers_in_place:
-            for known in key_state.live:
-                if known.start <= window.start and window.end <= known.end:
-                    return known
-        result, merges = add_window(key_state.live, window, self.merging)
+        if self._are_sessions:
+            result, merges = add_session(key_state.live, window)
+        else:
+            result, merges = add_window(key_state.live, window, self.merging)
         for merge in merges:
             try:
                 self._merge(key, key_state, merge)
@@ -267,10 +280,12 @@ class WindowOperator(KeyedOperator):
         return result
 
     def _merge(self, key: Hashable, key_state: KeyState, merge: Merged[Any]) -> None:
-        into = merge.into
-        self._check_merge(into)
-        windows = key_state.windows
-        entries = [windows[source] for source in merge.sources if source in windows]
+        into, windows = merge.into, key_state.windows
+        cleanup = self.cleanup_time(into)
+        if cleanup <= (self.current_watermark if self.is_event_time else self.current_processing_time):
+            raise self._past(into)
+        merged = [(source, windows.get(source)) for source in merge.sources]
+        entries = [entry for _, entry in merged if entry is not None]
         target = windows.get(into)
         if target is None:
             target = WindowEntry()
@@ -280,9 +295,8 @@ class WindowOperator(KeyedOperator):
         self.trigger.on_merge(into, context)
         context.merged = []
         timers = self.state.event_timers if self.is_event_time else self.state.processing_timers
-        for source in merge.sources:
+        for source, entry in merged:
             if source != into:
-                entry = windows.get(source)
                 self.trigger.clear(source, context.at(key, source, WindowEntry() if entry is None else entry))
                 timers.delete(key, source, self.cleanup_time(source))
         self._merge_contents(entries, target)
@@ -291,27 +305,27 @@ class WindowOperator(KeyedOperator):
         if not target.is_empty:
             windows[into] = target
         # An assigner may merge windows that the new element is not in; nothing else would clean up the result.
-        self._register_cleanup(key, into)
+        if cleanup < MAX_TIMESTAMP:
+            timers.register(key, into, cleanup)
 
-    def _check_merge(self, into: Any) -> None:
-        end = into.max_timestamp()
+    def _past(self, into: Any) -> UnsupportedOperationError:
+        """The error for windows that merged into one whose time is over."""
         if self.is_event_time:
-            if end + self.lateness <= self.current_watermark:
-                raise UnsupportedOperationError(
-                    "windows merged into one that is already past the watermark",
-                    given=f"{into}, watermark {self.current_watermark}, lateness {self.lateness} ms",
-                    expected="a merged window whose last timestamp, with the lateness, is after the watermark",
-                )
-        elif end <= self.current_processing_time:
-            raise UnsupportedOperationError(
-                "windows merged into one that is already past the clock",
-                given=f"{into}, processing time {self.current_processing_time}",
-                expected="a merged window whose last timestamp is after the processing time",
+            return UnsupportedOperationError(
+                "windows merged into one that is already past the watermark",
+                given=f"{into}, watermark {self.current_watermark}, lateness {self.lateness} ms",
+                expected="a merged window whose last timestamp, with the lateness, is after the watermark",
             )
+        return UnsupportedOperationError(
+            "windows merged into one that is already past the clock",
+            given=f"{into}, processing time {self.current_processing_time}",
+            expected="a merged window whose last timestamp is after the processing time",
+        )
 
     def _merge_contents(self, entries: list[WindowEntry], target: WindowEntry) -> None:
-        filled = sorted((entry for entry in entries if entry.contents is not NOTHING), key=attrgetter("born"))
+        filled = [entry for entry in entries if entry.contents is not NOTHING]
         if filled:
+            filled.sort(key=attrgetter("born"))
             target.contents = reduce(self.contents.merge, [entry.contents for entry in filled])
             target.born = filled[0].born
 
