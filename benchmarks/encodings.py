@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from benchmarks.environment import environment
-from windrow_runtime.codecs.arrow.batches import arrow_schema, decode_batch, encode_batch
+from windrow_runtime.codecs.arrow.decoding import decode_batch
+from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.state.chunks import dump_rows, load_rows
 from windrow_runtime.spark.exchange.values import pack_values, unpack_values

@@ -32,7 +32,8 @@ from tests.codecs.samples import (
 )
 from tests.codecs.strategies import elements_of
 from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError
-from windrow_runtime.codecs.arrow.batches import arrow_schema, decode_batch, encode_batch
+from windrow_runtime.codecs.arrow.decoding import decode_batch
+from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
 

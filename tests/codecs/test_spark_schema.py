@@ -19,7 +19,8 @@ from pyspark.sql.types import (
 
 from tests.codecs.samples import Defaults, Event, Everything, Place, Reading, Trip
 from windrow.errors import SourceError
-from windrow_runtime.codecs.arrow.batches import arrow_schema, decode_batch, encode_batch
+from windrow_runtime.codecs.arrow.decoding import decode_batch
+from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_ddl
 

@@ -16,7 +16,7 @@ from windrow.plan import Step
 from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource, Source
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.codecs.arrow.batches import encode_batch
+from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm

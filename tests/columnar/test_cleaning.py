@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from windrow.errors import SourceError, WindrowError
-from windrow_runtime.codecs.arrow.batches import arrow_schema, decode_batch
+from windrow_runtime.codecs.arrow.decoding import decode_batch
+from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.arrow.parquet import read_parquet
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type

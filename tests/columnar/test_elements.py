@@ -17,7 +17,7 @@ from tests.columnar.engine import Element, Keyed, at, batches, millis, run, told
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
-from windrow_runtime.codecs.arrow.batches import encode_batch
+from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.columnar.kernels.arrays import lists

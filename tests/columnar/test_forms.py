@@ -19,7 +19,7 @@ from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource, ParquetFileSource, Source
 from windrow.triggers import CountTrigger
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow_runtime.codecs.arrow.batches import encode_batch
+from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.route import expression_of
 from windrow_runtime.local import LocalRunner

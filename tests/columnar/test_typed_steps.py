@@ -18,7 +18,7 @@ from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.errors import AggregateOverflowError
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow_runtime.codecs.arrow.batches import arrow_schema
+from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.columnar.forms.row_form import row_form

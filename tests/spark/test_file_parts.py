@@ -14,7 +14,7 @@ import pytest
 from windrow import Pipeline, from_collection
 from windrow.errors import InvalidArgumentError, SinkError
 from windrow.sinks import JsonFileSink, ParquetFileSink, Sink
-from windrow_runtime.codecs.arrow.batches import encode_batch
+from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.state.chunks import dump_rows
 from windrow_runtime.operators.topology import Topology

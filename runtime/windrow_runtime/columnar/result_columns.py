@@ -10,7 +10,7 @@ import pyarrow as pa
 from windrow.aggregates.combined import Combined
 from windrow.errors import WindrowError
 from windrow.windows import GlobalWindow, TimeWindow
-from windrow_runtime.codecs.arrow.batches import arrow_schema
+from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar.array_types import Array, ArrowType, Rows
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm

@@ -14,7 +14,7 @@ from windrow.addresses.redaction import longest_first, redact
 from windrow.errors import InvalidArgumentError, SinkError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import DeltaSink
-from windrow_runtime.codecs.arrow.batches import arrow_schema, encode_batch
+from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.outputs.cells import NESTED
 from windrow_runtime.outputs.output import Identity, Output, failure, fields_named

@@ -1,4 +1,4 @@
-"""From Arrow arrays to lists of Python values."""
+"""Elements of Arrow record batches: each array becomes one list, and the lists of the fields become records."""
 
 from __future__ import annotations
 
@@ -9,34 +9,50 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise, repeat
+from typing import Final
 
 import pyarrow as pa
 from pyarrow import types
 
-from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
-from windrow_runtime.codecs.records import build_records, build_tuples, scatter
+from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error
+from windrow_runtime.codecs.records import build_records, scatter
 from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType, fits_decimal
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
-_NULL = "null in a required field"
+
+
+def check_arrow_schema(schema: pa.Schema, record_type: RecordType) -> None:
+    """Checks that batches with a schema can be decoded.
+
+    Columns that the record type does not have are ignored, a column may be missing where its field has a
+    default or is Optional, and narrower numbers are widened.
+
+    Raises:
+        SourceError: Columns are missing or have other types; the message lists all of them.
+    """
+    faults = schema_faults(schema, record_type)
+    if faults:
+        raise columns_error(
+            record_type.name,
+            faults,
+            given=", ".join(f"{field.name}: {field.type}" for field in schema),
+            expected=", ".join(f"{field.column}: {field.type}" for field in record_type.columns),
+            hint="correct the columns or the record type; a field that is Optional or has a default needs no column",
+        )
 
 
 def schema_faults(schema: pa.Schema, record_type: RecordType) -> list[str]:
     """Lists the faults that keep columns from being decoded, one line for each."""
-    if record_type.single:
-        return _field_faults(record_type.columns, schema.get_field_index, schema.field, "")
-    return _field_faults(record_type.columns, schema.get_field_index, schema.field, f"{record_type.name}.")
+    return _field_faults(schema, record_type.columns, "" if record_type.single else f"{record_type.name}.")
 
 
-def _field_faults(
-    fields: Sequence[Field], index_of: Callable[[str], int], field_at: Callable[[int], pa.Field], prefix: str
-) -> list[str]:
+def _field_faults(schema: pa.Schema, fields: Sequence[Field], prefix: str) -> list[str]:
     faults: list[str] = []
     for field in fields:
-        index = index_of(field.column)
+        index = schema.get_field_index(field.column)
         if index >= 0:
-            faults += _type_faults(field_at(index).type, field.column_type, f"{prefix}{field.column}")
+            faults += _type_faults(schema.field(index).type, field.column_type, f"{prefix}{field.column}")
         elif field.required:
             faults.append(f"{prefix}{field.column}: no such column, or two of them; expected {field.type}")
     return faults
@@ -50,9 +66,7 @@ def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
     if types.is_null(given):
         return [] if value.nullable else wrong
     if kind in (Kind.RECORD, Kind.TUPLE):
-        if not types.is_struct(given):
-            return wrong
-        return _field_faults(value.columns, given.get_field_index, given.field, f"{path}.")
+        return _field_faults(pa.schema(list(given)), value.columns, f"{path}.") if types.is_struct(given) else wrong
     if kind is Kind.DICT:
         if not types.is_map(given):
             return wrong
@@ -66,72 +80,71 @@ def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
         return wrong if _type_faults(given, value.arguments[0], path) else []
     if kind is Kind.DATETIME and types.is_timestamp(given) and given.tz is None and value.timezone is None:
         return [f"{wrong[0]}: it has no time zone, so it names no moment; the source may say timezone="]
-    return [] if _reads(given, kind) else wrong
+    return [] if any(reads(given) for reads in _READABLE.get(kind, ())) else wrong
 
 
-def _reads(given: pa.DataType, kind: Kind) -> bool:
-    """Returns whether a column of scalars can be read as a kind without loss."""
-    small = types.is_integer(given) and (given.bit_width < 32 or types.is_int32(given))
-    if kind is Kind.BOOL:
-        return bool(types.is_boolean(given))
-    if kind is Kind.INT:
-        return bool(small or types.is_int64(given) or types.is_uint32(given))
-    if kind is Kind.FLOAT:
-        return bool(small or types.is_floating(given))
-    if kind in (Kind.STR, Kind.UUID):
-        return bool(types.is_string(given) or types.is_large_string(given))
-    if kind is Kind.BYTES:
-        return bool(types.is_binary(given) or types.is_large_binary(given))
-    if kind is Kind.DECIMAL:
-        return bool(types.is_decimal128(given)) and fits_decimal(given.precision, given.scale)
-    if kind is Kind.DATETIME:
-        return bool(types.is_timestamp(given))
-    if kind is Kind.DATE:
-        return bool(types.is_date32(given))
-    return kind is Kind.TIMEDELTA and bool(types.is_duration(given))
+def _is_fitting_decimal(given: pa.DataType) -> bool:
+    return types.is_decimal128(given) and fits_decimal(given.precision, given.scale)
 
 
-def decode_rows(
-    batch: pa.RecordBatch, record_type: RecordType, *, stop_at_first: bool
-) -> tuple[list[object], list[MalformedRecord]]:
-    """The elements of a batch whose schema fits, and the rows that do not.
+_SMALL = (types.is_int8, types.is_int16, types.is_int32, types.is_uint8, types.is_uint16)
+# The columns of scalars that can be read as a kind without loss.
+_READABLE: Final[dict[Kind, tuple[Callable[[pa.DataType], bool], ...]]] = {
+    Kind.BOOL: (types.is_boolean,),
+    Kind.INT: (*_SMALL, types.is_int64, types.is_uint32),
+    Kind.FLOAT: (*_SMALL, types.is_floating),
+    Kind.STR: (types.is_string, types.is_large_string),
+    Kind.UUID: (types.is_string, types.is_large_string),
+    Kind.BYTES: (types.is_binary, types.is_large_binary),
+    Kind.DECIMAL: (_is_fitting_decimal,),
+    Kind.DATETIME: (types.is_timestamp,),
+    Kind.DATE: (types.is_date32,),
+    Kind.TIMEDELTA: (types.is_duration,),
+}
 
-    A batch that fails is halved until the row at fault is alone; its own failure tells the field and the
-    reason.
+
+def decode_batch(
+    batch: pa.RecordBatch, record_type: RecordType, on_error: Callable[[MalformedRecord], None] | None = None
+) -> list[object]:
+    """The elements of a record batch, in the order of the rows; columns are found by name.
+
+    Datetimes come back in UTC; a column of timestamps without a zone fits where the type says where its clock is.
 
     Args:
         batch: The rows.
-        record_type: Their type.
-        stop_at_first: Give up at the first row at fault, because it will be raised.
+        record_type: The type of the elements.
+        on_error: Called for each row that does not fit, in the order of the rows. Such rows are missing from the
+            answer; ``MalformedRecord.row`` says which.
+
+    Raises:
+        MalformedRecordError: A row does not fit and there is no ``on_error``.
+        SourceError: The columns do not fit the record type.
     """
-    malformed: list[MalformedRecord] = []
-    try:
-        return _decode_slice(batch, record_type), malformed
-    except UnfitError:
-        return _decode_halves(batch, 0, batch.num_rows, record_type, malformed, stop_at_first=stop_at_first), malformed
+    check_arrow_schema(batch.schema, record_type)
+    return _decode_rows(batch, record_type, on_error, 0)
 
 
-def _decode_halves(
-    batch: pa.RecordBatch,
-    start: int,
-    stop: int,
-    record_type: RecordType,
-    malformed: list[MalformedRecord],
-    *,
-    stop_at_first: bool,
+def _decode_rows(
+    batch: pa.RecordBatch, record_type: RecordType, on_error: Callable[[MalformedRecord], None] | None, first: int
 ) -> list[object]:
-    part = batch.slice(start, stop - start)
+    """Halves a batch that fails until the row at fault is alone; its own failure tells the field and the reason."""
+    root, name = record_type.root, record_type.name
     try:
-        return _decode_slice(part, record_type)
+        if not record_type.single:
+            return _decode_struct(batch, root, name)
+        index = batch.schema.get_field_index("value")
+        return [None] * batch.num_rows if index < 0 else _decode(batch.column(index), root, name)
     except UnfitError as error:
-        if stop - start == 1:
-            malformed.append(MalformedRecord(_raw(part), error.reason, error.path, start))
-            return []
-    middle = (start + stop) // 2
-    values = _decode_halves(batch, start, middle, record_type, malformed, stop_at_first=stop_at_first)
-    if malformed and stop_at_first:
-        return values
-    return values + _decode_halves(batch, middle, stop, record_type, malformed, stop_at_first=stop_at_first)
+        fault = error
+    if batch.num_rows > 1:
+        middle = batch.num_rows // 2
+        values = _decode_rows(batch.slice(0, middle), record_type, on_error, first)
+        return values + _decode_rows(batch.slice(middle), record_type, on_error, first + middle)
+    malformed = MalformedRecord(_raw(batch), fault.reason, fault.path, first)
+    if on_error is None:
+        raise malformed.error()
+    on_error(malformed)
+    return []
 
 
 def _raw(row: pa.RecordBatch) -> str:
@@ -148,33 +161,23 @@ def _shown(cell: pa.Array) -> object:
     return value
 
 
-def _decode_slice(batch: pa.RecordBatch, record_type: RecordType) -> list[object]:
-    root, name = record_type.root, record_type.name
-    if record_type.single:
-        index = batch.schema.get_field_index("value")
-        return [None] * batch.num_rows if index < 0 else _decode(batch.column(index), root, name)
-    return _decode_parts(root, batch.schema.get_field_index, batch.column, batch.num_rows, name)
-
-
-def _decode_parts(
-    value: ValueType, index_of: Callable[[str], int], column_at: Callable[[int], pa.Array], count: int, path: str
-) -> list[object]:
-    """Records or tuples, none of them null, from their columns."""
+def _decode_struct(batch: pa.RecordBatch, value: ValueType, path: str) -> list[object]:
+    """Decodes records or tuples, none of them null."""
     fields: list[Field] = []
     columns: list[list[object]] = []
     dot = "." if value.kind is Kind.RECORD else ""
     for field in value.columns:
-        index = index_of(field.column)
+        index = batch.schema.get_field_index(field.column)
         if index >= 0:
-            columns.append(_decode(column_at(index), field.column_type, f"{path}{dot}{field.name}"))
+            columns.append(_decode(batch.column(index), field.column_type, f"{path}{dot}{field.name}"))
         elif field.type.nullable and field.default is None:
-            columns.append([None] * count)
+            columns.append([None] * batch.num_rows)
         else:
             continue  # the constructor fills in the default, or the key stays absent
         fields.append(field)
     if value.kind is Kind.TUPLE:
-        return build_tuples(columns)
-    return build_records(value, fields, columns, count, path)
+        return list(zip(*columns, strict=True))
+    return build_records(value, fields, columns, batch.num_rows, path)
 
 
 def _decode(array: pa.Array, value: ValueType, path: str) -> list[object]:
@@ -185,7 +188,7 @@ def _decode(array: pa.Array, value: ValueType, path: str) -> list[object]:
     if not array.null_count:
         return _decode_valid(array, value, path)
     if not value.nullable:
-        raise UnfitError(path, _NULL, str(value))
+        raise UnfitError(path, "null in a required field")
     valid: list[bool] = array.is_valid().to_pylist()
     return scatter(_decode_valid(array.drop_null(), value, path), valid)
 
@@ -194,8 +197,7 @@ def _decode_valid(array: pa.Array, value: ValueType, path: str) -> list[object]:
     """The values of an array without nulls."""
     kind = value.kind
     if kind in (Kind.RECORD, Kind.TUPLE):
-        children = array.flatten()
-        return _decode_parts(value, array.type.get_field_index, children.__getitem__, len(array), path)
+        return _decode_struct(pa.RecordBatch.from_struct_array(array), value, path)
     if kind is Kind.DICT:
         return _decode_map(array, value, path)
     if kind in COLLECTIONS:
@@ -216,8 +218,8 @@ def _runs(array: pa.Array) -> Sequence[tuple[int, int]]:
 
 
 def _decode_map(array: pa.Array, value: ValueType, path: str) -> list[object]:
-    offsets: list[int] = array.offsets.to_numpy().tolist()
-    first, length = offsets[0], offsets[-1] - offsets[0]
+    offsets = array.offsets
+    first, length = offsets[0].as_py(), offsets[-1].as_py() - offsets[0].as_py()
     key, item = value.arguments
     # Unlike a list's flatten(), the keys and items of a slice are those of the whole array.
     keys = _decode(array.keys.slice(first, length), key, f"{path}{{key}}")
@@ -227,13 +229,8 @@ def _decode_map(array: pa.Array, value: ValueType, path: str) -> list[object]:
 
 def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object]:
     kind = value.kind
-    if kind is Kind.INT:
-        return _plain(array.cast(pa.int64()))
-    if kind is Kind.FLOAT:
-        return _plain(array.cast(pa.float64()))
     if kind is Kind.DATETIME:
-        micros = _in_microseconds(array, pa.timestamp("us", tz=array.type.tz), value, path)
-        elapsed = micros.to_numpy().astype("m8[us]").tolist()
+        elapsed = _microseconds(array, pa.timestamp("us", tz=array.type.tz), value, path)
         moments = map(operator.add, repeat(_EPOCH), elapsed)
         if array.type.tz is None and value.timezone is not None:
             moments = map(partial(_at_clock, zone=value.timezone), moments)
@@ -242,21 +239,28 @@ def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object
         ordinals = map(operator.add, repeat(_EPOCH_DAY), array.view(pa.int32()).to_numpy().tolist())
         return _converted(map(datetime.date.fromordinal, ordinals), path, value)
     if kind is Kind.TIMEDELTA:
-        durations = _in_microseconds(array, pa.duration("us"), value, path)
-        return _converted(iter(durations.to_numpy().astype("m8[us]").tolist()), path, value)
+        return _converted(_microseconds(array, pa.duration("us"), value, path), path, value)
     if kind is Kind.UUID:
         return _converted(map(uuid.UUID, array.to_pylist()), path, value)
     if kind is Kind.DECIMAL:
-        return _converted(iter(array.to_pylist()), path, value)
-    return _plain(array)
+        return _converted(array.to_pylist(), path, value)
+    if kind is Kind.INT:
+        array = array.cast(pa.int64())
+    elif kind is Kind.FLOAT:
+        array = array.cast(pa.float64())
+    # Numpy makes Python's values faster than to_pylist() in older releases of Arrow.
+    values: list[object] = array.to_numpy(zero_copy_only=False).tolist()
+    return values
 
 
-def _in_microseconds(array: pa.Array, wanted: pa.DataType, value: ValueType, path: str) -> pa.Array:
-    """Times as numbers of microseconds. What is finer, or beyond 64 bits, does not fit: Python cannot hold it."""
+def _microseconds(array: pa.Array, wanted: pa.DataType, value: ValueType, path: str) -> list[datetime.timedelta]:
+    """Times as spans of microseconds. What is finer, or beyond 64 bits, does not fit: Python cannot hold it."""
     try:
-        return array.cast(wanted).view(pa.int64())
+        numbers = array.cast(wanted).view(pa.int64())
     except pa.ArrowInvalid as error:
-        raise UnfitError(path, f"not a {value.python_type.__name__} of microseconds: {error}", str(value)) from error
+        raise UnfitError(path, f"not a {value.python_type.__name__} of microseconds: {error}") from error
+    spans: list[datetime.timedelta] = numbers.to_numpy().astype("m8[us]").tolist()
+    return spans
 
 
 def _at_clock(shown: datetime.datetime, zone: datetime.tzinfo) -> datetime.datetime:
@@ -264,15 +268,9 @@ def _at_clock(shown: datetime.datetime, zone: datetime.tzinfo) -> datetime.datet
     return shown.replace(tzinfo=zone).astimezone(datetime.UTC)
 
 
-def _plain(array: pa.Array) -> list[object]:
-    """Values whose Python form numpy makes: faster than ``to_pylist`` in older releases of Arrow."""
-    values: list[object] = array.to_numpy(zero_copy_only=False).tolist()
-    return values
-
-
 def _converted(values: Iterable[object], path: str, value: ValueType) -> list[object]:
     """The values of an iterator that may fail: a year beyond 9999, an unknown member of an Enum."""
     try:
         return list(values)
     except (ValueError, OverflowError, TypeError) as error:
-        raise UnfitError(path, f"not a {value.python_type.__name__}: {error}", str(value)) from error
+        raise UnfitError(path, f"not a {value.python_type.__name__}: {error}") from error

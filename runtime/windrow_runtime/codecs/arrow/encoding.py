@@ -1,35 +1,126 @@
-"""From lists of Python values to Arrow arrays."""
+"""Arrow record batches of elements.
+
+A batch of records becomes one list a field, and a list becomes one Arrow array. Nothing is converted cell by cell,
+except to find the record at fault once a batch has failed.
+"""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from itertools import accumulate, chain
 from operator import itemgetter
 from types import NoneType
+from typing import Final
 
 import pyarrow as pa
 
-from windrow_runtime.codecs.arrow.types import arrow_type
-from windrow_runtime.codecs.malformed import UnfitError, short_repr
+from windrow.errors import InvalidArgumentError
+from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.records import record_columns
-from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import COLLECTIONS, DECIMAL_PRECISION, DECIMAL_SCALE, Kind, RecordType, ValueType
+
+_SCALARS: Final = {
+    Kind.NONE: pa.null(),
+    Kind.BOOL: pa.bool_(),
+    Kind.INT: pa.int64(),
+    Kind.FLOAT: pa.float64(),
+    Kind.STR: pa.string(),
+    Kind.UUID: pa.string(),
+    Kind.BYTES: pa.binary(),
+    Kind.DECIMAL: pa.decimal128(DECIMAL_PRECISION, DECIMAL_SCALE),
+    Kind.DATETIME: pa.timestamp("us", tz="UTC"),
+    Kind.DATE: pa.date32(),
+    Kind.TIMEDELTA: pa.duration("us"),
+}
+_CONTAINERS: Final = (list, tuple, set, frozenset, dict)
 
 
-def encode_columns(values: Sequence[object], record_type: RecordType) -> list[pa.Array]:
-    """One array per column of the record type.
+def arrow_type(value: ValueType) -> pa.DataType:
+    """The Arrow type of a column: the one that Spark uses for the same Spark type."""
+    kind = value.kind
+    if kind in (Kind.RECORD, Kind.TUPLE):
+        return pa.struct([pa.field(field.column, arrow_type(field.type)) for field in value.columns])
+    if kind is Kind.DICT:
+        key, item = value.arguments
+        return pa.map_(arrow_type(key), arrow_type(item))
+    if kind in COLLECTIONS:
+        # "element" is Spark's name for it, and Arrow's type equality looks at names.
+        return pa.list_(pa.field("element", arrow_type(value.arguments[0])))
+    return arrow_type(value.arguments[0]) if kind is Kind.ENUM else _SCALARS[kind]
+
+
+def arrow_schema(record_type: RecordType) -> pa.Schema:
+    """The Arrow schema of a record type's columns, as Spark has it.
+
+    All columns are nullable, as in every Spark table that was read from files; the decoder checks nulls
+    record by record.
+    """
+    return pa.schema([pa.field(field.column, arrow_type(field.type)) for field in record_type.columns])
+
+
+def encode_batch(values: Sequence[object], record_type: RecordType) -> pa.RecordBatch:
+    """A record batch of elements of the record type.
+
+    Raises:
+        InvalidArgumentError: An element, or a part of it, is not of its type; the message names the field,
+            what it held and what it should hold.
+    """
+    try:
+        encoded = _encode(values, record_type.root, record_type.name)
+    except Exception as error:  # pyarrow and attributes of the user's may raise anything
+        raise _encoding_error(values, record_type, error) from error
+    if record_type.single:
+        return pa.RecordBatch.from_arrays([encoded], schema=arrow_schema(record_type))
+    return pa.RecordBatch.from_struct_array(encoded)
+
+
+def _encoding_error(values: Sequence[object], record_type: RecordType, first: Exception) -> InvalidArgumentError:
+    """Finds the first record at fault by bisection, and says what is wrong with it."""
+    name = record_type.name
+
+    def fault_in(some: Sequence[object]) -> Exception | None:
+        try:
+            _encode(some, record_type.root, name)
+        except Exception as error:
+            return error
+        return None
+
+    place = bisect_left(range(len(values) - 1), True, key=lambda last: fault_in(values[: last + 1]) is not None)
+    record = values[place]
+    fault = fault_in([record]) or first
+    if isinstance(fault, UnfitError):
+        return misfit(record, fault, name)
+    return InvalidArgumentError(
+        f"a value cannot be written to a column: {type(fault).__name__}: {fault}",
+        given=short_repr(record),
+        expected=name,
+        where=name,
+    )
+
+
+def _encode(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
+    """An array of values, ``None`` among them where the type allows it.
 
     Raises:
         UnfitError: A value is not of its type. Which record holds it is not known here.
     """
-    if record_type.single:
-        return [_encode(list(values), record_type.root, record_type.name)]
-    _check_types(values, record_type.root, record_type.name)
-    return _encode_parts(values, record_type.root, record_type.name)
+    if value.kind is Kind.NONE:
+        for item in values:
+            if item is not None:
+                raise UnfitError(path, f"{short_repr(item)} is not None", "None")
+        return pa.nulls(len(values))
+    has_none = _check_types(values, value, path)
+    if value.kind in (Kind.RECORD, Kind.TUPLE):
+        return _encode_struct(values, value, path, has_none)
+    if value.kind is Kind.DICT or value.kind in COLLECTIONS:
+        return _encode_container(values, value, path)
+    return _encode_scalars(values, value, path)
 
 
 def _check_types(values: Sequence[object], value: ValueType, path: str) -> bool:
-    """Refuses values of other classes; says whether there is a ``None`` among them."""
+    """Refuses values of other classes; returns whether there is a ``None`` among them."""
     kinds = set(map(type, values))
     kinds.discard(value.python_type)
     has_none = NoneType in kinds
@@ -41,23 +132,6 @@ def _check_types(values: Sequence[object], value: ValueType, path: str) -> bool:
             wrong = next(item for item in values if type(item) is kind)
             raise UnfitError(path, f"{short_repr(wrong)} is a {kind.__name__}", str(value))
     return has_none
-
-
-def _encode(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
-    """An array of values, ``None`` among them where the type allows it."""
-    if value.kind is Kind.NONE:
-        for item in values:
-            if item is not None:
-                raise UnfitError(path, f"{short_repr(item)} is not None", "None")
-        return pa.nulls(len(values))
-    has_none = _check_types(values, value, path)
-    if value.kind in (Kind.RECORD, Kind.TUPLE):
-        return _encode_struct(values, value, path, has_none)
-    if value.kind is Kind.DICT:
-        return _encode_map(values, value, path)
-    if value.kind in COLLECTIONS:
-        return _encode_list(values, value, path)
-    return _encode_scalars(values, value, path)
 
 
 def _encode_scalars(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
@@ -79,26 +153,30 @@ def _encode_scalars(values: Sequence[object], value: ValueType, path: str) -> pa
     try:
         return pa.array(values, target)
     except Exception:
+        limits = {Kind.INT: " of 64 bits", Kind.DECIMAL: " with at most 20 digits before the point and 18 behind it"}
         for item in values:
             try:
                 pa.array([item], target)
             except Exception as error:
-                raise UnfitError(path, f"{short_repr(item)}: {error}", _range_of(value)) from error
+                raise UnfitError(path, f"{short_repr(item)}: {error}", f"{value}{limits.get(kind, '')}") from error
         raise
 
 
-def _range_of(value: ValueType) -> str:
-    if value.kind is Kind.INT:
-        return f"{value} of 64 bits"
-    if value.kind is Kind.DECIMAL:
-        return f"{value} with at most 20 digits before the point and 18 behind it"
-    return str(value)
-
-
 def _encode_struct(values: Sequence[object], value: ValueType, path: str, has_none: bool) -> pa.Array:
+    """Encodes records or tuples."""
     present = [item for item in values if item is not None] if has_none else values
-    children = _encode_parts(present, value, path)
-    dense = pa.StructArray.from_arrays(children, fields=list(arrow_type(value)))
+    if value.kind is Kind.RECORD:
+        columns = record_columns(present, value, path)
+        paths = [f"{path}.{field.name}" for field in value.fields]
+    else:
+        tuples = [item for item in present if isinstance(item, tuple)]
+        width = len(value.arguments)
+        for wrong in set(map(len, tuples)) - {width}:
+            raise UnfitError(path, f"a tuple of {wrong}", f"a tuple of {width}: {value}")
+        columns = [list(map(itemgetter(i), tuples)) for i in range(width)]
+        paths = [f"{path}[{i}]" for i in range(width)]
+    types = [field.column_type for field in value.columns]
+    dense = pa.StructArray.from_arrays(list(map(_encode, columns, types, paths)), fields=list(arrow_type(value)))
     if not has_none:
         return dense
     positions = accumulate((item is not None for item in values), initial=0)
@@ -106,41 +184,17 @@ def _encode_struct(values: Sequence[object], value: ValueType, path: str, has_no
     return dense.take(pa.array(places, pa.int64()))
 
 
-def _encode_parts(values: Sequence[object], value: ValueType, path: str) -> list[pa.Array]:
-    """Encodes the fields of records, or the parts of tuples; none of the values is ``None``."""
-    if value.kind is Kind.RECORD:
-        columns = record_columns(values, value, path)
-        return [
-            _encode(column, field.column_type, f"{path}.{field.name}")
-            for field, column in zip(value.fields, columns, strict=True)
-        ]
-    tuples = [item for item in values if isinstance(item, tuple)]
-    width = len(value.arguments)
-    for wrong in set(map(len, tuples)) - {width}:
-        raise UnfitError(path, f"a tuple of {wrong}", f"a tuple of {width}: {value}")
-    return [_encode(list(map(itemgetter(i), tuples)), part, f"{path}[{i}]") for i, part in enumerate(value.arguments)]
-
-
-def _offsets(sizes: Sequence[int | None]) -> pa.Array:
-    """Offsets in which a null marks a null list."""
-    ends = accumulate((size or 0 for size in sizes), initial=0)
-    # zip ends with the sizes; the last offset remains.
-    starts = [None if size is None else end for size, end in zip(sizes, ends, strict=False)]
-    return pa.array([*starts, sum(size or 0 for size in sizes)], pa.int32())
-
-
-def _encode_list(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
-    (element,) = value.arguments
-    lists = [item for item in values if isinstance(item, (list, tuple, set, frozenset))]
-    sizes = [len(item) if isinstance(item, (list, tuple, set, frozenset)) else None for item in values]
-    child = _encode(list(chain.from_iterable(lists)), element, f"{path}[]")
-    return pa.ListArray.from_arrays(_offsets(sizes), child, type=arrow_type(value))
-
-
-def _encode_map(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
-    key, item_type = value.arguments
-    mappings = [item for item in values if isinstance(item, Mapping)]
-    sizes = [len(item) if isinstance(item, Mapping) else None for item in values]
-    keys = _encode(list(chain.from_iterable(mappings)), key, f"{path}{{key}}")
-    items = _encode(list(chain.from_iterable(mapping.values() for mapping in mappings)), item_type, f"{path}{{}}")
-    return pa.MapArray.from_arrays(_offsets(sizes), keys, items, type=arrow_type(value))
+def _encode_container(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
+    """Encodes lists, sets and dicts: their elements as one array, and where each of them ends."""
+    present = [item for item in values if isinstance(item, _CONTAINERS)]
+    ends = accumulate(map(len, present), initial=0)
+    # A null among the offsets marks a null list; the last one is the end of all.
+    offsets = pa.array([*(None if item is None else next(ends) for item in values), next(ends)], pa.int32())
+    elements = list(chain.from_iterable(present))
+    if value.kind is not Kind.DICT:
+        child = _encode(elements, value.arguments[0], f"{path}[]")
+        return pa.ListArray.from_arrays(offsets, child, type=arrow_type(value))
+    keys = _encode(elements, value.arguments[0], f"{path}{{key}}")
+    dicts = [item for item in present if isinstance(item, dict)]
+    items = _encode([item for held in dicts for item in held.values()], value.arguments[1], f"{path}{{}}")
+    return pa.MapArray.from_arrays(offsets, keys, items, type=arrow_type(value))

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from windrow.errors import SourceError
 from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed
-from windrow_runtime.codecs.arrow.batches import arrow_schema, check_arrow_schema, decode_batch, encode_batch
-from windrow_runtime.codecs.arrow.types import arrow_type
+from windrow_runtime.codecs.arrow.decoding import check_arrow_schema, decode_batch
+from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type, encode_batch
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
 from windrow_runtime.codecs.value_type import fits_decimal
@@ -64,27 +64,28 @@ def read_parquet(file: str, kind: RecordType, part: int = 0, parts: int = 1) -> 
         if not os.path.getsize(file):
             return
         with pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as opened:
-            given = _typed(opened.schema_arrow, _types(opened), kind)
-            there = _places(kind, given.names)
-            schema = _as_read(given, there, kind)
+            columns = _columns_read(opened, kind)
+            schema = pa.schema([field for field, _ in columns])
             check_arrow_schema(schema, kind)
-            chosen = [name for name in there.values() if name is not None]
             groups = opened.num_row_groups
             begin, end = groups * part // parts, groups * (part + 1) // parts
             first = sum(opened.metadata.row_group(group).num_rows for group in range(begin))
             for rows in opened.iter_batches(
-                _ROWS_AT_ONCE, row_groups=list(range(begin, end)), columns=chosen, use_threads=False
+                _ROWS_AT_ONCE,
+                row_groups=list(range(begin, end)),
+                columns=[name for _, name in columns if name is not None],
+                use_threads=False,
             ):
-                yield ParquetRows(_as_columns(rows, schema, there), file, first)
+                arrays = [
+                    pa.nulls(rows.num_rows, field.type) if name is None else _cast(rows.column(name), field.type)
+                    for field, name in columns
+                ]
+                yield ParquetRows(pa.RecordBatch.from_arrays(arrays, schema=schema), file, first)
                 first += rows.num_rows
 
 
 class ParquetWriter:
-    """Writes the elements of one type to a Parquet file.
-
-    Args:
-        kind: The type.
-    """
+    """Writes the elements of one type to a Parquet file."""
 
     ending: Final = ".parquet"
 
@@ -92,11 +93,7 @@ class ParquetWriter:
         self._kind = kind
 
     def encode(self, values: Sequence[object]) -> pa.RecordBatch:
-        """The rows of elements.
-
-        Raises:
-            InvalidArgumentError: If an element is not of its type.
-        """
+        """The rows of elements; raises an ``InvalidArgumentError`` if one of them is not of its type."""
         return encode_batch(values, self._kind)
 
     def open(self, file: Path) -> None:
@@ -113,35 +110,30 @@ class ParquetWriter:
         self._writer.close()
 
 
-def _places(kind: RecordType, names: list[str]) -> dict[str, str | None]:
-    """The column of a file for each of the type; as in Spark, it does not matter how letters are cased.
+def _columns_read(opened: pq.ParquetFile, kind: RecordType) -> list[tuple[pa.Field, str | None]]:
+    """The columns of a type as rows get them, each with the column of the file that it is read from.
+
+    A column that the file lacks is one of nulls, unless its field has a default: decoding puts that in its place.
 
     Raises:
         SourceError: If several columns differ from one of the type by the case of letters alone.
     """
-    found: dict[str, str | None] = {}
-    for field in kind.columns:
-        alike = [name for name in names if name.lower() == field.column.lower()]
-        if field.column in names:
-            alike = [field.column]
-        if len(alike) > 1:
-            raise SourceError(
-                "columns of a file differ by the case of letters alone",
-                given=", ".join(alike),
-                expected=f"one column for {kind.name}.{field.name}",
-                hint=f"name one of them {field.column}, or write the file with one of them",
-            )
-        found[field.column] = alike[0] if alike else None
-    return found
-
-
-def _types(opened: pq.ParquetFile) -> list[pa.DataType]:
-    """The types of the columns; the oldest form of timestamps is in UTC, which Arrow does not say."""
     leaves = iter([opened.schema.column(i).physical_type for i in range(len(opened.schema))])
-    return [_in_utc(field.type, leaves) for field in opened.schema_arrow]
+    given = [field.with_type(_in_utc(field.type, leaves)) for field in opened.schema_arrow]
+    columns: list[tuple[pa.Field, str | None]] = []
+    for field in kind.columns:
+        wanted = arrow_type(field.type)
+        name = _name_in_file([one.name for one in given], field.column, f"{kind.name}.{field.name}")
+        if name is not None:
+            same = [one for one in given if one.name == name]
+            columns += [(one.with_name(field.column).with_type(_type_read(one.type, wanted)), name) for one in same]
+        elif field.type.nullable and field.default is None:
+            columns.append((pa.field(field.column, wanted), None))
+    return columns
 
 
 def _in_utc(given: pa.DataType, leaves: Iterator[str]) -> pa.DataType:
+    """The type of a column, given the stored types of its leaves: the oldest timestamps are in UTC, without a mark."""
     if pa.types.is_struct(given):
         return pa.struct([field.with_type(_in_utc(field.type, leaves)) for field in given])
     if pa.types.is_map(given):
@@ -152,49 +144,32 @@ def _in_utc(given: pa.DataType, leaves: Iterator[str]) -> pa.DataType:
     return pa.timestamp(given.unit, "UTC") if is_old and pa.types.is_timestamp(given) else given
 
 
-def _typed(schema: pa.Schema, types: Sequence[pa.DataType], kind: RecordType) -> pa.Schema:
-    """The columns of a file as a type has them, where another form of theirs means the same.
+def _name_in_file(names: list[str], column: str, path: str) -> str | None:
+    """The column of a file for one of the type; as in Spark, it does not matter how letters are cased."""
+    if column in names:
+        return column
+    alike = [name for name in names if name.lower() == column.lower()]
+    if len(alike) > 1:
+        raise SourceError(
+            "columns of a file differ by the case of letters alone",
+            given=", ".join(alike),
+            expected=f"one column for {path}",
+            hint=f"name one of them {column}, or write the file with one of them",
+        )
+    return alike[0] if alike else None
+
+
+def _type_read(given: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """The type that rows get for a column: the wanted one, where the file has another form of the same.
 
     Spark writes a time span as a number of microseconds, and notes what it is for itself alone. Decimals show how many
     digits their column has behind the point: as many in a batch with a malformed row as in one without.
     """
-    wanted = {field.column.lower(): arrow_type(field.type) for field in kind.columns}
-    fields: list[pa.Field] = []
-    for field, given in zip(schema, types, strict=True):
-        target = wanted.get(field.name.lower(), given)
-        number = given.value_type if pa.types.is_dictionary(given) else given
-        spans = pa.types.is_int64(given) and pa.types.is_duration(target)
-        decimals = (
-            pa.types.is_decimal128(number)
-            and pa.types.is_decimal128(target)
-            and fits_decimal(number.precision, number.scale)
-        )
-        fields.append(field.with_type(target if spans or decimals else given))
-    return pa.schema(fields)
-
-
-def _as_read(given: pa.Schema, there: dict[str, str | None], kind: RecordType) -> pa.Schema:
-    """The columns that rows get, by the names that the type has for them.
-
-    A column that the file lacks is one of nulls, unless its field has a default: decoding puts that in its place.
-    """
-    fields: list[pa.Field] = []
-    for field in kind.columns:
-        if there[field.column] is not None:
-            fields += [one.with_name(field.column) for one in given if one.name == there[field.column]]
-        elif field.type.nullable and field.default is None:
-            fields.append(pa.field(field.column, arrow_type(field.type)))
-    return pa.schema(fields)
-
-
-def _as_columns(rows: pa.RecordBatch, schema: pa.Schema, there: dict[str, str | None]) -> pa.RecordBatch:
-    columns = [
-        pa.nulls(rows.num_rows, field.type)
-        if there[field.name] is None
-        else _cast(rows.column(there[field.name]), field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    number = given.value_type if pa.types.is_dictionary(given) else given
+    is_decimal = pa.types.is_decimal128(number) and pa.types.is_decimal128(wanted)
+    if is_decimal and fits_decimal(number.precision, number.scale):
+        return wanted
+    return wanted if pa.types.is_int64(given) and pa.types.is_duration(wanted) else given
 
 
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:

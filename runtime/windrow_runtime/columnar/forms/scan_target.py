@@ -10,7 +10,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from windrow.plan import Step
-from windrow_runtime.codecs.arrow.batches import arrow_schema, decode_batch
+from windrow_runtime.codecs.arrow.decoding import decode_batch
+from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.array_types import Array, ArrowType, Hashes, Ints, Rows, Schema
 from windrow_runtime.columnar.forms.route import Route

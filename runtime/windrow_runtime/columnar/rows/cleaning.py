@@ -8,8 +8,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windrow_runtime.codecs.arrow.batches import arrow_schema
 from windrow_runtime.codecs.arrow.decoding import schema_faults
+from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar.array_types import Array, Rows
 

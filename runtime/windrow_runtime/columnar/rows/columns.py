@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from windrow.aggregates import Binary, Constant, Element, Expression, Field, Item, Unary
 from windrow.aggregates.expressions import COMPARISONS
-from windrow_runtime.codecs.arrow.types import arrow_type
+from windrow_runtime.codecs.arrow.encoding import arrow_type
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
 from windrow_runtime.columnar.array_types import Array, ArrowType

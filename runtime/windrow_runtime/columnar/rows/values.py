@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from windrow_runtime.codecs.arrow.batches import decode_batch
+from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.value_type import Field, Kind, RecordType, ValueType
 from windrow_runtime.columnar.array_types import Array
 

@@ -11,7 +11,7 @@ from windrow.addresses.paths import local_path
 from windrow.errors import WindrowError
 from windrow.plan import Step
 from windrow.sinks import FileSink, JsonFileSink
-from windrow_runtime.codecs.arrow.batches import arrow_schema, encode_batch
+from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.line_encoder import line_encoder
 from windrow_runtime.codecs.record_type import RecordType, record_type

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from windrow.plan import Step
-from windrow_runtime.codecs.arrow.batches import decode_batch
+from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.malformed import MalformedRecord, as_malformed
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.columnar.rows.cleaning import clean_columns
