@@ -6,7 +6,6 @@ The codecs (Arrow, Spark, JSON, CSV) work from its answer and never look at anno
 
 from __future__ import annotations
 
-import collections
 import collections.abc
 import dataclasses
 import datetime
@@ -39,7 +38,6 @@ from windrow_runtime.codecs.value_type import (
 __all__ = ["INT_MAX", "INT_MIN", "Field", "Kind", "RecordShape", "RecordType", "ValueType", "record_type", "type_name"]
 
 _SCALARS: dict[object, Kind] = {
-    None: Kind.NONE,
     types.NoneType: Kind.NONE,
     bool: Kind.BOOL,
     int: Kind.INT,
@@ -54,9 +52,10 @@ _SCALARS: dict[object, Kind] = {
 }
 _LISTS = (list, collections.abc.Sequence, collections.abc.MutableSequence)
 _DICTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
-_SETS: dict[object, Kind] = {set: Kind.SET, frozenset: Kind.FROZENSET}
 # Keys need a text form, because JSON has no other keys.
 _KEYS = (Kind.STR, Kind.INT, Kind.ENUM, Kind.UUID, Kind.DATE, Kind.DATETIME)
+# Typed as objects: they are compared with what get_origin() gives.
+_KEY_MARKS: tuple[object, ...] = (typing_extensions.Required, typing_extensions.NotRequired, typing_extensions.ReadOnly)
 _SUPPORTED = (
     "bool, int, float, str, bytes, Decimal, UUID, Enum, datetime, date, timedelta, a dataclass, NamedTuple, "
     "TypedDict or msgspec.Struct, or an Optional, list, tuple, set or dict of these"
@@ -82,7 +81,7 @@ def record_type(annotation: object) -> RecordType:
             as ``Reading.tags[]``.
     """
     try:
-        return _cached_record_type(annotation)
+        return _cached(annotation)
     except TypeError as error:
         if "unhashable" not in str(error):
             raise
@@ -90,21 +89,19 @@ def record_type(annotation: object) -> RecordType:
         return _read(annotation)
 
 
-@functools.lru_cache(maxsize=1024)
-def _cached_record_type(annotation: object) -> RecordType:
-    return _read(annotation)
-
-
 def _read(annotation: object) -> RecordType:
     name = type_name(annotation)
     root = _value_type(annotation, name, ())
-    if root.kind is Kind.RECORD and not root.nullable:
+    if root.nullable or root.kind not in (Kind.RECORD, Kind.TUPLE):
+        columns: tuple[Field, ...] = (Field("value", "value", root),)
+    elif root.kind is Kind.RECORD:
         columns = root.fields
-    elif root.kind is Kind.TUPLE and not root.nullable:
-        columns = tuple(Field(f"_{i}", f"_{i}", part) for i, part in enumerate(root.arguments, start=1))
     else:
-        columns = (Field("value", "value", root),)
+        columns = tuple(dataclasses.replace(part, name=part.column) for part in root.columns)
     return RecordType(annotation, name, root, columns)
+
+
+_cached = functools.lru_cache(maxsize=1024)(_read)
 
 
 def _refuse(
@@ -116,25 +113,28 @@ def _refuse(
 
 
 def _value_type(annotation: object, path: str, within: tuple[type, ...]) -> ValueType:
+    """Reads an annotation at a path, within records that must not contain themselves."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if isinstance(annotation, typing.NewType):
         return _value_type(annotation.__supertype__, path, within)
-    origin = typing.get_origin(annotation)
-    arguments = typing.get_args(annotation)
     if origin is typing.Annotated:
         return _value_type(arguments[0], path, within)
     if origin is typing.Union or origin is types.UnionType:
-        return _optional(annotation, arguments, path, within)
-    if annotation is None or (isinstance(annotation, type) and annotation in _SCALARS):
-        kind = _SCALARS[annotation]
-        plain = types.NoneType if annotation is None else annotation
-        return ValueType(kind, plain, nullable=kind is Kind.NONE)
+        others = [argument for argument in arguments if argument is not types.NoneType]
+        if len(others) != 1:
+            hint = "use one type; for either-or, a record with an Optional field for each"
+            _refuse(annotation, path, hint, "one type, or one type and None")
+        return dataclasses.replace(_value_type(others[0], path, within), nullable=True)
+    plain = types.NoneType if annotation is None else annotation
+    if isinstance(plain, type) and plain in _SCALARS:
+        return ValueType(_SCALARS[plain], plain, nullable=plain is types.NoneType)
     container = annotation if origin is None else origin
-    if container in _LISTS or container in _SETS:
-        return _collection(annotation, container, arguments, path, within)
+    if container in _LISTS or container is set or container is frozenset:
+        return _collection(annotation, container, path, within)
     if container in _DICTS:
-        return _dict(annotation, arguments, path, within)
+        return _dict(annotation, path, within)
     if container is tuple:
-        return _tuple(annotation, arguments, path, within)
+        return _tuple(annotation, path, within)
     if isinstance(annotation, type) and origin is None:
         if issubclass(annotation, enum.Enum):
             return _enum(annotation, path)
@@ -160,32 +160,19 @@ def _hint_for(annotation: object, origin: object) -> str:
     return "use a supported type, or map the value to a record before it leaves Python"
 
 
-def _optional(annotation: object, arguments: tuple[object, ...], path: str, within: tuple[type, ...]) -> ValueType:
-    others = [argument for argument in arguments if argument is not types.NoneType]
-    if len(others) != 1:
-        _refuse(
-            annotation,
-            path,
-            "use one type; for either-or, a record with an Optional field for each",
-            "one type, or one type and None",
-        )
-    return dataclasses.replace(_value_type(others[0], path, within), nullable=True)
-
-
-def _collection(
-    annotation: object, container: object, arguments: tuple[object, ...], path: str, within: tuple[type, ...]
-) -> ValueType:
+def _collection(annotation: object, container: object, path: str, within: tuple[type, ...]) -> ValueType:
+    arguments = typing.get_args(annotation)
     if len(arguments) != 1:
         _refuse(annotation, path, "write the type of the elements, as in list[str]", "an element type")
     element = _value_type(arguments[0], f"{path}[]", within)
-    if container in _SETS:
-        if not _hashable(element):
-            _refuse(
-                arguments[0], f"{path}[]", "use a list, or tuples and frozen records as elements", "hashable elements"
-            )
-        plain = set if container is set else frozenset
-        return ValueType(_SETS[container], plain, arguments=(element,))
-    return ValueType(Kind.LIST, list, arguments=(element,), sequence=container is not list)
+    if container in _LISTS:
+        return ValueType(Kind.LIST, list, arguments=(element,), sequence=container is not list)
+    if not _hashable(element):
+        hint = "use a list, or tuples and frozen records as elements"
+        _refuse(arguments[0], f"{path}[]", hint, "hashable elements")
+    if container is set:
+        return ValueType(Kind.SET, set, arguments=(element,))
+    return ValueType(Kind.FROZENSET, frozenset, arguments=(element,))
 
 
 def _hashable(value: ValueType) -> bool:
@@ -194,21 +181,19 @@ def _hashable(value: ValueType) -> bool:
     return value.python_type.__hash__ is not None
 
 
-def _dict(annotation: object, arguments: tuple[object, ...], path: str, within: tuple[type, ...]) -> ValueType:
+def _dict(annotation: object, path: str, within: tuple[type, ...]) -> ValueType:
+    arguments = typing.get_args(annotation)
     if len(arguments) != 2:
         _refuse(annotation, path, "write both types, as in dict[str, int]", "a key type and a value type")
     key = _value_type(arguments[0], f"{path}{{key}}", within)
     if key.nullable or key.kind not in _KEYS:
-        _refuse(
-            arguments[0],
-            f"{path}{{key}}",
-            "use str keys, or a list of records",
-            "keys of type str, int, Enum, UUID, date or datetime",
-        )
+        expected = "keys of type str, int, Enum, UUID, date or datetime"
+        _refuse(arguments[0], f"{path}{{key}}", "use str keys, or a list of records", expected)
     return ValueType(Kind.DICT, dict, arguments=(key, _value_type(arguments[1], f"{path}{{}}", within)))
 
 
-def _tuple(annotation: object, arguments: tuple[object, ...], path: str, within: tuple[type, ...]) -> ValueType:
+def _tuple(annotation: object, path: str, within: tuple[type, ...]) -> ValueType:
+    arguments = typing.get_args(annotation)
     if not arguments or arguments == ((),):
         _refuse(annotation, path, "write its parts, as in tuple[str, int]", "the types of the parts")
     if len(arguments) == 2 and arguments[1] is Ellipsis:
@@ -237,35 +222,28 @@ def _shape(candidate: object) -> RecordShape | None:
     msgspec = sys.modules.get("msgspec")
     if msgspec is not None and issubclass(candidate, msgspec.Struct):
         return RecordShape.STRUCT
-    if dataclasses.is_dataclass(candidate):
-        return RecordShape.DATACLASS
-    return None
+    return RecordShape.DATACLASS if dataclasses.is_dataclass(candidate) else None
 
 
 def _record(record: type, shape: RecordShape, path: str, within: tuple[type, ...]) -> ValueType:
     if record in within:
-        _refuse(
-            record, path, "flatten the record, or keep a key to the other one", "a record that does not contain itself"
-        )
+        advice = "flatten the record, or keep a key to the other one"
+        _refuse(record, path, advice, "a record that does not contain itself")
     hints = _hints_of(record, path)
-    members = _members(record, shape, hints, path)
-    if not members:
-        _refuse(record, path, "give it a field", "a record with at least one annotated field")
-    fields = []
-    for name, column, default, absent_allowed in members:
-        hint = hints[name]
+    fields: list[Field] = []
+    for name, column, default in _members(record, shape, hints, path):
+        hint, place = hints[name], f"{path}.{name}"
+        absent_allowed = shape is RecordShape.TYPED_DICT and _absent_allowed(record, name, hint)
         while typing.get_origin(hint) in _KEY_MARKS:
             hint = typing.get_args(hint)[0]
-        field_type = _value_type(hint, f"{path}.{name}", (*within, record))
-        if absent_allowed and field_type.nullable:
-            _refuse(
-                hint,
-                f"{path}.{name}",
-                "drop one of NotRequired and None",
-                "a key that is either NotRequired or Optional: a null column cannot mean both",
-            )
-        fields.append(Field(name, column, field_type, default, absent_allowed))
-    by_keyword = shape is RecordShape.TYPED_DICT or _by_keyword(record, [name for name, *_ in members], path)
+        value = _value_type(hint, place, (*within, record))
+        if absent_allowed and value.nullable:
+            expected = "a key that is either NotRequired or Optional: a null column cannot mean both"
+            _refuse(hint, place, "drop one of NotRequired and None", expected)
+        fields.append(Field(name, column, value, default, absent_allowed))
+    if not fields:
+        _refuse(record, path, "give it a field", "a record with at least one annotated field")
+    by_keyword = shape is RecordShape.TYPED_DICT or _by_keyword(record, [field.name for field in fields], path)
     return ValueType(Kind.RECORD, record, fields=tuple(fields), shape=shape, by_keyword=by_keyword)
 
 
@@ -277,29 +255,39 @@ def _hints_of(record: type, path: str) -> dict[str, object]:
         hints = resolved_hints(record, include_extras=True)
         if hints.keys() >= {name for kind in record.__mro__ for name in inspect.get_annotations(kind)}:
             return hints
-        _refuse(
-            record,
-            path,
-            f"define the types at module level, outside `if TYPE_CHECKING`: {error}",
-            "annotations that can be resolved",
-            error,
-        )
+        hint = f"define the types at module level, outside `if TYPE_CHECKING`: {error}"
+        _refuse(record, path, hint, "annotations that can be resolved", error)
 
 
-# Typed as objects: they are compared with what get_origin() gives.
-_KEY_MARKS: tuple[object, ...] = (typing_extensions.Required, typing_extensions.NotRequired, typing_extensions.ReadOnly)
-_Member = tuple[str, str, Callable[[], object] | None, bool]
+_Member = tuple[str, str, Callable[[], object] | None]
 
 
 def _members(record: type, shape: RecordShape, hints: dict[str, object], path: str) -> list[_Member]:
-    """The fields as (name, column, default, whether the key may be absent)."""
+    """The fields as (name, column, default)."""
     if shape is RecordShape.TYPED_DICT:
-        return [(name, name, None, _absent_allowed(record, name, hint)) for name, hint in hints.items()]
+        return [(name, name, None) for name in hints]
     if shape is RecordShape.STRUCT:
-        return _struct_members(record)
+        import msgspec
+
+        structs = msgspec.structs.fields(record)
+        return [(field.name, field.encode_name, _default(field, msgspec.NODEFAULT)) for field in structs]
     if shape is RecordShape.NAMED_TUPLE:
-        return _named_tuple_members(record, hints, path)
-    return _dataclass_members(record, hints, path)
+        names: tuple[str, ...] = getattr(record, "_fields", ())
+        defaults: dict[str, object] = getattr(record, "_field_defaults", {})
+        for name in names:
+            if name not in hints:
+                advice = "write it as a class that derives from typing.NamedTuple"
+                _refuse(record, f"{path}.{name}", advice, "fields with annotations")
+        return [(name, name, Constant(defaults[name]) if name in defaults else None) for name in names]
+    for name, hint in hints.items():
+        if isinstance(hint, dataclasses.InitVar):
+            _refuse(hint, f"{path}.{name}", "make it a field", "no InitVar: its value is gone once the record exists")
+    fields = dataclasses.fields(record)
+    for field in fields:
+        if not field.init:
+            advice = "make it a property, or drop init=False"
+            _refuse(hints[field.name], f"{path}.{field.name}", advice, "a field that the constructor takes")
+    return [(field.name, field.name, _default(field, dataclasses.MISSING)) for field in fields]
 
 
 def _absent_allowed(record: type, name: str, hint: object) -> bool:
@@ -324,58 +312,18 @@ def _default(field: typing.Any, missing: object) -> Callable[[], object] | None:
     return None if factory is missing else factory
 
 
-def _struct_members(record: type) -> list[_Member]:
-    import msgspec
-
-    return [
-        (field.name, field.encode_name, _default(field, msgspec.NODEFAULT), False)
-        for field in msgspec.structs.fields(record)
-    ]
-
-
-def _named_tuple_members(record: type, hints: dict[str, object], path: str) -> list[_Member]:
-    names: tuple[str, ...] = getattr(record, "_fields", ())
-    defaults: dict[str, object] = getattr(record, "_field_defaults", {})
-    missing = [name for name in names if name not in hints]
-    if missing:
-        _refuse(
-            record,
-            f"{path}.{missing[0]}",
-            "write it as a class that derives from typing.NamedTuple",
-            "fields with annotations",
-        )
-    return [(name, name, Constant(defaults[name]) if name in defaults else None, False) for name in names]
-
-
-def _dataclass_members(record: type, hints: dict[str, object], path: str) -> list[_Member]:
-    for name, hint in hints.items():
-        if isinstance(hint, dataclasses.InitVar):
-            _refuse(hint, f"{path}.{name}", "make it a field", "no InitVar: its value is gone once the record exists")
-    members: list[_Member] = []
-    for field in dataclasses.fields(record):
-        if not field.init:
-            _refuse(
-                hints[field.name],
-                f"{path}.{field.name}",
-                "make it a property, or drop init=False",
-                "a field that the constructor takes",
-            )
-        members.append((field.name, field.name, _default(field, dataclasses.MISSING), False))
-    return members
-
-
 def _by_keyword(record: type, names: list[str], path: str) -> bool:
     """Returns whether the constructor must be called with keywords; refuses one that does not take the fields."""
-    parameters = list(inspect.signature(record).parameters.values())
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    leading = [parameter.name for parameter in parameters[: len(names)] if parameter.kind in positional]
-    rest = parameters[len(names) :]
-    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    if leading == names and all(p.kind in optional or p.default is not p.empty for p in rest):
-        return False
-    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
-    taken = {parameter.name for parameter in parameters}
-    needed = {p.name for p in parameters if p.kind not in optional and p.default is p.empty}
-    if needed <= set(names) and (takes_any or set(names) <= taken):
-        return True
-    _refuse(record, path, "leave the constructor to the class decorator", "a constructor that takes the fields by name")
+    signature = inspect.signature(record)
+    given = {name: name for name in names}
+    try:
+        if signature.bind(*names).arguments == given:
+            return False
+    except TypeError:
+        pass  # it does not take so many by position
+    try:
+        signature.bind(**given)
+    except TypeError:
+        hint = "leave the constructor to the class decorator"
+        _refuse(record, path, hint, "a constructor that takes the fields by name")
+    return True

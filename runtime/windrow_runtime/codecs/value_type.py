@@ -78,8 +78,6 @@ class Field:
     Attributes:
         name: The attribute (or key) in Python.
         column: The name of the column and of the JSON key; differs from the name where a Struct renames.
-        type: What the field holds.
-        default: Makes the default; ``None`` where there is none.
         absent_allowed: A ``NotRequired`` key of a TypedDict: a null column means that the key is absent.
     """
 
@@ -99,7 +97,7 @@ class Field:
         """The type of the column: nullable where the key may be absent."""
         return dataclasses.replace(self.type, nullable=True) if self.absent_allowed else self.type
 
-    def in_timezone(self, zone: datetime.tzinfo | None) -> Field:
+    def in_timezone(self, zone: datetime.tzinfo) -> Field:
         """The same field with a time zone for datetimes without an offset."""
         return dataclasses.replace(self, type=self.type.in_timezone(zone))
 
@@ -109,13 +107,9 @@ class ValueType:
     """The type of the values that a column, or a part of one, holds.
 
     Attributes:
-        kind: The kind of the values.
         python_type: The class of the values, such as ``int``, ``list`` or ``Reading``.
-        nullable: Whether ``None`` is a value too.
         arguments: The element of a list or set, the key and value of a dict, the parts of a tuple, the values
             of an Enum.
-        fields: The fields of a record.
-        shape: How a record is written; ``None`` for other kinds.
         by_keyword: A record whose constructor cannot take all fields by position, in their order.
         sequence: A list written as ``Sequence``: tuples are welcome when encoding.
         timezone: Where the clock of datetimes without an offset is that a source reads; ``None``: they do not fit.
@@ -132,16 +126,13 @@ class ValueType:
     timezone: datetime.tzinfo | None = dataclasses.field(default=None, compare=False)
 
     def __str__(self) -> str:
-        text = self._bare_name()
-        return f"{text} | None" if self.nullable and self.kind is not Kind.NONE else text
-
-    def _bare_name(self) -> str:
         if self.kind is Kind.NONE:
             return "None"
-        if self.kind is Kind.ENUM or not self.arguments:
-            return self.python_type.__name__
-        inner = ", ".join(map(str, self.arguments))
-        return f"{self.python_type.__name__}[{inner}{', ...' if self.kind is Kind.VARIADIC_TUPLE else ''}]"
+        name = self.python_type.__name__
+        if self.arguments and self.kind is not Kind.ENUM:
+            more = ", ..." if self.kind is Kind.VARIADIC_TUPLE else ""
+            name = f"{name}[{', '.join(map(str, self.arguments))}{more}]"
+        return f"{name} | None" if self.nullable else name
 
     def contains(self, *kinds: Kind) -> bool:
         """Returns whether a value of one of these kinds may be in here, at any depth."""
@@ -151,6 +142,11 @@ class ValueType:
     def inner(self) -> tuple[ValueType, ...]:
         """The types directly within this one."""
         return (*self.arguments, *(field.type for field in self.fields))
+
+    @property
+    def scalar_kind(self) -> Kind:
+        """The kind of the values as columns hold them: for an Enum, the kind of its members' values."""
+        return self.arguments[0].kind if self.kind is Kind.ENUM else self.kind
 
     @property
     def columns(self) -> tuple[Field, ...]:
@@ -189,7 +185,7 @@ class ValueType:
         """Returns whether a key of a TypedDict may be absent, at any depth."""
         return any(field.absent_allowed for field in self.fields) or any(part.may_lack_keys for part in self.inner)
 
-    def in_timezone(self, zone: datetime.tzinfo | None) -> ValueType:
+    def in_timezone(self, zone: datetime.tzinfo) -> ValueType:
         """The same type with a time zone for datetimes without an offset, at any depth."""
         return dataclasses.replace(
             self,
@@ -204,13 +200,7 @@ class RecordType:
     """The columns of a stream's elements.
 
     A record has a column per field and a tuple has ``_1``, ``_2`` and so on; any other element is one column,
-    called ``value``.
-
-    Attributes:
-        annotation: What the user wrote.
-        name: The type as text; error messages start their paths with it.
-        root: The type of the whole element.
-        columns: The columns, in order.
+    called ``value``. The name is the type as text; error messages start their paths with it.
     """
 
     annotation: object = dataclasses.field(compare=False)
@@ -222,6 +212,11 @@ class RecordType:
     def single(self) -> bool:
         """Returns whether the element is one value in a column called ``value``."""
         return self.root.nullable or self.root.kind not in (Kind.RECORD, Kind.TUPLE)
+
+    @property
+    def prefix(self) -> str:
+        """What the path of a column begins with, before the name of its field."""
+        return "" if self.single else f"{self.name}."
 
     def in_timezone(self, zone: datetime.tzinfo | None) -> RecordType:
         """The same type for a source that says where the clock of datetimes without an offset is."""
