@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from windrow_runtime.codecs.malformed import columns_error
 from windrow_runtime.codecs.value_type import (
@@ -19,18 +19,19 @@ from windrow_runtime.codecs.value_type import (
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-_DDL = {
-    Kind.NONE: "VOID",
-    Kind.BOOL: "BOOLEAN",
-    Kind.INT: "BIGINT",
-    Kind.FLOAT: "DOUBLE",
-    Kind.STR: "STRING",
-    Kind.UUID: "STRING",
-    Kind.BYTES: "BINARY",
-    Kind.DECIMAL: f"DECIMAL({DECIMAL_PRECISION},{DECIMAL_SCALE})",
-    Kind.DATETIME: "TIMESTAMP",
-    Kind.DATE: "DATE",
-    Kind.TIMEDELTA: "INTERVAL DAY TO SECOND",
+# For each kind of scalars the type of its columns, and the names of the types that are read as it without loss.
+_SCALARS: Final = {
+    Kind.NONE: ("VOID", ""),
+    Kind.BOOL: ("BOOLEAN", "boolean"),
+    Kind.INT: ("BIGINT", "byte short integer long"),
+    Kind.FLOAT: ("DOUBLE", "byte short integer float double"),
+    Kind.STR: ("STRING", "string char varchar"),
+    Kind.UUID: ("STRING", "string char varchar"),
+    Kind.BYTES: ("BINARY", "binary"),
+    Kind.DECIMAL: (f"DECIMAL({DECIMAL_PRECISION},{DECIMAL_SCALE})", "decimal"),
+    Kind.DATETIME: ("TIMESTAMP", "timestamp timestamp_ntz"),
+    Kind.DATE: ("DATE", "date"),
+    Kind.TIMEDELTA: ("INTERVAL DAY TO SECOND", "daytimeinterval"),
 }
 
 
@@ -40,16 +41,12 @@ def spark_ddl(record_type: RecordType) -> str:
 
 
 def check_spark_schema(schema: StructType, record_type: RecordType) -> None:
-    """Checks the columns of a DataFrame against a record type.
+    """Raises a ``SourceError`` with a line for each column of a DataFrame that is missing or does not fit.
 
     Other columns are ignored; a column may be missing where its field has a default or is Optional; narrower
     numbers are widened; a timestamp without a zone fits where the type says where its clock is.
-
-    Raises:
-        SourceError: Columns are missing or have other types; the message lists all of them.
     """
-    prefix = "" if record_type.single else f"{record_type.name}."
-    faults = _struct_faults(schema, record_type.columns, prefix)
+    faults = _struct_faults(schema, record_type.columns, record_type.prefix)
     if faults:
         raise columns_error(
             record_type.name,
@@ -70,11 +67,8 @@ def _ddl(value: ValueType) -> str:
         inner = ", ".join(f"{_quoted(field.column)}: {_ddl(field.type)}" for field in value.columns)
         return f"STRUCT<{inner}>"
     if kind is Kind.DICT:
-        key, item = value.arguments
-        return f"MAP<{_ddl(key)}, {_ddl(item)}>"
-    if kind in COLLECTIONS:
-        return f"ARRAY<{_ddl(value.arguments[0])}>"
-    return _ddl(value.arguments[0]) if kind is Kind.ENUM else _DDL[kind]
+        return f"MAP<{', '.join(map(_ddl, value.arguments))}>"
+    return f"ARRAY<{_ddl(value.arguments[0])}>" if kind in COLLECTIONS else _SCALARS[value.scalar_kind][0]
 
 
 def _struct_faults(schema: StructType, fields: tuple[Field, ...], prefix: str) -> list[str]:
@@ -87,15 +81,10 @@ def _struct_faults(schema: StructType, fields: tuple[Field, ...], prefix: str) -
         elif same:
             faults += _type_faults(same[0].dataType, field.column_type, path)
         elif field.required:
-            faults.append(f"{path}: no such column; expected {field.type}{_likely(schema, field.column)}")
+            likely = [given for given in schema.names if given.lower() == field.column.lower()]
+            hint = f" (there is {likely[0]!r}: names differ in case)" if likely else ""
+            faults.append(f"{path}: no such column; expected {field.type}{hint}")
     return faults
-
-
-def _likely(schema: StructType, name: str) -> str:
-    for given in schema.names:
-        if given.lower() == name.lower():
-            return f" (there is {given!r}: names differ in case)"
-    return ""
 
 
 def _type_faults(given: DataType, value: ValueType, path: str) -> list[str]:
@@ -116,28 +105,7 @@ def _type_faults(given: DataType, value: ValueType, path: str) -> list[str]:
         if not isinstance(given, types.ArrayType):
             return wrong
         return _type_faults(given.elementType, value.arguments[0], f"{path}[]")
-    if kind is Kind.ENUM:
-        return wrong if _type_faults(given, value.arguments[0], path) else []
     if isinstance(given, types.TimestampNTZType) and kind is Kind.DATETIME and value.timezone is None:
         return [f"{wrong[0]}: it has no time zone, so it names no moment; the source may say timezone="]
-    return [] if _reads(given, kind) else wrong
-
-
-def _reads(given: DataType, kind: Kind) -> bool:
-    from pyspark.sql import types
-
-    small = (types.ByteType, types.ShortType, types.IntegerType)
-    if kind is Kind.DECIMAL:
-        return isinstance(given, types.DecimalType) and fits_decimal(given.precision, given.scale)
-    readable: dict[Kind, tuple[type[DataType], ...]] = {
-        Kind.BOOL: (types.BooleanType,),
-        Kind.INT: (*small, types.LongType),
-        Kind.FLOAT: (*small, types.FloatType, types.DoubleType),
-        Kind.STR: (types.StringType, types.CharType, types.VarcharType),
-        Kind.UUID: (types.StringType, types.CharType, types.VarcharType),
-        Kind.BYTES: (types.BinaryType,),
-        Kind.DATETIME: (types.TimestampType, types.TimestampNTZType),
-        Kind.DATE: (types.DateType,),
-        Kind.TIMEDELTA: (types.DayTimeIntervalType,),
-    }
-    return isinstance(given, readable.get(kind, ()))
+    fits = not isinstance(given, types.DecimalType) or fits_decimal(given.precision, given.scale)
+    return [] if fits and given.typeName() in _SCALARS[value.scalar_kind][1].split() else wrong
