@@ -106,7 +106,6 @@ def test_contributing_names_what_exists() -> None:
 
 
 SHARED_NAMES = {
-    ("codecs/csv", "codecs/json"): {"decoder", "encoder"},  # each format has both
     ("local", "spark"): {"runner"},  # each engine has one
     ("spark/sinks", "spark/sources"): {"dataframe", "table"},  # streams from DataFrames and into them, and who does it
 }

@@ -10,7 +10,7 @@ from datetime import datetime
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from windrow_runtime.codecs.csv.rows import CsvQuotes, csv_rows
+from windrow_runtime.codecs.csv.rows import csv_rows
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_files import CsvRecords, LineRecords
 from windrow_runtime.codecs.record_type import record_type
@@ -63,7 +63,7 @@ def test_each_line_of_a_text_is_an_element_or_malformed(data: bytes) -> None:
 @given(st.text(st.sampled_from('",a\n\r\x00'), max_size=60))
 def test_rows_begin_where_they_are_said_to(text: str) -> None:
     lines = io.StringIO(text, newline="").readlines()
-    rows = list(csv_rows(iter(lines), CsvQuotes(",")))
+    rows = list(csv_rows(iter(lines), ","))
     at = 1
     for row in rows:
         assert row.line == at

@@ -1,48 +1,44 @@
-"""Records of text files: JSON lines, CSV and plain lines, read in one way by every engine."""
+"""Records as text files: JSON lines, CSV and plain lines, read and written in one way by every engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, ClassVar, Final, TypeAlias
 
+from windrow.errors import InvalidArgumentError
+from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, TextFileSink
 from windrow.sources import CsvFileSource, FileSource, JsonFileSource, TextFileSource
-from windrow_runtime.codecs.csv.decoder import CsvDecoder
-from windrow_runtime.codecs.csv.rows import CsvQuotes, CsvRow, csv_rows
+from windrow_runtime.codecs.csv.cells import CsvDecoder, CsvEncoder
+from windrow_runtime.codecs.csv.rows import CsvRow, csv_rows
 from windrow_runtime.codecs.json.decoder import JsonDecoder
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.json.encoder import JsonEncoder
+from windrow_runtime.codecs.malformed import MalformedRecord, short_repr
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.text_files import bad_bytes, open_lines, shown_text
 
-# Any in this module: sources and elements of every type.
+# Any in this module: sources, sinks and elements of every type.
 
 _UTF_8: Final = "utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class TextRecords:
-    """Reads records from the text files of a source.
-
-    Attributes:
-        kind: The type of the records.
-        encoding: How characters are written.
-    """
+class LineRecords:
+    """Reads a record from each line of a text file: JSON, or else the element itself."""
 
     kind: RecordType
     encoding: str
+    json: bool
 
     @property
     def has_lines(self) -> bool:
         """Returns whether each line is a record, so that a file may be read in parts."""
-        return False
+        return self.encoding == _UTF_8
 
     def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
-        """The records of a file, each with the number of the line in which it begins.
+        """The records of a file or of a part of it, each with the number of the line in which it begins.
 
-        Args:
-            name: The name of the file; its end says how it is compressed.
-            file: Its bytes, or those of a part.
-            begins: Whether they are those from the beginning, where a byte order mark may be.
+        The end of the name says how the file is compressed; a part that begins it may have a byte order mark.
 
         Returns:
             Elements, a :class:`~windrow_runtime.codecs.malformed.MalformedRecord` for what is none, and an
@@ -51,28 +47,6 @@ class TextRecords:
         Raises:
             SourceError: If the file is damaged, or its header does not fit.
         """
-        raise NotImplementedError
-
-    def _wrong_bytes(self, text: str, found: str) -> MalformedRecord:
-        written = "UTF-8" if self.encoding == _UTF_8 else self.encoding
-        return MalformedRecord(shown_text(text).rstrip("\r\n"), f"not {written}: {found}", None)
-
-
-@dataclass(frozen=True, slots=True)
-class LineRecords(TextRecords):
-    """A record on each line.
-
-    Attributes:
-        json: Whether lines are JSON; else they are the elements themselves.
-    """
-
-    json: bool
-
-    @property
-    def has_lines(self) -> bool:
-        return self.encoding == _UTF_8
-
-    def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
         decode = self.decoder()
         with open_lines(name, file, self.encoding, newline=None, begins=begins) as lines:
             for number, ended in enumerate(lines, start=1):
@@ -82,35 +56,32 @@ class LineRecords(TextRecords):
 
     def decoder(self) -> Callable[[str], object]:
         """Returns a function that makes a record of a line, or a ``MalformedRecord``."""
-        decode: Callable[[str], object] = JsonDecoder(self.kind).try_decode if self.json else _itself
+        decode = JsonDecoder(self.kind).decode if self.json else None
 
         def decode_line(line: str) -> object:
-            found = None if line.isascii() else bad_bytes(line)
-            return decode(line) if found is None else self._wrong_bytes(line, found)
+            wrong = None if line.isascii() else _wrong_bytes(line, self.encoding)
+            if wrong is not None:
+                return wrong
+            return line if decode is None else decode(line)
 
         return decode_line
 
 
-def _itself(line: str) -> object:
-    return line
-
-
 @dataclass(frozen=True, slots=True)
-class CsvRecords(TextRecords):
-    """A record in each row.
+class CsvRecords:
+    """Reads a record from each row of a text file; without a header the columns are the fields in order."""
 
-    Attributes:
-        delimiter: The character between cells.
-        header: Whether the first row names the columns; else they are the fields in order.
-    """
-
+    kind: RecordType
+    encoding: str
     delimiter: str
     header: bool
+    has_lines: ClassVar[bool] = False
 
     def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
+        """The same as for lines."""
         with open_lines(name, file, self.encoding, newline="", begins=begins) as lines:
-            quotes = CsvQuotes(self.delimiter)
-            rows = csv_rows(lines, quotes)
+            rows = csv_rows(lines, self.delimiter)
+            names = [column.column for column in self.kind.columns]
             if self.header:
                 first = next(rows, None)
                 if first is None:
@@ -121,9 +92,7 @@ class CsvRecords(TextRecords):
                     yield first.line, wrong
                     return
                 names = first.cells
-            else:
-                names = [column.column for column in self.kind.columns]
-            decoder = CsvDecoder(self.kind, names, quotes)
+            decoder = CsvDecoder(self.kind, names)
             if decoder.unmatched is not None:
                 yield 1, decoder.unmatched
             for row in rows:
@@ -131,25 +100,77 @@ class CsvRecords(TextRecords):
                 if wrong is not None:
                     yield row.line, wrong
                 elif row.cells:
-                    yield row.line, decoder.try_decode(row)
+                    yield row.line, decoder.decode(row)
 
     def _wrong(self, row: CsvRow) -> MalformedRecord | None:
-        found = bad_bytes(row.text)
-        if found is not None:
-            return self._wrong_bytes(row.text, found)
-        if row.fault is not None:
+        wrong = _wrong_bytes(row.text, self.encoding)
+        if wrong is None and row.fault is not None:
             return MalformedRecord(row.raw, row.fault, None)
+        return wrong
+
+
+TextRecords: TypeAlias = LineRecords | CsvRecords
+
+
+def _wrong_bytes(text: str, encoding: str) -> MalformedRecord | None:
+    found = bad_bytes(text)
+    if found is None:
         return None
+    written = "UTF-8" if encoding == _UTF_8 else encoding
+    return MalformedRecord(shown_text(text).rstrip("\r\n"), f"not {written}: {found}", None)
 
 
 def text_records(source: FileSource[Any]) -> TextRecords | None:
     """Makes the reader of a source whose files are text; ``None`` for other sources."""
     if isinstance(source, TextFileSource):
         return LineRecords(record_type(str), source.encoding, json=False)
-    if isinstance(source, JsonFileSource):
+    if isinstance(source, (JsonFileSource, CsvFileSource)):
         kind = record_type(source.record_type).in_timezone(source.timezone)
-        return LineRecords(kind, source.encoding, json=True)
-    if isinstance(source, CsvFileSource):
-        kind = record_type(source.record_type).in_timezone(source.timezone)
+        if isinstance(source, JsonFileSource):
+            return LineRecords(kind, source.encoding, json=True)
         return CsvRecords(kind, source.encoding, source.delimiter, source.header)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class LineEncoder:
+    """Makes lines of the elements of a sink, and says with what its files begin and how their names end.
+
+    ``encode`` makes a line without its end, and raises ``InvalidArgumentError`` for an element that has none.
+    """
+
+    encode: Callable[[object], str]
+    ending: str
+    header: str | None = None
+
+
+def line_encoder(sink: FileSink[Any], kind: RecordType) -> LineEncoder | None:
+    """Makes the encoder of a sink whose files have lines; ``None`` for other sinks."""
+    if isinstance(sink, JsonFileSink):
+        return LineEncoder(JsonEncoder(kind).encode, ".json")
+    if isinstance(sink, CsvFileSink):
+        encoder = CsvEncoder(kind, sink.delimiter)
+        return LineEncoder(encoder.encode, ".csv", encoder.header if sink.header else None)
+    return LineEncoder(_line, ".txt") if isinstance(sink, TextFileSink) else None
+
+
+def _line(value: object) -> str:
+    if not isinstance(value, str):
+        reason = "it is no str"
+    elif "\n" in value or "\r" in value:
+        reason = "it has a line end within"
+    elif value.startswith("\ufeff"):
+        reason = "it begins with a byte order mark, which is no part of a file's first line"
+    else:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            reason = "it has half a surrogate pair"
+        else:
+            return value
+    raise InvalidArgumentError(
+        f"an element is no line of text: {reason}",
+        given=short_repr(value),
+        expected="a str without line ends",
+        hint="split it with flat_map, or write it with JsonFileSink",
+    )

@@ -59,10 +59,6 @@ def shown_text(text: str) -> str:
     return _MARKED.sub(lambda found: f"\\x{ord(found.group()) - 0xDC00:02x}", text)
 
 
-def _inflate(file: BinaryIO) -> BinaryIO:
-    return io.BytesIO(zlib.decompress(file.read()))
-
-
 def check_pyarrow(use: str) -> None:
     """Raises an ``UnsupportedOperationError`` that names the use of pyarrow, where pyarrow is not installed."""
     try:
@@ -86,7 +82,7 @@ def _zstd(file: BinaryIO) -> BinaryIO:
 _OPENERS: Final[dict[str, Callable[[BinaryIO], BinaryIO]]] = {
     ".gz": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
     ".bz2": lambda file: cast(BinaryIO, bz2.BZ2File(file)),
-    ".deflate": _inflate,
+    ".deflate": lambda file: io.BytesIO(zlib.decompress(file.read())),
     ".zst": _zstd,
 }
 # Hadoop has formats of its own for these, and Spark reads them as nothing where they are no such files.
@@ -102,16 +98,10 @@ def is_compressed(name: str) -> bool:
 def open_lines(
     name: str, file: BinaryIO, encoding: str, *, newline: str | None, begins: bool = True
 ) -> Iterator[Iterator[str]]:
-    """The lines of a file with their ends, without a byte order mark.
+    """The lines of a file with their ends, without a byte order mark; its name says how it is compressed.
 
-    Bytes that are no characters are found by :func:`bad_bytes`.
-
-    Args:
-        name: The name of the file; its end says how it is compressed.
-        file: Its bytes.
-        encoding: How characters are written.
-        newline: As for Python's ``open``.
-        begins: Whether the bytes are those from the beginning of the file.
+    Bytes that are no characters are found by :func:`bad_bytes`. Only bytes that are those from the beginning of the
+    file, as ``begins`` says, may have a byte order mark.
 
     Raises:
         SourceError: If the file is damaged, here or where the text is read.
@@ -145,11 +135,7 @@ def open_lines(
 
 @contextmanager
 def opened_file(file: str) -> Iterator[BinaryIO]:
-    """Opens a file, and reports errors of opening and reading it as :func:`unreadable` does.
-
-    Raises:
-        SourceError: If the file cannot be read.
-    """
+    """Opens a file, and reports errors of opening and reading it as :func:`unreadable` does."""
     with unreadable(file, "a file that can be opened"), open(file, "rb") as opened:
         yield opened
 
@@ -158,15 +144,12 @@ def opened_file(file: str) -> Iterator[BinaryIO]:
 def unreadable(file: str, expected: str, *others: type[Exception]) -> Iterator[None]:
     """Raises a :class:`~windrow.errors.SourceError` in the place of each error of reading a file.
 
-    Args:
-        file: The path of the file.
-        expected: What should be there.
-        others: Errors besides an ``OSError`` and those of decompressing.
+    These are an ``OSError``, the errors of decompressing, and the others that are given.
     """
-    kinds: list[type[Exception]] = [OSError, EOFError, zlib.error, *others]
+    kinds: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, *others)
     try:
         yield
-    except tuple(kinds) as error:
+    except kinds as error:
         raise SourceError(
             "a file cannot be read",
             given=f"{file}: {' '.join(str(error).split())}",

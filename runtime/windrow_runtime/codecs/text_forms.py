@@ -8,24 +8,26 @@ import decimal
 import re
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from windrow_runtime.codecs.record_type import Kind
 
-_DATETIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?(?:([Zz])|([+-])(\d\d):?(\d\d))?", re.ASCII)
-_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_DURATION = re.compile(r"(-)?P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,6}))?S)?)?", re.ASCII)
-_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_MICROSECOND_DIGITS = 6
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_DATETIME = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.(?P<fraction>\d+))?"
+    r"(?P<offset>[Zz]|[+-](?P<hours>\d\d):?(?P<minutes>\d\d))?",
+    re.ASCII,
+)
+_DURATION = re.compile(
+    r"(?P<sign>-)?P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?"
+    r"(?:(?P<seconds>\d+)(?:\.(?P<microseconds>\d{1,6}))?S)?)?",
+    re.ASCII,
+)
 
 
 def parse_datetime(text: str, zone: datetime.tzinfo | None = None) -> datetime.datetime:
     """The moment that an ISO 8601 text names, in UTC.
 
-    Args:
-        text: The text.
-        zone: Where the clock is of a text without an offset. What it shows twice is the first of the two moments.
+    The zone is where the clock is of a text without an offset. What it shows twice is the first of the two moments.
 
     Raises:
         ValueError: For another text, one without an offset where there is no zone, and one that is finer than Python.
@@ -34,24 +36,21 @@ def parse_datetime(text: str, zone: datetime.tzinfo | None = None) -> datetime.d
     match = _DATETIME.fullmatch(text)
     if match is None:
         raise ValueError("not an ISO 8601 date and time")
-    day, clock, fraction, utc, sign, hours, minutes = match.groups()
-    if fraction is not None and len(fraction) > _MICROSECOND_DIGITS:
+    if len(match["fraction"] or "") > 6:
         raise ValueError("finer than a microsecond, which datetime cannot hold")
-    moment = datetime.datetime.fromisoformat(f"{day}T{clock}.{fraction or 0:0<6}")
-    if utc is None and sign is None:
-        if zone is None:
-            raise ValueError(
-                "a date and time without an offset such as Z or +01:00, so it names no moment; "
-                "the source may say timezone="
-            )
-        return moment.replace(tzinfo=zone).astimezone(datetime.UTC)
-    moment = moment.replace(tzinfo=datetime.UTC)
-    if sign is not None:
-        if int(hours) > 23 or int(minutes) > 59:
+    shown = datetime.datetime.fromisoformat(text[: match.start("offset")] if match["offset"] else text)
+    if match["hours"] is not None:
+        if int(match["hours"]) > 23 or int(match["minutes"]) > 59:
             raise ValueError("not a time zone's offset")
-        offset = datetime.timedelta(hours=int(hours), minutes=int(minutes))
-        moment = moment - offset if sign == "+" else moment + offset
-    return moment
+        offset = datetime.timedelta(hours=int(match["hours"]), minutes=int(match["minutes"]))
+        zone = datetime.timezone(-offset if match["offset"][0] == "-" else offset)
+    elif match["offset"] is not None:
+        zone = datetime.UTC
+    elif zone is None:
+        raise ValueError(
+            "a date and time without an offset such as Z or +01:00, so it names no moment; the source may say timezone="
+        )
+    return shown.replace(tzinfo=zone).astimezone(datetime.UTC)
 
 
 def _format_datetime(moment: datetime.datetime) -> str:
@@ -60,25 +59,16 @@ def _format_datetime(moment: datetime.datetime) -> str:
     return moment.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
 
 
-def _parse_date(text: str) -> datetime.date:
-    if _DATE.fullmatch(text) is None:
-        raise ValueError("not an ISO 8601 date")
-    return datetime.date.fromisoformat(text)
-
-
 def _parse_timedelta(text: str) -> datetime.timedelta:
     match = _DURATION.fullmatch(text)
-    if match is None or not any(match.groups()[1:]):
+    parts = {} if match is None else {unit: number for unit, number in match.groupdict().items() if number is not None}
+    sign = parts.pop("sign", None)
+    if not parts:
         raise ValueError("not an ISO 8601 duration in days, hours, minutes and seconds")
-    sign, days, hours, minutes, seconds, fraction = match.groups()
-    length = datetime.timedelta(
-        days=int(days or 0),
-        hours=int(hours or 0),
-        minutes=int(minutes or 0),
-        seconds=int(seconds or 0),
-        microseconds=int(f"{fraction or 0:0<6}"),
-    )
-    return -length if sign else length
+    if "microseconds" in parts:
+        parts["microseconds"] = parts["microseconds"].ljust(6, "0")
+    length = datetime.timedelta(**{unit: int(number) for unit, number in parts.items()})
+    return length if sign is None else -length
 
 
 def _format_timedelta(length: datetime.timedelta) -> str:
@@ -88,22 +78,10 @@ def _format_timedelta(length: datetime.timedelta) -> str:
     return f"{sign}P{length.days}DT{length.seconds}{fraction}S"
 
 
-def _parse_decimal(text: str) -> decimal.Decimal:
-    if _DECIMAL.fullmatch(text) is None:
-        raise ValueError("not a decimal number")
-    return decimal.Decimal(text)
-
-
 def _format_decimal(number: decimal.Decimal) -> str:
     if not number.is_finite():
         raise ValueError("not a finite number")
     return str(number)
-
-
-def _parse_uuid(text: str) -> uuid.UUID:
-    if _UUID.fullmatch(text) is None:
-        raise ValueError("not a UUID with its four hyphens")
-    return uuid.UUID(text)
 
 
 def _parse_bytes(text: str) -> bytes:
@@ -113,33 +91,48 @@ def _parse_bytes(text: str) -> bytes:
         raise ValueError(f"not base64: {error}") from None
 
 
-# Each parser raises ValueError or OverflowError for a text of another form.
-PARSERS: dict[Kind, Callable[[str], object]] = {
-    Kind.DATETIME: parse_datetime,
-    Kind.DATE: _parse_date,
-    Kind.TIMEDELTA: _parse_timedelta,
-    Kind.DECIMAL: _parse_decimal,
-    Kind.UUID: _parse_uuid,
-    Kind.BYTES: _parse_bytes,
-}
+def _matching(pattern: str, form: str, make: Callable[[str], object]) -> Callable[[str], object]:
+    """Makes a parser of the texts that a pattern describes."""
+    fullmatch = re.compile(pattern, re.ASCII).fullmatch
 
-FORMS: dict[Kind, str] = {
-    Kind.DATETIME: "an ISO 8601 date and time",
-    Kind.DATE: "an ISO 8601 date",
-    Kind.TIMEDELTA: "an ISO 8601 duration, such as P1DT2.5S",
-    Kind.DECIMAL: "a decimal number",
-    Kind.UUID: "a UUID",
-    Kind.BYTES: "base64 text",
-}
+    def parse(text: str) -> object:
+        if fullmatch(text) is None:
+            raise ValueError(f"not {form}")
+        return make(text)
+
+    return parse
 
 
-# Any: each takes only the class of its kind, which the encoder has checked. They raise ValueError for a value
-# without a text form.
-FORMATTERS: dict[Kind, Callable[[Any], str]] = {
-    Kind.DATETIME: _format_datetime,
-    Kind.DATE: datetime.date.isoformat,
-    Kind.TIMEDELTA: _format_timedelta,
-    Kind.DECIMAL: _format_decimal,
-    Kind.UUID: str,
-    Kind.BYTES: lambda data: base64.b64encode(data).decode("ascii"),
+class TextForm(NamedTuple):
+    """The text form of a kind of values, with the name that messages have for it.
+
+    The parser raises ``ValueError`` or ``OverflowError`` for a text of another form, and ``format`` raises
+    ``ValueError`` for a value without a text form.
+    """
+
+    name: str
+    parse: Callable[[str], object]
+    # Any: each takes only the class of its kind, which the encoder has checked.
+    format: Callable[[Any], str]
+
+
+TEXT_FORMS: Final[dict[Kind, TextForm]] = {
+    Kind.DATETIME: TextForm("an ISO 8601 date and time", parse_datetime, _format_datetime),
+    Kind.DATE: TextForm(
+        "an ISO 8601 date",
+        _matching(r"\d{4}-\d\d-\d\d", "an ISO 8601 date", datetime.date.fromisoformat),
+        datetime.date.isoformat,
+    ),
+    Kind.TIMEDELTA: TextForm("an ISO 8601 duration, such as P1DT2.5S", _parse_timedelta, _format_timedelta),
+    Kind.DECIMAL: TextForm(
+        "a decimal number",
+        _matching(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", "a decimal number", decimal.Decimal),
+        _format_decimal,
+    ),
+    Kind.UUID: TextForm(
+        "a UUID",
+        _matching(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "a UUID with its four hyphens", uuid.UUID),
+        str,
+    ),
+    Kind.BYTES: TextForm("base64 text", _parse_bytes, lambda data: base64.b64encode(data).decode("ascii")),
 }

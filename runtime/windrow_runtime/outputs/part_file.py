@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from windrow.errors import WindrowError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import FileSink
-from windrow_runtime.codecs.line_encoder import LineEncoder, line_encoder
+from windrow_runtime.codecs.record_files import LineEncoder, line_encoder
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.operators.errors import sink_errors, with_field
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error
-from windrow_runtime.codecs.records import build_records, scatter
+from windrow_runtime.codecs.records import build_records
 from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType, fits_decimal
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -23,13 +23,10 @@ _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 
 
 def check_arrow_schema(schema: pa.Schema, record_type: RecordType) -> None:
-    """Checks that batches with a schema can be decoded.
+    """Raises a ``SourceError`` with a line for each column that is missing or cannot be decoded.
 
     Columns that the record type does not have are ignored, a column may be missing where its field has a
     default or is Optional, and narrower numbers are widened.
-
-    Raises:
-        SourceError: Columns are missing or have other types; the message lists all of them.
     """
     faults = schema_faults(schema, record_type)
     if faults:
@@ -76,15 +73,9 @@ def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
         if not (types.is_list(given) or types.is_large_list(given)):
             return wrong
         return _type_faults(given.value_type, value.arguments[0], f"{path}[]")
-    if kind is Kind.ENUM:
-        return wrong if _type_faults(given, value.arguments[0], path) else []
     if kind is Kind.DATETIME and types.is_timestamp(given) and given.tz is None and value.timezone is None:
         return [f"{wrong[0]}: it has no time zone, so it names no moment; the source may say timezone="]
-    return [] if any(reads(given) for reads in _READABLE.get(kind, ())) else wrong
-
-
-def _is_fitting_decimal(given: pa.DataType) -> bool:
-    return types.is_decimal128(given) and fits_decimal(given.precision, given.scale)
+    return [] if any(reads(given) for reads in _READABLE.get(value.scalar_kind, ())) else wrong
 
 
 _SMALL = (types.is_int8, types.is_int16, types.is_int32, types.is_uint8, types.is_uint16)
@@ -96,7 +87,7 @@ _READABLE: Final[dict[Kind, tuple[Callable[[pa.DataType], bool], ...]]] = {
     Kind.STR: (types.is_string, types.is_large_string),
     Kind.UUID: (types.is_string, types.is_large_string),
     Kind.BYTES: (types.is_binary, types.is_large_binary),
-    Kind.DECIMAL: (_is_fitting_decimal,),
+    Kind.DECIMAL: (lambda given: types.is_decimal128(given) and fits_decimal(given.precision, given.scale),),
     Kind.DATETIME: (types.is_timestamp,),
     Kind.DATE: (types.is_date32,),
     Kind.TIMEDELTA: (types.is_duration,),
@@ -110,11 +101,8 @@ def decode_batch(
 
     Datetimes come back in UTC; a column of timestamps without a zone fits where the type says where its clock is.
 
-    Args:
-        batch: The rows.
-        record_type: The type of the elements.
-        on_error: Called for each row that does not fit, in the order of the rows. Such rows are missing from the
-            answer; ``MalformedRecord.row`` says which.
+    Rows that do not fit are missing from the answer: ``on_error`` is called for each of them, in their order, and
+    ``MalformedRecord.row`` says which it is.
 
     Raises:
         MalformedRecordError: A row does not fit and there is no ``on_error``.
@@ -190,7 +178,8 @@ def _decode(array: pa.Array, value: ValueType, path: str) -> list[object]:
     if not value.nullable:
         raise UnfitError(path, "null in a required field")
     valid: list[bool] = array.is_valid().to_pylist()
-    return scatter(_decode_valid(array.drop_null(), value, path), valid)
+    following = iter(_decode_valid(array.drop_null(), value, path))
+    return [next(following) if ok else None for ok in valid]
 
 
 def _decode_valid(array: pa.Array, value: ValueType, path: str) -> list[object]:

@@ -25,13 +25,7 @@ _ROWS_AT_ONCE: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ParquetRows:
-    """Consecutive rows of a Parquet file.
-
-    Attributes:
-        rows: The rows, with the columns of a type.
-        file: The path of the file.
-        first: The number of the first of them in the file; the first row of a file has the number 0.
-    """
+    """Consecutive rows of a Parquet file, with the columns of a type; the first row of a file has the number 0."""
 
     rows: pa.RecordBatch
     file: str
@@ -49,13 +43,7 @@ def read_parquet(file: str, kind: RecordType, part: int = 0, parts: int = 1) -> 
 
     Columns are found by name, whatever the case of its letters. A column that the file lacks has the default of its
     field, or null; the names of folders, as ``day=2026-01-31``, are no values. A file without a byte has no rows:
-    somebody made it, and has not written it.
-
-    Args:
-        file: The path.
-        kind: The type of the rows.
-        part: Which part of the file is read, by row groups.
-        parts: How many parts it has.
+    somebody made it, and has not written it. A file is read in parts by its row groups.
 
     Raises:
         SourceError: If it is no whole Parquet file, or if its columns do not fit.

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Final, NamedTuple
 
 LONGEST_CELL: Final = 1 << 26
@@ -17,19 +18,17 @@ _LINE_END: Final = re.compile(r"\r\n?|\n")
 
 
 class CsvRow(NamedTuple):
-    """A row, or why there is none.
+    """A row, or the fault for which it cannot be read; then the text is its first line.
 
-    Attributes:
-        line: The number of the line in which it begins, from 1.
-        text: The row as it was read; its first line, where there is no row.
-        cells: The cells; empty for an empty line.
-        fault: Why it cannot be read; None: it can.
+    The line is the number of the one in which it begins, from 1. An empty line has no cells. ``quoted`` has the places
+    of the cells that are two quotes.
     """
 
     line: int
     text: str
     cells: list[str]
     fault: str | None = None
+    quoted: Collection[int] = ()
 
     @property
     def raw(self) -> str:
@@ -42,81 +41,39 @@ class CsvRow(NamedTuple):
         return len(_LINE_END.findall(self.raw)) + 1
 
 
-def csv_rows(lines: Iterator[str], quotes: CsvQuotes) -> Iterator[CsvRow]:
-    """The rows of a text.
+def csv_rows(lines: Iterator[str], delimiter: str) -> Iterator[CsvRow]:
+    """The rows of a text, from its lines with their ends; quoted cells may hold line ends.
 
     A row that breaks the rules of quotes, or has a cell of more than 67,108,864 characters, has a fault, and the line
     behind its first one begins the next row: a broken quote costs one row. No line is read more than twice, since the
     next line with an odd number of quotes ends each row whose quote was open.
-
-    Args:
-        lines: The lines with their ends; quoted cells may hold line ends.
-        quotes: The rules of its quotes.
     """
-    return _Reader(lines, quotes).rows()
-
-
-class CsvQuotes:
-    """The rules of quotes in the rows of a text. Python's reader checks the others.
-
-    Args:
-        delimiter: What stands between cells.
-    """
-
-    def __init__(self, delimiter: str) -> None:
-        self.delimiter = delimiter
-        between = re.escape(delimiter)
-        cell = rf'(?:"[^"]*+(?:""[^"]*+)*+"|[^"{between}]*+)'
-        self._cell = re.compile(cell)
-        self._row = re.compile(f"{cell}(?:{between}{cell})*+")
-
-    def kept(self, row: CsvRow) -> bool:
-        """Returns whether no cell of an accepted row has a quote within it without beginning with one."""
-        return '"' not in row.text or self._row.fullmatch(row.raw) is not None
-
-    def empties(self, row: CsvRow) -> Collection[int]:
-        """The places of the cells that are two quotes, which Python's reader does not tell from empty ones."""
-        if '""' not in row.text or "" not in row.cells:
-            return ()
-        found: list[int] = []
-        at = 0
-        for place, value in enumerate(row.cells):
-            match = self._cell.match(row.raw, at)
-            assert match is not None, "a cell may be empty"
-            if not value and match.group():
-                found.append(place)
-            at = match.end() + 1
-        return found
+    rows = _Reader(lines, delimiter).rows()
+    found: list[CsvRow] | None = None
+    while found is None or found:
+        with _long_cells():
+            found = list(islice(rows, _ROWS_AT_ONCE))
+        yield from found
 
 
 class _Reader:
-    """Reads the rows of a text.
+    """Reads the rows of a text, checks their quotes, and goes on behind a row that cannot be read."""
 
-    Args:
-        lines: The lines.
-        quotes: The rules of its quotes.
-    """
-
-    def __init__(self, lines: Iterator[str], quotes: CsvQuotes) -> None:
+    def __init__(self, lines: Iterator[str], delimiter: str) -> None:
         self._lines = lines
-        self._quotes = quotes
+        self._delimiter = delimiter
+        between = re.escape(delimiter)
+        cell = rf'(?:"[^"]*+(?:""[^"]*+)*+"|[^"{between}]*+)'
+        self._match_cell = re.compile(cell).match
+        self._match_row = re.compile(f"{cell}(?:{between}{cell})*+").fullmatch
         self._line = 1
         self._row: list[str] = []
         self._again: deque[str] = deque()
+        self._begin()
+
+    def _begin(self) -> None:
         self._ended = False
-        self._cells = self._python_reader()
-
-    def rows(self) -> Iterator[CsvRow]:
-        """The rows, and the faults of those that cannot be read."""
-        more = True
-        while more:
-            found: list[CsvRow] = []
-            with _long_cells():
-                more = self._take(found)
-            yield from found
-
-    def _python_reader(self) -> Iterator[list[str]]:
-        return csv.reader(self._noted(), delimiter=self._quotes.delimiter, strict=True)
+        self._cells = csv.reader(self._noted(), delimiter=self._delimiter, strict=True)
 
     def _noted(self) -> Iterator[str]:
         while True:
@@ -127,25 +84,41 @@ class _Reader:
             self._row.append(line)
             yield line
 
-    def _take(self, found: list[CsvRow]) -> bool:
-        """Reads some rows; gives whether there may be more."""
-        while len(found) < _ROWS_AT_ONCE:
+    def rows(self) -> Iterator[CsvRow]:
+        """The rows, and the faults of those that cannot be read."""
+        while True:
             try:
                 cells = next(self._cells, None)
             except csv.Error as error:
-                found.append(self._refused(self._reason(str(error))))
+                yield self._refused(self._reason(str(error)))
                 continue
             if cells is None:
-                return False
+                return
             text = self._row[0] if len(self._row) == 1 else "".join(self._row)
-            row = CsvRow(self._line, text, cells)
-            if not self._quotes.kept(row):
-                found.append(self._refused("a quote within a cell that does not begin with one"))
+            if '"' not in text:
+                row = CsvRow(self._line, text, cells)
+            elif self._match_row(text.rstrip("\r\n")) is None:
+                yield self._refused("a quote within a cell that does not begin with one")
                 continue
-            found.append(row)
+            else:
+                row = CsvRow(self._line, text, cells, quoted=self._empties(text, cells))
             self._line += len(self._row)
             self._row.clear()
-        return True
+            yield row
+
+    def _empties(self, text: str, cells: list[str]) -> Collection[int]:
+        """The places of the cells that are two quotes, which Python's reader does not tell from empty ones."""
+        if '""' not in text or "" not in cells:
+            return ()
+        found: list[int] = []
+        at = 0
+        for place, value in enumerate(cells):
+            match = self._match_cell(text, at)
+            assert match is not None, "a cell may be empty"
+            if not value and match.group().startswith('"'):
+                found.append(place)
+            at = match.end() + 1
+        return found
 
     def _refused(self, fault: str) -> CsvRow:
         """The fault of the row that was begun; the line behind its first one begins the next row."""
@@ -155,8 +128,7 @@ class _Reader:
         self._line += 1
         self._row.clear()
         self._again.extendleft(reversed(others))
-        self._ended = False
-        self._cells = self._python_reader()
+        self._begin()
         return row
 
     def _reason(self, error: str) -> str:

@@ -13,12 +13,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import NoReturn
 
 from windrow_runtime.codecs.json.values import Parser, parser
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
 from windrow_runtime.codecs.records import forget_msgspec, has_generated
+from windrow_runtime.codecs.text_forms import TEXT_FORMS
 from windrow_runtime.codecs.value_type import COLLECTIONS, INT_MAX, INT_MIN, Kind, RecordShape, RecordType, ValueType
 
 # Returns whether msgspec read a value as plain Python would have read it.
@@ -27,10 +28,8 @@ _UTC = datetime.UTC
 # msgspec rounds what is finer than a microsecond. A digit, a colon or a point may be written as an escape.
 _FINE = re.compile(r":[0-9]{2}\.[0-9]{7}")
 _FINE_BYTES = re.compile(_FINE.pattern.encode())
-_ALIKE = frozenset(
-    {Kind.NONE, Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.STR, Kind.ENUM, Kind.DATETIME}
-    | {*COLLECTIONS, Kind.TUPLE, Kind.DICT, Kind.RECORD}
-)
+# msgspec takes other texts for these than the plain way does.
+_UNLIKE = TEXT_FORMS.keys() - {Kind.DATETIME}
 
 
 class JsonDecoder:
@@ -42,9 +41,8 @@ class JsonDecoder:
     is one in the time zone of the type, or else does not fit. A missing field takes its default, or ``None`` if it
     is Optional. The texts "NaN", "Infinity" and "-Infinity" are floats.
 
-    Args:
-        record_type: The type of the elements.
-        use_msgspec: Read with msgspec where it is installed and suits the type. The result is the same.
+    Msgspec reads the well-formed lines where it is installed and suits the type, unless ``use_msgspec`` is false. The
+    result is the same.
     """
 
     def __init__(self, record_type: RecordType, *, use_msgspec: bool = True) -> None:
@@ -54,26 +52,10 @@ class JsonDecoder:
         self._fast = _msgspec_reader(record_type) if use_msgspec else None
         self._check = _check_for(record_type.root) if self._fast is not None else None
         self._has_datetimes = record_type.root.contains(Kind.DATETIME)
+        self.uses_msgspec = self._fast is not None
 
-    @property
-    def uses_msgspec(self) -> bool:
-        """Returns whether msgspec reads the well-formed lines."""
-        return self._fast is not None
-
-    def decode(self, line: str | bytes) -> object:
-        """The element of one line.
-
-        Raises:
-            MalformedRecordError: The line is not JSON, or not of the type; the message has the line, the
-                field and the reason.
-        """
-        value = self.try_decode(line)
-        if isinstance(value, MalformedRecord):
-            raise value.error()
-        return value
-
-    def try_decode(self, line: str | bytes) -> object | MalformedRecord:
-        """The element of one line, or what is wrong with the line; for sources that go on after it."""
+    def decode(self, line: str | bytes) -> object | MalformedRecord:
+        """The element of one line, or what is wrong with the line."""
         if self._fast is not None and not (self._has_datetimes and _may_be_finer(line)):
             try:
                 value = self._fast(line)
@@ -82,9 +64,6 @@ class JsonDecoder:
             else:
                 if self._check is None or self._check(value):
                     return value
-        return self._decode_plainly(line)
-
-    def _decode_plainly(self, line: str | bytes) -> object | MalformedRecord:
         try:
             text = line if isinstance(line, str) else line.decode("utf-8")
             parsed: object = json.loads(text, parse_constant=_refuse_constant, parse_float=self._parse_float)
@@ -141,12 +120,8 @@ def _named_tuple_reader(root: ValueType) -> Callable[[str | bytes], object] | No
     if len(root.fields) < 2:
         return None
     hints = typing_extensions.get_type_hints(root.python_type, include_extras=True)
-    fields: list[tuple[str, type] | tuple[str, type, object]] = []
-    for field in root.fields:
-        if field.default is None:
-            fields.append((field.name, hints[field.name]))
-        else:
-            fields.append((field.name, hints[field.name], msgspec.field(default_factory=field.default)))
+    marks = [msgspec.field(default_factory=one.default) if one.default else msgspec.field() for one in root.fields]
+    fields = [(field.name, hints[field.name], mark) for field, mark in zip(root.fields, marks, strict=True)]
     # A Struct with defaults in front of required fields must be keyword-only; it is never built by position.
     twin = msgspec.defstruct(root.python_type.__name__, fields, kw_only=True)
     read = msgspec.json.Decoder(twin).decode
@@ -157,86 +132,62 @@ def _named_tuple_reader(root: ValueType) -> Callable[[str | bytes], object] | No
 
 def _read_alike(value: ValueType) -> bool:
     """Returns whether msgspec reads a type as the plain way does, but for what ``_check_for`` looks at afterwards."""
-    if value.kind not in _ALIKE:
-        return False
     if value.kind is Kind.DICT and value.arguments[0].kind is not Kind.STR:
         return False
-    if value.kind is Kind.RECORD and not _record_read_alike(value):
+    if value.shape is RecordShape.NAMED_TUPLE:
         return False
-    return all(map(_read_alike, value.inner))
-
-
-def _record_read_alike(value: ValueType) -> bool:
-    if value.shape is RecordShape.TYPED_DICT:
-        return True
     if value.shape is RecordShape.STRUCT:
         config = getattr(value.python_type, "__struct_config__", None)
-        return config is not None and not config.array_like and config.tag is None
+        if config is None or config.array_like or config.tag is not None:
+            return False
     # msgspec calls no __init__ of a dataclass, so it must be the generated one.
-    return value.shape is RecordShape.DATACLASS and has_generated(value.python_type, "__init__")
+    if value.shape is RecordShape.DATACLASS and not has_generated(value.python_type, "__init__"):
+        return False
+    return value.kind not in _UNLIKE and all(map(_read_alike, value.inner))
 
 
 def _check_for(value: ValueType) -> _Check | None:
-    """Finds what msgspec reads more freely: ints beyond 64 bits, datetimes that are not in UTC."""
-    check = _valid_check_for(value)
-    if check is None or not value.nullable:
-        return check
-    valid_check = check
-    return lambda given: given is None or valid_check(given)
+    """Finds what msgspec reads more freely: ints beyond 64 bits, datetimes that are not in UTC.
 
-
-def _valid_check_for(value: ValueType) -> _Check | None:
+    A check lets ``None`` through; msgspec has refused it where it does not belong.
+    """
     kind = value.kind
     if kind is Kind.INT:
         return _fits_64_bits
     if kind is Kind.DATETIME:
         return _is_utc
     if kind is Kind.TUPLE:
-        return _part_checks((_item_getter(i), part) for i, part in enumerate(value.arguments))
-    if kind is Kind.RECORD and value.shape is RecordShape.TYPED_DICT:
-        return _key_checks(value)
+        return _check_of_parts((_item_getter(i), part) for i, part in enumerate(value.arguments))
     if kind is Kind.RECORD:
-        return _part_checks((attrgetter(field.name), field.type) for field in value.fields)
+        getter = _key_getter if value.shape is RecordShape.TYPED_DICT else attrgetter
+        return _check_of_parts((getter(field.name), field.type) for field in value.fields)
+    check = _check_for(value.arguments[-1]) if kind is Kind.DICT or kind in COLLECTIONS else None
+    if check is None:
+        return None
     if kind is Kind.DICT:
-        item_check = _check_for(value.arguments[1])
-        return None if item_check is None else _each_value(item_check)
-    if kind in COLLECTIONS:
-        element_check = _check_for(value.arguments[0])
-        return None if element_check is None else _each(element_check)
-    return None
-
-
-def _item_getter(place: int) -> Callable[[object], object]:
-    get: Callable[[tuple[object, ...]], object] = itemgetter(place)
-    return lambda given: get(given) if isinstance(given, tuple) else None
+        return lambda given: not isinstance(given, dict) or all(map(check, given.values()))
+    return lambda given: not isinstance(given, Iterable) or all(map(check, given))
 
 
 def _fits_64_bits(given: object) -> bool:
-    return isinstance(given, int) and INT_MIN <= given <= INT_MAX
+    return not isinstance(given, int) or INT_MIN <= given <= INT_MAX
 
 
 def _is_utc(given: object) -> bool:
-    return isinstance(given, datetime.datetime) and given.tzinfo is _UTC
+    return not isinstance(given, datetime.datetime) or given.tzinfo is _UTC
 
 
-def _each(check: _Check) -> _Check:
-    return lambda given: isinstance(given, Iterable) and all(map(check, given))
+def _item_getter(place: int) -> Callable[[object], object]:
+    return lambda given: given[place] if isinstance(given, tuple) else None
 
 
-def _each_value(check: _Check) -> _Check:
-    return lambda given: isinstance(given, dict) and all(map(check, given.values()))
+def _key_getter(name: str) -> Callable[[object], object]:
+    return lambda given: given.get(name) if isinstance(given, dict) else None
 
 
-def _part_checks(parts: Iterable[tuple[Callable[[object], object], ValueType]]) -> _Check | None:
+def _check_of_parts(parts: Iterable[tuple[Callable[[object], object], ValueType]]) -> _Check | None:
     checks = [(get, check) for get, part in parts if (check := _check_for(part)) is not None]
     if len(checks) == 1:
         ((get_only, check_only),) = checks
-        return lambda given: check_only(get_only(given))
-    return (lambda given: all(check(get(given)) for get, check in checks)) if checks else None
-
-
-def _key_checks(value: ValueType) -> _Check | None:
-    checks = [(field.name, check) for field in value.fields if (check := _check_for(field.type)) is not None]
-    if not checks:
-        return None
-    return lambda given: isinstance(given, dict) and all(check(given[name]) for name, check in checks if name in given)
+        return lambda given: given is None or check_only(get_only(given))
+    return (lambda given: given is None or all(check(get(given)) for get, check in checks)) if checks else None

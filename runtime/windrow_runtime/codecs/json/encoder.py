@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import json
 import math
-import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from operator import attrgetter, index
 from typing import SupportsFloat, SupportsIndex
 
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.records import record_columns
-from windrow_runtime.codecs.text_forms import FORMATTERS
+from windrow_runtime.codecs.text_forms import TEXT_FORMS
 from windrow_runtime.codecs.value_type import COLLECTIONS, INT_MAX, INT_MIN, Kind, RecordShape, RecordType, ValueType
 
 Writer = Callable[[object], object]
 
+_CONTAINERS = (list, tuple, set, frozenset)
+
 
 class JsonEncoder:
-    """Writes elements of one type as JSON lines that :class:`JsonDecoder` reads back.
-
-    Args:
-        record_type: The type of the elements.
-    """
+    """Writes elements of one type as JSON lines that :class:`JsonDecoder` reads back."""
 
     def __init__(self, record_type: RecordType) -> None:
-        self._name = record_type.name
         self._write = json_writer(record_type.root, record_type.name)
         self._dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
     def encode(self, value: object) -> str:
-        """One element as a JSON text without line breaks.
-
-        Raises:
-            InvalidArgumentError: The element, or a part of it, is not of its type.
-        """
+        """One element as a JSON text without line breaks; raises ``InvalidArgumentError`` if it is not of its type."""
         try:
             return self._dump(self._write(value))
         except UnfitError as error:
@@ -42,7 +35,7 @@ class JsonEncoder:
 
 def json_writer(value: ValueType, path: str) -> Writer:
     """Makes a function from values of a type to what ``json`` takes; the path names the value in errors."""
-    return checked_writer(value, path, _valid_writer(value, path))
+    return checked_writer(value, path, _MAKERS[value.kind](value, path))
 
 
 def checked_writer(value: ValueType, path: str, write: Writer) -> Writer:
@@ -60,34 +53,25 @@ def checked_writer(value: ValueType, path: str, write: Writer) -> Writer:
     return checked
 
 
-def _valid_writer(value: ValueType, path: str) -> Writer:
-    """A writer of values that are of the right class and not ``None``."""
-    kind = value.kind
-    if kind is Kind.RECORD:
-        return _record_writer(value, path)
-    if kind is Kind.TUPLE:
-        return _tuple_writer(value, path)
-    if kind is Kind.DICT:
-        return _dict_writer(value, path)
-    if kind in COLLECTIONS:
-        return _list_writer(value, path)
-    if kind is Kind.ENUM:
-        return lambda given: getattr(given, "_value_")  # noqa: B009 - a class may shadow the value attribute
-    if kind in FORMATTERS:
-        return _text_writer(value, path)
-    if kind is Kind.INT:
-        return _int_writer(value, path)
-    if kind is Kind.FLOAT:
-        return _write_float
-    if kind is Kind.BOOL:
-        return bool
-    return _str_writer(value, path) if kind is Kind.STR else lambda given: given
+# The makers below are of writers of values that are of the right class and not ``None``.
+
+
+def _text_writer(value: ValueType, path: str) -> Writer:
+    text_of = TEXT_FORMS[value.kind].format
+
+    def write(given: object) -> object:
+        try:
+            return text_of(given)
+        except (ValueError, OverflowError) as error:
+            raise UnfitError(path, f"{short_repr(given)}: {error}", str(value)) from None
+
+    return write
 
 
 def _int_writer(value: ValueType, path: str) -> Writer:
     def write(given: object) -> object:
-        # numpy's integers are let in as well.
-        number = operator.index(given) if isinstance(given, SupportsIndex) else INT_MAX + 1
+        # numpy's integers are let in as well. Such a check of a protocol is slow.
+        number = given if type(given) is int else index(given) if isinstance(given, SupportsIndex) else INT_MAX + 1
         if not INT_MIN <= number <= INT_MAX:
             raise UnfitError(path, f"{short_repr(given)} does not fit 64 bits", str(value))
         return number
@@ -96,7 +80,7 @@ def _int_writer(value: ValueType, path: str) -> Writer:
 
 
 def _write_float(given: object) -> object:
-    number = float(given) if isinstance(given, SupportsFloat) else math.nan
+    number = given if type(given) is float else float(given) if isinstance(given, SupportsFloat) else math.nan
     if math.isfinite(number):
         return number
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
@@ -115,21 +99,9 @@ def _str_writer(value: ValueType, path: str) -> Writer:
     return write
 
 
-def _text_writer(value: ValueType, path: str) -> Writer:
-    text_of = FORMATTERS[value.kind]
-
-    def write(given: object) -> object:
-        try:
-            return text_of(given)
-        except (ValueError, OverflowError) as error:
-            raise UnfitError(path, f"{short_repr(given)}: {error}", str(value)) from None
-
-    return write
-
-
 def _list_writer(value: ValueType, path: str) -> Writer:
     write_element = json_writer(value.arguments[0], f"{path}[]")
-    return lambda given: [write_element(element) for element in given] if isinstance(given, Iterable) else []
+    return lambda given: [write_element(element) for element in given] if isinstance(given, _CONTAINERS) else []
 
 
 def _tuple_writer(value: ValueType, path: str) -> Writer:
@@ -156,14 +128,10 @@ def _dict_writer(value: ValueType, path: str) -> Writer:
 
 
 def _record_writer(value: ValueType, path: str) -> Writer:
-    if value.shape is RecordShape.TYPED_DICT:
-        return _typed_dict_writer(value, path)
-    writers = [(field.name, field.column, json_writer(field.type, f"{path}.{field.name}")) for field in value.fields]
-    return lambda given: {column: write_field(getattr(given, name)) for name, column, write_field in writers}
-
-
-def _typed_dict_writer(value: ValueType, path: str) -> Writer:
     writers = {field.name: (field.column, json_writer(field.type, f"{path}.{field.name}")) for field in value.fields}
+    if value.shape is not RecordShape.TYPED_DICT:
+        fields = [(name, *column_and_writer) for name, column_and_writer in writers.items()]
+        return lambda given: {column: write_field(getattr(given, name)) for name, column, write_field in fields}
 
     def write(given: object) -> object:
         record_columns([given], value, path)  # refuses missing and unknown keys
@@ -174,3 +142,19 @@ def _typed_dict_writer(value: ValueType, path: str) -> Writer:
         return written
 
     return write
+
+
+_MAKERS: dict[Kind, Callable[[ValueType, str], Writer]] = {
+    Kind.NONE: lambda value, path: lambda given: given,
+    Kind.BOOL: lambda value, path: bool,
+    Kind.INT: _int_writer,
+    Kind.FLOAT: lambda value, path: _write_float,
+    Kind.STR: _str_writer,
+    # Not the value attribute: a class may shadow it.
+    Kind.ENUM: lambda value, path: attrgetter("_value_"),
+    **dict.fromkeys(TEXT_FORMS, _text_writer),
+    **dict.fromkeys(COLLECTIONS, _list_writer),
+    Kind.TUPLE: _tuple_writer,
+    Kind.DICT: _dict_writer,
+    Kind.RECORD: _record_writer,
+}

@@ -9,21 +9,23 @@ from collections.abc import Callable
 from functools import partial
 
 from windrow_runtime.codecs.malformed import UnfitError, short_repr
-from windrow_runtime.codecs.record_type import INT_MAX, INT_MIN, Field, Kind, RecordShape, ValueType
 from windrow_runtime.codecs.records import refused_record
-from windrow_runtime.codecs.text_forms import FORMS, PARSERS, parse_datetime
+from windrow_runtime.codecs.text_forms import TEXT_FORMS, parse_datetime
+from windrow_runtime.codecs.value_type import COLLECTIONS, INT_MAX, INT_MIN, Field, Kind, RecordShape, ValueType
 
 Parser = Callable[[object], object]
 
 # JSON has no such numbers; Spark writes and reads these texts.
-NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _INTEGER = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
 _NAMES = {bool: "bool", int: "int", float: "float", str: "str", list: "array", dict: "object", type(None): "null"}
+_MISSING = object()
 
 
 def parser(value: ValueType, path: str) -> Parser:
     """A function from parsed JSON to a value of a type; it raises :class:`UnfitError` for anything else."""
-    parse = _required_parser(value, path)
+    simple = _SIMPLE.get(value.kind)
+    parse = _MAKERS[value.kind](value, path) if simple is None else partial(simple, value, path)
     if value.kind is Kind.NONE:
         return parse
     if value.nullable:
@@ -31,7 +33,7 @@ def parser(value: ValueType, path: str) -> Parser:
 
     def parse_required(given: object) -> object:
         if given is None:
-            raise UnfitError(path, "null in a required field", str(value))
+            raise UnfitError(path, "null in a required field")
         return parse(given)
 
     return parse_required
@@ -40,50 +42,27 @@ def parser(value: ValueType, path: str) -> Parser:
 def _wrong(given: object, value: ValueType, path: str) -> UnfitError:
     kind = type(given)
     shown = "" if kind in (list, dict, type(None)) else f" {short_repr(given)}"
-    expected = FORMS.get(value.kind, str(value))
-    return UnfitError(path, f"expected {expected}, not {_NAMES.get(kind, kind.__name__)}{shown}", str(value))
+    expected = TEXT_FORMS[value.kind].name if value.kind in TEXT_FORMS else str(value)
+    return UnfitError(path, f"expected {expected}, not {_NAMES.get(kind, kind.__name__)}{shown}")
 
 
-def _required_parser(value: ValueType, path: str) -> Parser:
-    kind = value.kind
-    if kind in _SIMPLE:
-        return lambda given: _SIMPLE[kind](given, value, path)
-    if kind in PARSERS:
-        return _text_parser(value, path)
-    if kind is Kind.ENUM:
-        return _enum_parser(value, path)
-    if kind is Kind.DICT:
-        return _dict_parser(value, path)
-    if kind is Kind.TUPLE:
-        return _tuple_parser(value, path)
-    if kind is Kind.RECORD:
-        return _record_parser(value, path)
-    return _list_parser(value, path)
-
-
-def _parse_none(given: object, value: ValueType, path: str) -> object:
-    if given is not None:
-        raise _wrong(given, value, path)
-    return None
-
-
-def _parse_bool(given: object, value: ValueType, path: str) -> object:
-    if given is not True and given is not False:
+def _parse_as_is(value: ValueType, path: str, given: object) -> object:
+    if type(given) is not value.python_type:
         raise _wrong(given, value, path)
     return given
 
 
-def _parse_int(given: object, value: ValueType, path: str) -> object:
+def _parse_int(value: ValueType, path: str, given: object) -> object:
     if type(given) is not int:
         raise _wrong(given, value, path)
     if not INT_MIN <= given <= INT_MAX:
-        raise UnfitError(path, f"{short_repr(given)} does not fit 64 bits", str(value))
+        raise UnfitError(path, f"{short_repr(given)} does not fit 64 bits")
     return given
 
 
-def _parse_float(given: object, value: ValueType, path: str) -> object:
-    if isinstance(given, str) and given in NON_FINITE:
-        return NON_FINITE[given]
+def _parse_float(value: ValueType, path: str, given: object) -> object:
+    if isinstance(given, str) and given in _NON_FINITE:
+        return _NON_FINITE[given]
     if type(given) is bool or not isinstance(given, (int, float, decimal.Decimal)):
         raise _wrong(given, value, path)
     try:
@@ -91,32 +70,23 @@ def _parse_float(given: object, value: ValueType, path: str) -> object:
     except OverflowError:
         number = math.inf
     if math.isinf(number):
-        raise UnfitError(path, "the number is out of range", str(value))
+        raise UnfitError(path, "the number is out of range")
     return number
 
 
-def _parse_str(given: object, value: ValueType, path: str) -> object:
+def _parse_str(value: ValueType, path: str, given: object) -> object:
     if not isinstance(given, str):
         raise _wrong(given, value, path)
     if not given.isascii():
         try:
             given.encode()
         except UnicodeEncodeError:
-            raise UnfitError(path, "half of a surrogate pair is no character", str(value)) from None
+            raise UnfitError(path, "half of a surrogate pair is no character") from None
     return given
 
 
-_SIMPLE: dict[Kind, Callable[[object, ValueType, str], object]] = {
-    Kind.NONE: _parse_none,
-    Kind.BOOL: _parse_bool,
-    Kind.INT: _parse_int,
-    Kind.FLOAT: _parse_float,
-    Kind.STR: _parse_str,
-}
-
-
 def _text_parser(value: ValueType, path: str) -> Parser:
-    parse_text = PARSERS[value.kind]
+    parse_text = TEXT_FORMS[value.kind].parse
     if value.timezone is not None:
         parse_text = partial(parse_datetime, zone=value.timezone)
     is_decimal = value.kind is Kind.DECIMAL
@@ -129,7 +99,7 @@ def _text_parser(value: ValueType, path: str) -> Parser:
         try:
             return parse_text(given)
         except (ValueError, OverflowError) as error:
-            raise UnfitError(path, f"{short_repr(given)} is {error}", str(value)) from None
+            raise UnfitError(path, f"{short_repr(given)} is {error}") from None
 
     return parse
 
@@ -143,7 +113,7 @@ def _enum_parser(value: ValueType, path: str) -> Parser:
         try:
             return enum_type(member_value)
         except ValueError:
-            raise UnfitError(path, f"{short_repr(given)} is no value of {enum_type.__name__}", str(value)) from None
+            raise UnfitError(path, f"{short_repr(given)} is no value of {enum_type.__name__}") from None
 
     return parse
 
@@ -151,13 +121,11 @@ def _enum_parser(value: ValueType, path: str) -> Parser:
 def _list_parser(value: ValueType, path: str) -> Parser:
     parse_element = parser(value.arguments[0], f"{path}[]")
     make = value.python_type
-    is_list = make is list
 
     def parse(given: object) -> object:
         if not isinstance(given, list):
             raise _wrong(given, value, path)
-        elements = [parse_element(element) for element in given]
-        return elements if is_list else make(elements)
+        return make(map(parse_element, given))
 
     return parse
 
@@ -169,7 +137,7 @@ def _tuple_parser(value: ValueType, path: str) -> Parser:
         if not isinstance(given, list):
             raise _wrong(given, value, path)
         if len(given) != len(parts):
-            raise UnfitError(path, f"expected {len(parts)} elements, not {len(given)}", str(value))
+            raise UnfitError(path, f"expected {len(parts)} elements, not {len(given)}")
         return tuple(parse_part(element) for parse_part, element in zip(parts, given, strict=True))
 
     return parse
@@ -180,13 +148,13 @@ def _dict_parser(value: ValueType, path: str) -> Parser:
     key_path = f"{path}{{key}}"
     parse_key = parser(key_type, key_path)
     parse_item = parser(item_type, f"{path}{{}}")
-    integer_keys = (key_type.arguments[0] if key_type.kind is Kind.ENUM else key_type).kind is Kind.INT
+    integer_keys = key_type.scalar_kind is Kind.INT
 
     def key_of(text: str) -> object:
         if not integer_keys:
             return parse_key(text)
         if _INTEGER.fullmatch(text) is None or len(text) > 20:
-            raise UnfitError(key_path, f"expected the digits of a 64-bit int, not {short_repr(text)}", "int")
+            raise UnfitError(key_path, f"expected the digits of a 64-bit int, not {short_repr(text)}")
         return parse_key(int(text))
 
     def parse(given: object) -> object:
@@ -195,9 +163,6 @@ def _dict_parser(value: ValueType, path: str) -> Parser:
         return {key_of(key): parse_item(item) for key, item in given.items()}
 
     return parse
-
-
-_MISSING = object()
 
 
 def _record_parser(value: ValueType, path: str) -> Parser:
@@ -222,9 +187,9 @@ def _record_parser(value: ValueType, path: str) -> Parser:
 
 
 def default_of(field: Field, found: dict[str, object], path: str) -> None:
-    """A field that a source does not give: left to its default, ``None`` if Optional, or a fault."""
+    """Leaves a field that a source does not give to its default, or else sets it to ``None`` if it is Optional."""
     if field.required:
-        raise UnfitError(f"{path}.{field.name}", "the field is missing", str(field.type))
+        raise UnfitError(f"{path}.{field.name}", "the field is missing")
     if field.default is None and not field.absent_allowed:
         found[field.name] = None
 
@@ -237,3 +202,20 @@ def construct(value: ValueType, found: dict[str, object], path: str) -> object:
         return value.python_type(**found)
     except Exception as error:  # constructors are the user's and may raise anything
         raise refused_record(value, path, error) from error
+
+
+_SIMPLE: dict[Kind, Callable[[ValueType, str, object], object]] = {
+    Kind.NONE: _parse_as_is,
+    Kind.BOOL: _parse_as_is,
+    Kind.INT: _parse_int,
+    Kind.FLOAT: _parse_float,
+    Kind.STR: _parse_str,
+}
+_MAKERS: dict[Kind, Callable[[ValueType, str], Parser]] = {
+    **dict.fromkeys(TEXT_FORMS, _text_parser),
+    **dict.fromkeys(COLLECTIONS, _list_parser),
+    Kind.ENUM: _enum_parser,
+    Kind.TUPLE: _tuple_parser,
+    Kind.DICT: _dict_parser,
+    Kind.RECORD: _record_parser,
+}
