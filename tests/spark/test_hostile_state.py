@@ -36,7 +36,7 @@ from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TimeWindow, TumblingEventTimeWindows
-from windrow_runtime.codecs.class_names import UserClass
+from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.columnar.state.chunks import dump_rows, load_rows
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.state.stored_list import GrowingList

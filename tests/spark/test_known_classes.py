@@ -15,7 +15,7 @@ from windrow import DataStream, Pipeline, from_collection
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction
 from windrow.sinks import CollectSink
 from windrow.state import ValueStateDescriptor
-from windrow_runtime.codecs.class_names import UserClass
+from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.shipping import known_classes
 from windrow_runtime.storage.values import StateCodec

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError, WindrowError
 from windrow.sources import MalformedRecord
 from windrow.windows import GlobalWindow, TimeWindow
-from windrow_runtime.codecs.class_names import UserClass
+from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.attributes import attributes_of
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.state.stored_list import GrowingList, StoredList

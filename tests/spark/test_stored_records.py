@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError
-from windrow_runtime.codecs.class_names import UserClass
+from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.spark.checkpoint.plan_shape import type_shape
 from windrow_runtime.storage.packed import packed
 from windrow_runtime.storage.values import StateCodec

@@ -1,4 +1,4 @@
-"""The errors and the records by which codecs report what does not fit its type."""
+"""The errors and the records by which codecs report what does not fit its type, and the error for damaged state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windrow import sources
-from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError
+from windrow.errors import CheckpointError, InvalidArgumentError, MalformedRecordError, SourceError
 
 _SHOWN = 200
 _HINT = 'correct the data, or give the source on_malformed="drop" or an OutputTag'
@@ -28,10 +28,7 @@ def short_repr(value: object) -> str:
 class UnfitError(Exception):
     """Inside the codecs: a value does not fit; the codec's entry point knows the record and reports it.
 
-    Attributes:
-        path: The field, such as ``Reading.tags[]``.
-        reason: What is wrong with the value.
-        expected: The type of the field as text, where it helps.
+    The path names the field, such as ``Reading.tags[]``. What was expected is for errors of encoders alone.
     """
 
     def __init__(self, path: str, reason: str, expected: str | None = None) -> None:
@@ -47,9 +44,7 @@ class MalformedRecord:
 
     Attributes:
         raw: The record as read: the line of a text file, or the row as JSON.
-        reason: What is wrong, in one line.
-        field: The field at fault, such as ``Reading.tags[]``; ``None`` where the record has no fields to
-            name.
+        field: The path of the field at fault; ``None`` where the record has no fields to name.
         row: The row in its batch, from zero; ``None`` for records read one by one.
     """
 
@@ -67,11 +62,7 @@ class MalformedRecord:
 
 @dataclass(frozen=True, slots=True)
 class UnmatchedHeader:
-    """A header of a CSV file that lacks fields with defaults and has columns that no field takes.
-
-    Attributes:
-        reason: The names of both, in one line.
-    """
+    """A header of a CSV file that lacks fields with defaults and has columns that no field takes."""
 
     reason: str
 
@@ -102,3 +93,11 @@ def misfit(value: object, error: UnfitError, expected: str | None = None) -> Inv
         where=error.path,
         hint="return what the type says, or state the type with .returns(Type)",
     )
+
+
+def damaged_state(
+    given: str, *, message: str = "stored state is damaged", expected: str | None = None
+) -> CheckpointError:
+    """The error for stored bytes that are not what was written."""
+    hint = "restore the checkpoint folder as a whole from a copy, or begin a new one"
+    return CheckpointError(message, given=given, expected=expected, hint=hint)

@@ -12,11 +12,11 @@ from windrow.addresses.redaction import redact
 from windrow.errors import InvalidArgumentError, SourceError, UnsupportedOperationError, UserFunctionError, WindrowError
 from windrow.kafka import KafkaFormat, KafkaRecord, KafkaSink, TopicSource
 from windrow.plan import SinkNode, Step
-from windrow_runtime.codecs.class_names import UserClass
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.batch import SourceBatch, source_batch
 from windrow_runtime.operators.errors import shortened, with_field
 from windrow_runtime.spark.exchange.classes import register_classes
@@ -85,7 +85,7 @@ class KafkaReader:
 
     def _decoder(self) -> Callable[[bytes | None], Any]:
         if self.kind is not None:
-            decode = JsonDecoder(self.kind).try_decode
+            decode = JsonDecoder(self.kind).decode
             # A record without a value reads as null, which fits a type that is Optional.
             return lambda raw: decode(b"null" if raw is None else raw)
         return _decode_text if self.format == "text" else _decode_bytes

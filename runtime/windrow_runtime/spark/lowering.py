@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from windrow.plan import KeyedProcessNode, Pipeline, ReturnsNode, SinkNode, Step, WindowNode
 from windrow.tags import OutputTag
-from windrow_runtime.codecs.arrow.batches import encode_batch
+from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.codecs.value_type import RecordType

@@ -29,7 +29,7 @@ from windrow.plan.types import base_argument
 from windrow.plan.walk import map_steps
 from windrow.sinks import Sink
 from windrow.sources import CollectionSource, Source
-from windrow_runtime.codecs.class_names import UserClass
+from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.named_classes import named_classes
 from windrow_runtime.operators.origins import is_standard
 from windrow_runtime.operators.state.handles import declared_state, held_types

@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final
 
-from windrow_runtime.codecs.damage import damaged_state
+from windrow_runtime.codecs.malformed import damaged_state
 
 UNCHECKED: Final = 64
 """Even if all keys collide, a set of this size takes no more time for each key than a larger one may take."""

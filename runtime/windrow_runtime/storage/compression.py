@@ -6,7 +6,7 @@ from functools import cache
 from struct import Struct
 from typing import Any, Final
 
-from windrow_runtime.codecs.damage import damaged_state
+from windrow_runtime.codecs.malformed import damaged_state
 
 _LENGTH: Final = Struct("<I")
 _SMALL: Final = 256

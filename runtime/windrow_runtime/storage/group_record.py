@@ -14,7 +14,7 @@ import msgspec
 
 from windrow.errors import IncompatibleStateError
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.codecs.damage import damaged_state
+from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.storage.compression import compress, decompress
 from windrow_runtime.storage.record import NO_TIMER, StepRecord
 from windrow_runtime.storage.tuning import BYTES_SEEN

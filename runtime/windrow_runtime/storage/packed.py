@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from windrow_runtime.codecs.damage import damaged_state
+from windrow_runtime.codecs.malformed import damaged_state
 
 Scalar: TypeAlias = "bool | int | float | str | None"
 """The values that MessagePack carries as they are: ints of 64 bits, and text without lone surrogates."""

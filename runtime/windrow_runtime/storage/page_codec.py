@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import count, islice
 from typing import Any, Final
 
-from windrow_runtime.codecs.damage import damaged_state
+from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.operators.state.model import KeyState, OperatorState, TimerQueue, WindowEntry
 from windrow_runtime.operators.state.nan_keys import with_one_nan
 from windrow_runtime.operators.state.stored_list import GrowingList, SegmentReader, StoredList

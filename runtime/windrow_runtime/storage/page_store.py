@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from windrow_runtime.codecs.damage import damaged_state
+from windrow_runtime.codecs.malformed import damaged_state
 
 
 class PageStore(Protocol):

@@ -20,8 +20,8 @@ from operator import attrgetter
 from typing import Any, Final, Protocol
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError, WindrowError
-from windrow_runtime.codecs.class_names import UserClass
-from windrow_runtime.codecs.damage import damaged_state
+from windrow_runtime.codecs.malformed import damaged_state
+from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.attributes import attributes_of, set_attributes
 from windrow_runtime.operators.state.stored_list import SegmentReader
 from windrow_runtime.storage import standard_values

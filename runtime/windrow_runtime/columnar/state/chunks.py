@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from windrow.errors import IncompatibleStateError
-from windrow_runtime.codecs.damage import damaged_state
+from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.storage.compression import compress as compressed
 from windrow_runtime.storage.compression import decompress
 from windrow_runtime.storage.page_store import PageStore, present

@@ -11,7 +11,7 @@ from windrow.errors import WindrowError
 from windrow.plan import TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
-from windrow_runtime.codecs.damage import damaged_state
+from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology

@@ -19,8 +19,7 @@ import msgspec
 from typing_extensions import is_typeddict
 
 from windrow.errors import UnsupportedOperationError
-from windrow_runtime.codecs.plain_records import struct_fields
-from windrow_runtime.codecs.records import forget_msgspec
+from windrow_runtime.codecs.records import forget_msgspec, struct_fields
 
 # Any throughout this module: classes of the user's.
 

@@ -17,7 +17,7 @@ from typing import Any, get_type_hints
 
 from pyspark import cloudpickle
 
-from windrow_runtime.codecs.class_names import UserClass
+from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 
 _PROTOCOL = 5

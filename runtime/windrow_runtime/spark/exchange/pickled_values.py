@@ -10,7 +10,7 @@ from typing import Any
 from pyspark import cloudpickle
 
 from windrow.errors import UnsupportedOperationError
-from windrow_runtime.codecs.class_names import UserClass
+from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.storage.stored_classes import refused
 from windrow_runtime.storage.values import StateCodec
 

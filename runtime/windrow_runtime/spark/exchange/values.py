@@ -12,8 +12,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from windrow_runtime.codecs.plain_records import splitter
-from windrow_runtime.codecs.records import construct
+from windrow_runtime.codecs.records import construct, splitter
 from windrow_runtime.spark.exchange.classes import class_name, find_class, pickle_any
 
 # Any throughout this module: values are the user's, of every type.

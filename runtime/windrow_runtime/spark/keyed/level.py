@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from windrow_runtime.codecs.class_names import UserClass
+from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.spark.clock.clock_files import ClockFiles
 from windrow_runtime.spark.clock.keeper import Report

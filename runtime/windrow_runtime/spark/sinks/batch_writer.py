@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from windrow.errors import Location
 from windrow.plan import Step
-from windrow_runtime.codecs.class_names import UserClass
+from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.outputs import Output, closing_outputs, open_outputs
 from windrow_runtime.outputs.sink_folders import check_owner

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from windrow.errors import Location
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.codecs.class_names import UserClass
+from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.spark.batch_number import BatchNote, EndMark, current_batch
 from windrow_runtime.spark.clock.times import NO_TIME, encode_watermark
