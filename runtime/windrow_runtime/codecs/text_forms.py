@@ -14,7 +14,7 @@ from windrow_runtime.codecs.record_type import Kind
 
 _DATETIME = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.(?P<fraction>\d+))?"
-    r"(?P<offset>[Zz]|[+-](?P<hours>\d\d):?(?P<minutes>\d\d))?",
+    r"(?:[Zz]|[+-](?:[01]\d|2[0-3]):?[0-5]\d|(?P<no_offset>[+-]\d\d:?\d\d))?",
     re.ASCII,
 )
 _DURATION = re.compile(
@@ -38,19 +38,17 @@ def parse_datetime(text: str, zone: datetime.tzinfo | None = None) -> datetime.d
         raise ValueError("not an ISO 8601 date and time")
     if len(match["fraction"] or "") > 6:
         raise ValueError("finer than a microsecond, which datetime cannot hold")
-    shown = datetime.datetime.fromisoformat(text[: match.start("offset")] if match["offset"] else text)
-    if match["hours"] is not None:
-        if int(match["hours"]) > 23 or int(match["minutes"]) > 59:
-            raise ValueError("not a time zone's offset")
-        offset = datetime.timedelta(hours=int(match["hours"]), minutes=int(match["minutes"]))
-        zone = datetime.timezone(-offset if match["offset"][0] == "-" else offset)
-    elif match["offset"] is not None:
-        zone = datetime.UTC
-    elif zone is None:
-        raise ValueError(
-            "a date and time without an offset such as Z or +01:00, so it names no moment; the source may say timezone="
-        )
-    return shown.replace(tzinfo=zone).astimezone(datetime.UTC)
+    moment = datetime.datetime.fromisoformat(text.removesuffix(match["no_offset"] or "").upper())
+    if match["no_offset"] is not None:
+        raise ValueError("not a time zone's offset")
+    if moment.tzinfo is None:
+        if zone is None:
+            raise ValueError(
+                "a date and time without an offset such as Z or +01:00, so it names no moment; "
+                "the source may say timezone="
+            )
+        moment = moment.replace(tzinfo=zone)
+    return moment.astimezone(datetime.UTC)
 
 
 def _format_datetime(moment: datetime.datetime) -> str:
