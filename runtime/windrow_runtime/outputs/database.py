@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,66 +11,59 @@ from sqlalchemy.dialects import postgresql, sqlite
 from windrow.errors import SinkError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import DatabaseSink
-from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.operators.errors import with_field
 from windrow_runtime.outputs.cells import Row, RowEncoder
-from windrow_runtime.outputs.output import Identity, Output, failure, fields_named
-from windrow_runtime.outputs.tables import batches_table, check_key, check_table, create_statement, table_for
+from windrow_runtime.outputs.output import Identity, TableOutput
+from windrow_runtime.outputs.tables import batches_table, check_key, create_statement, faults_of, table_for
 
 _ROWS_AT_ONCE = 5_000  # what is sent in one go; the transaction is that of the whole batch
 _LOCK_SECONDS = 30.0  # how long SQLite waits for another writer; its own default of 5 is short beside a batch
 
 
-class DatabaseOutput(Output):
+class DatabaseOutput(TableOutput):
     """Writes the batches of one sink.
 
     The transaction of a batch begins with its number: one row for each sink holds the number of the last batch, and
     is only ever raised. The row stays locked to the end of the transaction, so that of two processes with one
     checkpoint the second finds the batch written.
-
-    Args:
-        step: The sink, with the type of its elements.
-        sink: The same.
-        identity: Whose batches they are.
     """
+
+    hint = "check the address, the user and what the user may do there"
 
     # Any: elements of every type.
     def __init__(self, step: Step, sink: DatabaseSink[Any], identity: Identity) -> None:
-        kind = record_type(step.node.element_type)
-        key = fields_named(sink.key, kind, "the key of the table", step.where)
+        super().__init__(step, sink)
+        kind = self._kind
+        key = self.fields_named(sink.key, "the key of the table")
         check_key(key, kind, step.where)
-        backend = sink.url.backend
         self._sink = sink
-        self._where = step.where
         self._identity = identity
-        self._kind = kind
-        self._encoder = RowEncoder(kind, backend)
-        names = [field.column for field in kind.columns]
-        self._key_places = [names.index(field.column) for field in key]
-        self._names = names
-        self._table = table_for(sink.table, sink.schema, kind, key, backend)
+        self._encoder = RowEncoder(kind, sink.url.backend, {})
+        self._names = [field.column for field in kind.columns]
+        self._key_places = [self._names.index(field.column) for field in key]
+        self._table = table_for(sink.table, sink.schema, kind, key, sink.url.backend)
         self._batches = batches_table(sink.schema)
-        with self._failures("the database cannot be used"):
+        with self.failures("the database cannot be used"):
             self._engine = _engine(sink)
         self._claim = self._claim_statement()
         self._upsert = self._upsert_statement()
 
+    def clean(self, text: str) -> str:
+        return self._sink.url.scrub(text)
+
     def open(self) -> None:
         """Make the tables, or check them."""
-        with self._failures("the database cannot be made ready"):
+        with self.failures("the database cannot be made ready"):
             with self._engine.connect() as connection:
                 found = sa.inspect(connection)
-                missing = [
-                    table
-                    for table in (self._table, self._batches)
-                    if not found.has_table(table.name, schema=table.schema)
-                ]
+                tables = (self._table, self._batches)
+                missing = [table for table in tables if not found.has_table(table.name, schema=table.schema)]
                 if self._table not in missing:
-                    lengths = check_table(connection, self._table, self._kind, self._where, self._sink.describe())
-                    self._encoder = RowEncoder(self._kind, self._sink.url.backend, lengths)
+                    self._check_table(connection)
             if missing and not self._sink.create:
                 raise SinkError(
                     f"there is no table {' and no table '.join(table.name for table in missing)}",
-                    given=self._sink.describe(),
+                    given=self._shown,
                     expected="; ".join(create_statement(table, self._engine) for table in missing),
                     where=self._where,
                     hint="make it, or let the sink make it: create=True",
@@ -80,16 +72,23 @@ class DatabaseOutput(Output):
                 for table in missing:
                     connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
 
+    def _check_table(self, connection: sa.Connection) -> None:
+        """Refuses a table that would not give back every record as it was."""
+        faults, lengths = faults_of(connection, self._table, self._kind)
+        expected = create_statement(self._table, self._engine)
+        hint = "alter the table or the record type, or write to a new table"
+        self.refuse("the table", faults, hint=hint, expected=expected)
+        self._encoder = RowEncoder(self._kind, self._sink.url.backend, lengths)
+
     def write(self, batch: int, values: Sequence[object]) -> None:
         """Write a batch in one transaction, unless it was written before."""
         try:
             rows = self._encoder.encode(values)
         except WindrowError as error:
-            field, error.where = error.where, None
-            raise error.at(f"{self._where}, {field}") from error.__cause__
+            raise with_field(self._where, error) from error.__cause__
         if self._key_places:
             rows = self._last_of_each_key(rows)
-        with self._failures("the database refused a batch", batch, len(values)), self._engine.begin() as connection:
+        with self.failures("the database refused a batch", batch, len(values)), self._engine.begin() as connection:
             # SQLAlchemy keeps the count of an INSERT only where it is asked to.
             counting = {"preserve_rowcount": True}
             claimed = connection.execute(self._claim, {"this": batch}, execution_options=counting)
@@ -128,21 +127,6 @@ class DatabaseOutput(Output):
 
     def _insert(self, table: sa.Table) -> postgresql.Insert | sqlite.Insert:
         return postgresql.insert(table) if self._sink.url.backend == "postgresql" else sqlite.insert(table)
-
-    @contextmanager
-    def _failures(self, message: str, batch: int | None = None, count: int = 0) -> Iterator[None]:
-        try:
-            yield
-        except (WindrowError, ModuleNotFoundError):
-            raise
-        except Exception as error:  # drivers raise what they like, and some of it names the password
-            given = self._sink.describe()
-            hint = "check the address, the user and what the user may do there"
-            if batch is not None:
-                given = f"batch {batch} of {count} elements for {given}"
-                hint = "nothing of the batch was written; run again from the checkpoint to write it"
-            made = failure(message, error, self._sink.url.scrub, given=given, where=self._where, hint=hint)
-            raise made from made.__cause__
 
 
 # Any: elements of every type.

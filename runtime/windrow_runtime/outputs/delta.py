@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
 from windrow.addresses.redaction import longest_first, redact
-from windrow.errors import InvalidArgumentError, SinkError, WindrowError
+from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import DeltaSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
-from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
+from windrow_runtime.codecs.record_type import Kind, RecordType
+from windrow_runtime.operators.errors import with_field
 from windrow_runtime.outputs.cells import NESTED
-from windrow_runtime.outputs.output import Identity, Output, failure, fields_named
+from windrow_runtime.outputs.output import Identity, TableOutput
 
 _BACKTRACE = re.compile(r"\s*\n\s+0: .*", re.DOTALL)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class DeltaOutput(Output):
-    """Appends the batches of one sink.
+class DeltaOutput(TableOutput):
+    """Appends the batches of one sink."""
 
-    Args:
-        step: The sink, with the type of its elements.
-        sink: The same.
-        identity: Whose batches they are.
-    """
-
-    # Any: elements of every type, and pyarrow has no types.
+    hint = "check the path, and the storage_options of an object store"
     _delta: DeltaTable
 
+    # Any: elements of every type, and pyarrow has no types.
     def __init__(self, step: Step, sink: DeltaSink[Any], identity: Identity) -> None:
-        kind = record_type(step.node.element_type)
-        _check_kinds(kind, step.where)
-        partition_by = fields_named(sink.partition_by, kind, "partition_by", step.where)
+        super().__init__(step, sink)
+        _check_kinds(self._kind, step.where)
+        partition_by = self.fields_named(sink.partition_by, "partition_by")
         for field in partition_by:
             if field.type.kind in NESTED:
                 raise InvalidArgumentError(
@@ -48,16 +43,14 @@ class DeltaOutput(Output):
                     where=step.where,
                 )
         self._sink = sink
-        self._where = step.where
-        self._kind = kind
         self._partition_by = [field.column for field in partition_by]
         self._app = f"windrow {identity.query} {identity.sink}"
-        self._schema = arrow_schema(kind)
+        self._schema = arrow_schema(self._kind)
 
     def open(self) -> None:
         """Make the table, or check its columns."""
         options = self._sink.storage_options or None
-        with self._failures("the Delta table cannot be made ready"):
+        with self.failures("the Delta table cannot be made ready"):
             # Of two processes that make the table, the second takes that of the first.
             self._delta = DeltaTable.create(
                 self._sink.path, self._schema, mode="ignore", partition_by=self._partition_by, storage_options=options
@@ -69,9 +62,8 @@ class DeltaOutput(Output):
         try:
             rows = encode_batch(values, self._kind)
         except WindrowError as error:
-            field, error.where = error.where, None
-            raise error.at(f"{self._where}, {field}") from error.__cause__
-        with self._failures("the Delta table refused a batch", batch, len(values)):
+            raise with_field(self._where, error) from error.__cause__
+        with self.failures("the Delta table refused a batch", batch, len(values)):
             self._delta.update_incremental()
             last = self._delta.transaction_version(self._app)
             if last is not None and batch <= last:
@@ -107,30 +99,9 @@ class DeltaOutput(Output):
         partitions = self._delta.metadata().partition_columns
         if partitions != self._partition_by:
             faults.append(f"the table is partitioned by {partitions}, the sink by {self._partition_by}")
-        if faults:
-            raise SinkError(
-                f"the Delta table does not fit {self._kind.name}\n" + "\n".join(f"  - {fault}" for fault in faults),
-                given=self._sink.describe(),
-                where=self._where,
-                hint="change the table or the record type, or write to a new table",
-            )
+        self.refuse("the Delta table", faults, hint="change the table or the record type, or write to a new table")
 
-    @contextmanager
-    def _failures(self, message: str, batch: int | None = None, count: int = 0) -> Iterator[None]:
-        try:
-            yield
-        except WindrowError:
-            raise
-        except Exception as error:  # besides its own errors the library raises plain ones
-            given = self._sink.describe()
-            hint = "check the path, and the storage_options of an object store"
-            if batch is not None:
-                given = f"batch {batch} of {count} elements for {given}"
-                hint = "nothing of the batch was written; run again from the checkpoint to write it"
-            made = failure(message, error, self._clean, given=given, where=self._where, hint=hint)
-            raise made from made.__cause__
-
-    def _clean(self, text: str) -> str:
+    def clean(self, text: str) -> str:
         text = _COLOUR.sub("", _BACKTRACE.sub("", text))
         # The shortest options are names and switches, and stay.
         return redact(text, longest_first([*self._sink.storage_options.values(), *self._sink.secrets]))

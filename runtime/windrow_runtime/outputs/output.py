@@ -1,23 +1,25 @@
-"""The base of all outputs: an engine opens one once, gives it each batch with its number, and closes it."""
+"""The bases of all outputs: an engine opens one once, gives it each batch with its number, and closes it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, NamedTuple
 
-from windrow.errors import InvalidArgumentError, SinkError
+from windrow.errors import InvalidArgumentError, SinkError, WindrowError
+from windrow.plan import Step
+from windrow.sinks import Sink
 from windrow_runtime.codecs.malformed import shorten
-from windrow_runtime.codecs.record_type import Field, RecordType
+from windrow_runtime.codecs.record_type import Field, record_type
+
+# Any in this module: sinks of elements of every type.
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """The query and the sink whose batches are written. A batch is known by its number and by these.
 
-    Attributes:
-        query: The query; it stays the same when a run goes on from a checkpoint, and differs between checkpoints.
-        sink: The sink among those of the query.
+    The query stays the same when a run goes on from a checkpoint, and differs between checkpoints.
     """
 
     query: str
@@ -37,11 +39,9 @@ class Output(ABC):
 
     @abstractmethod
     def write(self, batch: int, values: Sequence[object]) -> None:
-        """Write a batch. Transactional outputs write it whole or not at all, and not again under the same number.
+        """Write the elements of a batch, at least one.
 
-        Args:
-            batch: The number of the batch, higher than those of the batches before it.
-            values: Its elements, at least one.
+        Transactional outputs write a batch whole or not at all, and not again under the same number. Numbers rise.
 
         Raises:
             SinkError: If it cannot be written.
@@ -52,45 +52,75 @@ class Output(ABC):
         """Let go of what :meth:`open` opened, when the run is over; by default there is nothing to do."""
 
 
-def failure(message: str, error: Exception, clean: Callable[[str], str], **parts: str | None) -> SinkError:
-    """Makes the error for one of a library, free of secrets. The caller raises it, from its own cause.
+class TableOutput(Output):
+    """Writes the batches of one sink to a table, each in a transaction that notes its number."""
 
-    Args:
-        message: What failed.
-        error: What the library raised.
-        clean: Takes secrets out of a text.
-        parts: The other parts of the error.
-    """
-    text = " ".join(clean(str(getattr(error, "orig", None) or error)).split())
-    made = SinkError(f"{message}: {shorten(text) or type(error).__name__}", **parts)
-    # A traceback shows the cause as well.
-    made.__cause__ = None if _changes(clean, error) else error
-    return made
+    hint: ClassVar[str]
+    """What the user is to check where the table cannot be made ready."""
 
+    def __init__(self, step: Step, sink: Sink[Any]) -> None:
+        self._where = step.where
+        self._shown = sink.describe()
+        self._kind = record_type(step.node.element_type)
 
-def _changes(clean: Callable[[str], str], error: BaseException) -> bool:
-    """Returns whether there is anything to clean in what a traceback of the error shows."""
-    link: BaseException | None = error
-    while link is not None:
-        if any(clean(text) != text for text in (str(link), repr(link))):
-            return True
-        link = link.__cause__ or link.__context__
-    return False
+    @abstractmethod
+    def clean(self, text: str) -> str:
+        """Takes the secrets out of a text of the library's."""
 
+    @contextmanager
+    def failures(self, message: str, batch: int | None = None, count: int = 0) -> Iterator[None]:
+        """Raises a ``SinkError`` free of secrets for each error of the library, with the batch if there is one."""
+        try:
+            yield
+        except (WindrowError, ModuleNotFoundError):
+            raise
+        except Exception as error:  # besides their own errors the libraries and drivers raise plain ones
+            text = " ".join(self.clean(str(getattr(error, "orig", None) or error)).split())
+            failed = f"{message}: {shorten(text) or type(error).__name__}"
+            # A traceback shows the cause as well.
+            cause = None if self._has_secrets(error) else error
+            if batch is None:
+                raise SinkError(failed, given=self._shown, where=self._where, hint=self.hint) from cause
+            raise SinkError(
+                failed,
+                given=f"batch {batch} of {count} elements for {self._shown}",
+                where=self._where,
+                hint="nothing of the batch was written; run again from the checkpoint to write it",
+            ) from cause
 
-def fields_named(names: Sequence[str], kind: RecordType, what: str, where: str) -> list[Field]:
-    """The fields with these names.
+    def _has_secrets(self, error: BaseException) -> bool:
+        """Returns whether there is anything to clean in what a traceback of the error shows."""
+        link: BaseException | None = error
+        while link is not None:
+            if any(self.clean(text) != text for text in (str(link), repr(link))):
+                return True
+            link = link.__cause__ or link.__context__
+        return False
 
-    Raises:
-        InvalidArgumentError: If there is no such field.
-    """
-    by_name = {field.name: field for field in kind.columns}
-    unknown = [name for name in names if name not in by_name]
-    if unknown:
-        raise InvalidArgumentError(
-            f"{what} names a field that {kind.name} does not have",
-            given=", ".join(unknown),
-            expected=f"fields of {kind.name}: {', '.join(by_name)}",
-            where=where,
-        )
-    return [by_name[name] for name in names]
+    def refuse(self, table: str, faults: Sequence[str], *, hint: str, expected: str | None = None) -> None:
+        """Raises a ``SinkError`` with a line for each fault of a table, if there are any."""
+        if faults:
+            raise SinkError(
+                f"{table} does not fit {self._kind.name}\n" + "\n".join(f"  - {fault}" for fault in faults),
+                given=self._shown,
+                expected=expected,
+                where=self._where,
+                hint=hint,
+            )
+
+    def fields_named(self, names: Sequence[str], what: str) -> list[Field]:
+        """The fields with these names.
+
+        Raises:
+            InvalidArgumentError: If there is no such field.
+        """
+        by_name = {field.name: field for field in self._kind.columns}
+        unknown = [name for name in names if name not in by_name]
+        if unknown:
+            raise InvalidArgumentError(
+                f"{what} names a field that {self._kind.name} does not have",
+                given=", ".join(unknown),
+                expected=f"fields of {self._kind.name}: {', '.join(by_name)}",
+                where=self._where,
+            )
+        return [by_name[name] for name in names]

@@ -1,26 +1,52 @@
-"""Tables of a database for record types: how they are made, and whether one that exists fits."""
+"""Tables of a database for record types: how they are made, and whether one that exists fits.
+
+A column of a table that exists is exact if every value of its field that the database accepts comes back as it was,
+and, where it is part of the key, if two values are equal for the database only where they are equal for Python.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine.interfaces import ReflectedColumn
 from sqlalchemy.types import TypeEngine
 
-from windrow.errors import InvalidArgumentError, SinkError
+from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
 from windrow_runtime.outputs.cells import NESTED
-from windrow_runtime.outputs.exact_columns import exact_columns
 
 # Any in this module: the Python side of a column's type, which nothing here looks at.
 
+_INT_DIGITS: Final = 19  # of the largest int of 64 bits
 # What is compared exactly, by Python within a batch and by the database.
-_KEY_KINDS = frozenset(
+_KEY_KINDS: Final = frozenset(
     [Kind.BOOL, Kind.INT, Kind.STR, Kind.BYTES, Kind.UUID, Kind.ENUM, Kind.DATETIME, Kind.DATE, Kind.TIMEDELTA]
 )
+_POSTGRESQL: Final[Mapping[Kind, TypeEngine[Any]]] = {
+    Kind.NONE: sa.Text(),
+    Kind.BOOL: sa.Boolean(),
+    Kind.INT: sa.BigInteger(),
+    Kind.FLOAT: sa.Double(),
+    Kind.STR: sa.Text(),
+    Kind.BYTES: sa.LargeBinary(),
+    Kind.DECIMAL: sa.Numeric(),
+    Kind.UUID: sa.Uuid(),
+    Kind.DATETIME: sa.DateTime(timezone=True),
+    Kind.DATE: sa.Date(),
+    Kind.TIMEDELTA: postgresql.INTERVAL(),
+}
+# SQLite has integers, floats, texts and bytes. Whatever else becomes a text that sorts and compares like the value
+# where there is one; a decimal keeps all of its digits.
+_SQLITE: Final[Mapping[Kind, TypeEngine[Any]]] = {
+    **_POSTGRESQL,
+    **dict.fromkeys([Kind.DECIMAL, Kind.UUID, Kind.DATETIME, Kind.DATE], sa.Text()),
+    Kind.TIMEDELTA: sa.BigInteger(),
+}
 
 
 def check_key(key: Sequence[Field], kind: RecordType, where: str) -> None:
@@ -42,17 +68,23 @@ def check_key(key: Sequence[Field], kind: RecordType, where: str) -> None:
 def table_for(name: str, schema: str | None, kind: RecordType, key: Sequence[Field], backend: str) -> sa.Table:
     """The table of a record type."""
     columns = [
-        sa.Column(
-            field.column,
-            _type(field.type, backend),
-            nullable=field.column_type.nullable,
-            # Numbers come from the records, not from a sequence of the database.
-            autoincrement=False,
-        )
+        # Numbers come from the records, not from a sequence of the database.
+        sa.Column(field.column, _type(field.type, backend), nullable=field.column_type.nullable, autoincrement=False)
         for field in kind.columns
     ]
     primary = [sa.PrimaryKeyConstraint(*(field.column for field in key))] if key else []
     return sa.Table(name, sa.MetaData(), *columns, *primary, schema=schema)
+
+
+def _type(value: ValueType, backend: str) -> TypeEngine[Any]:
+    kind = _stored(value)
+    if kind in NESTED:
+        return postgresql.JSONB(none_as_null=True) if backend == "postgresql" else sa.Text()
+    return (_POSTGRESQL if backend == "postgresql" else _SQLITE)[kind]
+
+
+def _stored(value: ValueType) -> Kind:
+    return value.arguments[0].kind if value.kind is Kind.ENUM else value.kind
 
 
 def batches_table(schema: str | None) -> sa.Table:
@@ -74,32 +106,33 @@ def create_statement(table: sa.Table, engine: sa.Engine) -> str:
     return " ".join(str(sa.schema.CreateTable(table).compile(engine)).split())
 
 
-def check_table(
-    connection: sa.Connection, table: sa.Table, kind: RecordType, where: str, shown: str
-) -> Mapping[str, int]:
-    """Refuse a table that would not give back every record as it was.
+def faults_of(connection: sa.Connection, table: sa.Table, kind: RecordType) -> tuple[list[str], Mapping[str, int]]:
+    """Finds what keeps a table from giving back every record as it was.
 
     Returns:
-        How many characters a column of texts holds at most, by its name, where it has a limit.
-
-    Raises:
-        SinkError: With all that is wrong.
+        A line for each fault; and how many characters a column of texts holds at most, by its name, where it has a
+        limit. PostgreSQL refuses a longer text, but for one whose rest is blanks, which it cuts off.
     """
     inspector = sa.inspect(connection)
     name, schema = table.name, table.schema
     key = {column.name for column in table.primary_key}
-    exact = exact_columns(connection, table, kind.columns, key)
+    in_sqlite = connection.dialect.name == "sqlite"
+    lengths: dict[str, int] = {}
+    if in_sqlite:
+        inexact = _inexact_in_sqlite(connection, table, kind.columns, key)
+    else:
+        inexact, lengths = _inexact_in_postgresql(connection, table, kind.columns, key)
     present = {column["name"]: column for column in inspector.get_columns(name, schema)}
     faults: list[str] = []
     for field in kind.columns:
         column = present.pop(field.column, None)
+        wanted = table.c[field.column].type
         if column is None:
-            faults.append(f"{field.column}: no such column; expected {table.c[field.column].type}")
-        elif not _takes(column, field.type, inspector.dialect.name):
-            faults.append(f"{field.column}: the column is {column['type']}; expected {table.c[field.column].type}")
-        elif field.column in exact.faults:
-            expected = table.c[field.column].type.compile(connection.dialect)
-            faults.append(f"{field.column}: {exact.faults[field.column]}; expected {expected}")
+            faults.append(f"{field.column}: no such column; expected {wanted}")
+        elif not (in_sqlite or _takes(column, field.type)):
+            faults.append(f"{field.column}: the column is {column['type']}; expected {wanted}")
+        elif field.column in inexact:
+            faults.append(f"{field.column}: {inexact[field.column]}; expected {wanted.compile(connection.dialect)}")
         elif field.column_type.nullable and not column["nullable"]:
             faults.append(f"{field.column}: the column is NOT NULL, and the field may be None")
     faults += [
@@ -109,83 +142,7 @@ def check_table(
     ]
     if key and key not in _unique_columns(inspector, name, schema):
         faults.append(f"the table has no primary key or unique index of exactly: {', '.join(sorted(key))}")
-    if faults:
-        raise SinkError(
-            f"the table does not fit {kind.name}\n" + "\n".join(f"  - {fault}" for fault in faults),
-            given=shown,
-            expected=create_statement(table, inspector.engine),
-            where=where,
-            hint="alter the table or the record type, or write to a new table",
-        )
-    return exact.lengths
-
-
-def _type(value: ValueType, backend: str) -> TypeEngine[Any]:
-    kind = value.kind
-    if kind is Kind.ENUM:
-        kind = value.arguments[0].kind
-    if kind in NESTED:
-        return postgresql.JSONB(none_as_null=True) if backend == "postgresql" else sa.Text()
-    return (_POSTGRESQL if backend == "postgresql" else _SQLITE)[kind]
-
-
-_POSTGRESQL: dict[Kind, TypeEngine[Any]] = {
-    Kind.NONE: sa.Text(),
-    Kind.BOOL: sa.Boolean(),
-    Kind.INT: sa.BigInteger(),
-    Kind.FLOAT: sa.Double(),
-    Kind.STR: sa.Text(),
-    Kind.BYTES: sa.LargeBinary(),
-    Kind.DECIMAL: sa.Numeric(),
-    Kind.UUID: sa.Uuid(),
-    Kind.DATETIME: sa.DateTime(timezone=True),
-    Kind.DATE: sa.Date(),
-    Kind.TIMEDELTA: postgresql.INTERVAL(),
-}
-# SQLite has integers, floats, texts and bytes. Whatever else becomes a text that sorts and compares like the value
-# where there is one; a decimal keeps all of its digits.
-_SQLITE: dict[Kind, TypeEngine[Any]] = {
-    Kind.NONE: sa.Text(),
-    Kind.BOOL: sa.Boolean(),
-    Kind.INT: sa.BigInteger(),
-    Kind.FLOAT: sa.Double(),
-    Kind.STR: sa.Text(),
-    Kind.BYTES: sa.LargeBinary(),
-    Kind.DECIMAL: sa.Text(),
-    Kind.UUID: sa.Text(),
-    Kind.DATETIME: sa.Text(),
-    Kind.DATE: sa.Text(),
-    Kind.TIMEDELTA: sa.BigInteger(),
-}
-_FAMILIES: dict[Kind, tuple[type[TypeEngine[Any]], ...]] = {
-    Kind.BOOL: (sa.Boolean,),
-    Kind.INT: (sa.Integer, sa.Numeric, sa.Float),
-    Kind.FLOAT: (sa.Float, sa.Numeric),
-    Kind.STR: (sa.String,),
-    Kind.BYTES: (sa.LargeBinary,),
-    Kind.DECIMAL: (sa.Numeric,),
-    Kind.UUID: (sa.Uuid,),
-    Kind.DATETIME: (sa.DateTime,),
-    Kind.DATE: (sa.Date,),
-    Kind.TIMEDELTA: (sa.Interval, postgresql.INTERVAL),
-}
-
-
-def _takes(column: ReflectedColumn, value: ValueType, dialect: str) -> bool:
-    """Returns whether a column may take values of a type; ``exact_columns`` checks that it keeps them as they are."""
-    given = column["type"]
-    if dialect == "sqlite" or isinstance(given, sa.types.NullType):
-        return True
-    kind = value.arguments[0].kind if value.kind is Kind.ENUM else value.kind
-    if kind in NESTED:
-        return isinstance(given, sa.JSON)
-    if kind is Kind.NONE:
-        return True
-    # An enumerated type of the database takes no texts.
-    if isinstance(given, sa.Enum) or not isinstance(given, _FAMILIES[kind]):
-        return False
-    # Without a zone the moment would depend on the settings of the connection.
-    return kind is not Kind.DATETIME or bool(getattr(given, "timezone", False))
+    return faults, lengths
 
 
 def _fills_itself(column: ReflectedColumn) -> bool:
@@ -209,3 +166,153 @@ def _unique_columns(inspector: sa.Inspector, name: str, schema: str | None) -> l
         if index["unique"] and not partial:
             sets.append(set(index["column_names"]))
     return sets
+
+
+# PostgreSQL
+
+_FAMILIES: Final[Mapping[Kind, tuple[type[TypeEngine[Any]], ...]]] = {
+    **{kind: (type(given),) for kind, given in _POSTGRESQL.items()},
+    Kind.INT: (sa.Integer, sa.Numeric),
+    Kind.FLOAT: (sa.Numeric,),
+    Kind.STR: (sa.String,),
+}
+# The name, the type with its modifiers and behind all domains, and whether equal texts are identical ones.
+_COLUMNS: Final = """
+WITH RECURSIVE resolved AS (
+    SELECT a.attname, t.oid, t.typtype, t.typbasetype, a.atttypmod AS modifier, t.typtypmod, a.attcollation
+    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    WHERE a.attrelid = CAST(:name AS regclass) AND a.attnum > 0 AND NOT a.attisdropped
+    UNION ALL
+    SELECT r.attname, t.oid, t.typtype, t.typbasetype, r.typtypmod, t.typtypmod, r.attcollation
+    FROM resolved r JOIN pg_type t ON t.oid = r.typbasetype WHERE r.typtype = 'd'
+)
+SELECT r.attname, format_type(r.oid, r.modifier), COALESCE(c.collisdeterministic, true)
+FROM resolved r LEFT JOIN pg_collation c ON c.oid = r.attcollation WHERE r.typtype <> 'd'
+"""
+_EXACT_TYPES: Final[Mapping[Kind, frozenset[str]]] = {
+    Kind.BOOL: frozenset(["boolean"]),
+    Kind.INT: frozenset(["bigint", "integer", "smallint", "numeric"]),
+    # A numeric takes 15 digits of a float.
+    Kind.FLOAT: frozenset(["double precision"]),
+    # A character(n) is filled up with blanks; a name is cut off.
+    Kind.STR: frozenset(["text", "character varying", "citext"]),
+    Kind.BYTES: frozenset(["bytea"]),
+    # One with a scale is rounded.
+    Kind.DECIMAL: frozenset(["numeric"]),
+    Kind.UUID: frozenset(["uuid"]),
+    Kind.DATETIME: frozenset(["timestamp with time zone", "timestamp(6) with time zone"]),
+    Kind.DATE: frozenset(["date"]),
+    Kind.TIMEDELTA: frozenset(["interval", "interval(6)"]),
+}
+_NUMERIC: Final = re.compile(r"numeric\((\d+),(-?\d+)\)")
+_VARYING: Final = re.compile(r"character varying\((\d+)\)")
+
+
+def _takes(column: ReflectedColumn, value: ValueType) -> bool:
+    """Returns whether a column may take values of a type; whether it keeps them as they are is checked apart."""
+    given, kind = column["type"], _stored(value)
+    if isinstance(given, sa.types.NullType) or kind is Kind.NONE:
+        return True
+    if kind in NESTED:
+        return isinstance(given, sa.JSON)
+    # An enumerated type of the database takes no texts.
+    if isinstance(given, sa.Enum) or not isinstance(given, _FAMILIES[kind]):
+        return False
+    # Without a zone the moment would depend on the settings of the connection.
+    return kind is not Kind.DATETIME or bool(getattr(given, "timezone", False))
+
+
+def _inexact_in_postgresql(
+    connection: sa.Connection, table: sa.Table, fields: Collection[Field], key: Collection[str]
+) -> tuple[dict[str, str], dict[str, int]]:
+    """Finds what is wrong with the columns that are not exact, and the lengths of columns of texts, by their names."""
+    name = connection.dialect.identifier_preparer.format_table(table)
+    types: dict[str, tuple[str, bool]] = {
+        column: (text.rpartition(".")[2], exact)
+        for column, text, exact in connection.execute(sa.text(_COLUMNS), {"name": name})
+    }
+    faults: dict[str, str] = {}
+    lengths: dict[str, int] = {}
+    for field in fields:
+        if field.column not in types:
+            continue
+        text, is_deterministic = types[field.column]
+        varying = _VARYING.fullmatch(text)
+        if varying is not None:
+            lengths[field.column] = int(varying[1])
+        if not _keeps_in_postgresql(text, _stored(field.type)):
+            faults[field.column] = f"the column is {text}, which does not keep every {field.type} as it is"
+        elif field.column in key and (text == "citext" or not is_deterministic):
+            faults[field.column] = "the column takes different texts for equal, and is part of the key"
+    return faults, lengths
+
+
+def _keeps_in_postgresql(text: str, kind: Kind) -> bool:
+    if kind is Kind.NONE:
+        return True
+    if kind in NESTED:
+        return text in {"json", "jsonb"}
+    numeric = _NUMERIC.fullmatch(text)
+    if kind is Kind.INT and numeric is not None:
+        precision, scale = int(numeric[1]), int(numeric[2])
+        return scale >= 0 and precision - scale >= _INT_DIGITS
+    return text in _EXACT_TYPES[kind] or (kind is Kind.STR and _VARYING.fullmatch(text) is not None)
+
+
+# SQLite
+
+# How a column converts what it is given; see "Determination Of Column Affinity" in SQLite's documentation.
+_AFFINITIES: Final[Mapping[str, Collection[str]]] = {
+    "INTEGER": ["INT"],
+    "TEXT": ["CHAR", "CLOB", "TEXT"],
+    "BLOB": ["BLOB"],
+    "REAL": ["REAL", "FLOA", "DOUB"],
+}
+# A text that is no number, and bytes, are stored as they are by every column.
+_EXACT_AFFINITIES: Final[Mapping[Kind, Collection[str]]] = {
+    **dict.fromkeys([Kind.BOOL, Kind.INT, Kind.TIMEDELTA], ("INTEGER", "NUMERIC", "BLOB")),
+    Kind.FLOAT: ("REAL", "BLOB"),
+    **dict.fromkeys([Kind.STR, Kind.DECIMAL], ("TEXT", "BLOB")),
+}
+_KEY_COLLATIONS: Final = """
+SELECT i.name, x.name, x.coll
+FROM pragma_index_list(:name, :schema) AS i, pragma_index_xinfo(i.name, :schema) AS x WHERE i."unique" AND x.key
+"""
+
+
+def _inexact_in_sqlite(
+    connection: sa.Connection, table: sa.Table, fields: Collection[Field], key: Collection[str]
+) -> dict[str, str]:
+    """Finds what is wrong with the columns that are not exact, by their names."""
+    place = {"name": table.name, "schema": table.schema or "main"}
+    found = connection.execute(sa.text("SELECT name, type FROM pragma_table_xinfo(:name, :schema)"), place)
+    types: dict[str, str] = {row.name: row.type for row in found}
+    is_strict = connection.execute(
+        sa.text("SELECT max(strict) FROM pragma_table_list(:name) WHERE schema = :schema"), place
+    ).scalar()
+    # The unique indexes of exactly the key compare its columns.
+    indexes: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for index, column, collation in connection.execute(sa.text(_KEY_COLLATIONS), place):
+        indexes[index][column] = collation
+    compared = [columns for columns in indexes.values() if set(columns) == key]
+    faults: dict[str, str] = {}
+    for field in fields:
+        text = types.get(field.column)
+        if text is None:
+            continue
+        exact = _EXACT_AFFINITIES.get(_stored(field.type))
+        collations = {columns[field.column] for columns in compared if field.column in columns}
+        if exact is not None and _affinity(text, is_strict=bool(is_strict)) not in exact:
+            shown = text or "without a type"
+            faults[field.column] = f"the column is {shown}, which does not keep every {field.type} as it is"
+        elif not collations <= {"BINARY"}:
+            shown = ", ".join(sorted(collations))
+            faults[field.column] = f"the key is compared by {shown}, which takes different texts for equal"
+    return faults
+
+
+def _affinity(declared: str, *, is_strict: bool) -> str:
+    upper = declared.upper()
+    if not declared or (is_strict and upper == "ANY"):
+        return "BLOB"
+    return next((found for found, parts in _AFFINITIES.items() if any(part in upper for part in parts)), "NUMERIC")
