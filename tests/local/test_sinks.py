@@ -17,7 +17,7 @@ from windrow.sinks import CollectSink, ConsoleSink, FunctionSink, JsonFileSink, 
 from windrow.sources import CollectionSource, JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.local.sinks import write_files
+from windrow_runtime.outputs.part_file import FileOutput
 
 
 @dataclass(frozen=True)
@@ -87,19 +87,19 @@ def test_a_batch_that_is_written_again_replaces_itself(
     if kind is ParquetFileSink:
         pytest.importorskip("pyarrow")
     pipeline = Pipeline("files", from_collection(TOTALS).sink_to(kind(tmp_path)))
-    step = pipeline.steps[-1]
-    write_files(step, 7, TOTALS)
+    output = FileOutput(pipeline.steps[-1])
+    output.write(7, TOTALS)
     written = {file: file.read_bytes() for file in tmp_path.rglob("part*")}
-    write_files(step, 7, TOTALS)
+    output.write(7, TOTALS)
     assert {file: file.read_bytes() for file in tmp_path.rglob("part*")} == written
     # What a run that died had begun is not in the way, and is not left behind.
     (tmp_path / "_batch-7").mkdir()
-    write_files(step, 7, TOTALS[:1])
+    output.write(7, TOTALS[:1])
     (again,) = tmp_path.rglob("part*")
     assert again.parent == tmp_path / "batch-7"
     assert again.read_bytes() != written[again]
     assert not (tmp_path / "_batch-7").exists()
-    write_files(step, 7, [])
+    output.write(7, [])
     assert list(tmp_path.rglob("part*")) == []
 
 

@@ -7,23 +7,27 @@ from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from typing import Any
 
+from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSource
-from windrow.errors import warn
-from windrow.plan import Pipeline, SinkNode, Step, WindowNode
-from windrow.sinks import CollectSink
+from windrow.errors import UnsupportedOperationError, warn
+from windrow.plan import Pipeline, Step, WindowNode
+from windrow.sinks import CollectSink, FileSink, ParquetFileSink
 from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.text_files import check_parquet
 from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
 from windrow_runtime.local.execution import Elements, Execution
-from windrow_runtime.local.sinks import check_sink, write_files
 from windrow_runtime.local.sources import read_batches
 from windrow_runtime.operators.choose import form_text
+from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.pipeline_result import PipelineResult
-from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
+from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, source_of
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.operators.watermarks import clock_millis
-from windrow_runtime.outputs import Output, closing_outputs, open_outputs
+from windrow_runtime.outputs import Output, closing_outputs, has_output, open_outputs
+from windrow_runtime.outputs.part_file import FileOutput
 from windrow_runtime.outputs.sink_folders import check_folders, check_owner, claim_folders
 
 
@@ -72,7 +76,7 @@ class LocalRunner:
             check_bounded(own, "a stream without an end cannot be drained")
         check_source_files(topology)
         for sink in topology.sinks:
-            check_sink(sink)
+            _check_sink(sink)
         # Nothing of a run is kept, so each one is a query of its own.
         query = uuid.uuid4().hex
         check_folders(topology.sinks, query, begins=True)
@@ -93,6 +97,32 @@ class LocalRunner:
         return PipelineResult(pipeline, counters, run.collected)
 
 
+def _check_sink(step: Step) -> None:
+    """Refuse a sink that only Spark can write, before anything runs."""
+    sink = sink_of(step)
+    if not isinstance(sink, (CollectSink, FileSink)) and not has_output(sink):
+        raise UnsupportedOperationError(
+            "the interpreter cannot write to this sink",
+            given=sink.describe(),
+            expected="memory, the console, files, a database, a Delta table, a function or a CustomSink",
+            where=step.where,
+            hint="run the pipeline with SparkRunner",
+        )
+    if isinstance(sink, ParquetFileSink):
+        with errors_at(step.where):
+            check_parquet()
+    if isinstance(sink, FileSink):
+        record_type(step.node.element_type)
+        if local_path(sink.path) is None:
+            raise UnsupportedOperationError(
+                "the interpreter writes to mounted file systems only",
+                given=sink.shown_path,
+                expected="a path, or a file: URI",
+                where=step.where,
+                hint="run the pipeline with SparkRunner",
+            )
+
+
 class _Run:
     """One run of a pipeline."""
 
@@ -103,13 +133,12 @@ class _Run:
         self._topology = topology
         self._clock = clock
         self._query = query
-        self._outputs = outputs
+        files = {step.id: FileOutput(step) for step in topology.sinks if isinstance(sink_of(step), FileSink)}
+        self._outputs: dict[str, Output] = {**outputs, **files}
         self._batch = 0
         # Any: elements of every sink.
         self.collected: dict[int, list[Any]] = {
-            id(step.node.sink): []
-            for step in topology.sinks
-            if isinstance(step.node, SinkNode) and isinstance(step.node.sink, CollectSink)
+            id(sink): [] for sink in map(sink_of, topology.sinks) if isinstance(sink, CollectSink)
         }
 
     def batches(self, *, drain: bool) -> None:
@@ -145,16 +174,14 @@ class _Run:
             if batch is None:
                 continue
             inputs[Port(step.id)] = Elements(batch.values, [None] * len(batch.values))
-            if batch.malformed:
-                self._malformed(step, batch, inputs)
+            if not batch.malformed:
+                continue
+            self.execution.metrics[step.id].count("records_malformed", len(batch.malformed))
+            tag = source_of(step).on_malformed
+            if isinstance(tag, OutputTag):
+                stamps: list[int | None] = [None] * len(batch.malformed)
+                inputs[Port(step.id, tag.name)] = Elements(list(batch.malformed), stamps)
         return inputs
-
-    def _malformed(self, step: Step, batch: SourceBatch, inputs: dict[Port, Elements]) -> None:
-        self.execution.metrics[step.id].count("records_malformed", len(batch.malformed))
-        tag = source_of(step).on_malformed
-        if isinstance(tag, OutputTag):
-            stamps: list[int | None] = [None] * len(batch.malformed)
-            inputs[Port(step.id, tag.name)] = Elements(list(batch.malformed), stamps)
 
     def _round(self, inputs: dict[Port, Elements], watermark: Mapping[str, int]) -> dict[str, int]:
         now = clock_millis(self._clock)
@@ -162,14 +189,12 @@ class _Run:
         check_owner(self._topology.sinks, self._query)
         for step in self._topology.sinks:
             taken = self.execution.sinks.pop(step.id, None)
-            if taken is None or not isinstance(step.node, SinkNode):
+            if taken is None or not taken.values:
                 continue
-            if isinstance(step.node.sink, CollectSink):
-                self.collected[id(step.node.sink)].extend(taken.values)
-            elif step.id in self._outputs:
-                if taken.values:
-                    self._outputs[step.id].write(self._batch, taken.values)
+            sink = sink_of(step)
+            if isinstance(sink, CollectSink):
+                self.collected[id(sink)].extend(taken.values)
             else:
-                write_files(step, self._batch, taken.values)
+                self._outputs[step.id].write(self._batch, taken.values)
         self._batch += 1
         return self.execution.end_batch(now)

@@ -19,16 +19,23 @@ from windrow.plan import (
     TimestampsNode,
     WindowNode,
 )
+from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.windows import GlobalWindows
 
-# Any in this module: sources of elements of every type.
+# Any in this module: sources and sinks of elements of every type.
 
 
 def source_of(step: Step) -> Source[Any]:
     """Returns the source that a step reads."""
     assert isinstance(step.node, SourceNode)
     return step.node.source
+
+
+def sink_of(step: Step) -> Sink[Any]:
+    """Returns the sink that a step writes."""
+    assert isinstance(step.node, SinkNode)
+    return step.node.sink
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from windrow.addresses.paths import local_path
 from windrow.errors import WindrowError
-from windrow.plan import SinkNode, Step
+from windrow.plan import Step
 from windrow.sinks import FileSink
 from windrow_runtime.codecs.record_files import LineEncoder, line_encoder
-from windrow_runtime.codecs.record_type import RecordType
+from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.operators.errors import sink_errors, with_field
+from windrow_runtime.operators.topology import sink_of
+from windrow_runtime.outputs.output import Output
+from windrow_runtime.outputs.sink_folders import BatchFolder
+
+if TYPE_CHECKING:
+    from windrow_runtime.codecs.arrow.parquet import ParquetWriter
 
 # Any in this module: sinks of elements of every type, and pyarrow has no types.
 
 
 class PartFile:
     """One file of a batch of a file sink. It is made with the first element; without one there is none.
+
+    All methods raise a ``SinkError`` if the file cannot be written.
 
     Args:
         step: The sink.
@@ -36,13 +46,9 @@ class PartFile:
         self.exists = False
 
     def write(self, values: Sequence[object]) -> int:
-        """Write elements.
-
-        Returns:
-            About how many bytes they take before they are compressed.
+        """Write elements; returns about how many bytes they take before they are compressed.
 
         Raises:
-            SinkError: If the file cannot be written.
             InvalidArgumentError: If an element is not of its type, or has no form in such a file.
         """
         try:
@@ -52,11 +58,7 @@ class PartFile:
         return self.write_content(content) if values else 0
 
     def write_content(self, content: Any) -> int:
-        """Write elements, at least one, that are lines or an Arrow batch already.
-
-        Raises:
-            SinkError: If the file cannot be written.
-        """
+        """As :meth:`write`, for elements, at least one, that are lines or an Arrow batch already."""
         with sink_errors(self._step, self._address):
             if not self.exists:
                 self._folder.mkdir(parents=True, exist_ok=True)
@@ -65,49 +67,44 @@ class PartFile:
             return self._format.append(content)
 
     def close(self) -> None:
-        """Finish the file.
-
-        Raises:
-            SinkError: If it cannot be written.
-        """
+        """Finish the file."""
         if self.exists:
             with sink_errors(self._step, self._address):
                 self._format.close()
 
 
+class FileOutput(Output):
+    """Writes the batches of a file sink in a mounted file system, a file each; one written again replaces itself."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._address = file_sink_of(step).path
+        self._kind = record_type(step.node.element_type)
+
+    def write(self, batch: int, values: Sequence[object]) -> None:
+        path = local_path(self._address)
+        assert path is not None, "the sink was checked"
+        folder = BatchFolder(Path(path), batch)
+        with sink_errors(self._step, self._address):
+            if not values:
+                folder.withdraw()
+                return
+            folder.begin()
+            with closing(PartFile(self._step, self._kind, folder.aside, "part-0")) as file:
+                file.write(values)
+            folder.publish()
+
+
 def file_sink_of(step: Step) -> FileSink[Any]:
     """The file sink of a step."""
-    assert isinstance(step.node, SinkNode)
-    assert isinstance(step.node.sink, FileSink)
-    return step.node.sink
-
-
-class _Format(Protocol):
-    """Writes one file in one format."""
-
-    @property
-    def ending(self) -> str:
-        """The ending of the names of files."""
-        ...
-
-    def encode(self, values: Sequence[object]) -> Any:
-        """The content of a file for some elements."""
-        ...
-
-    def open(self, file: Path) -> None:
-        """Make the file."""
-        ...
-
-    def append(self, content: Any) -> int:
-        """Write content; gives its size in bytes."""
-        ...
-
-    def close(self) -> None:
-        """Finish the file."""
-        ...
+    sink = sink_of(step)
+    assert isinstance(sink, FileSink)
+    return sink
 
 
 class _Lines:
+    """Writes one file of lines, by the methods that ``ParquetWriter`` has."""
+
     def __init__(self, encoder: LineEncoder) -> None:
         self.ending = encoder.ending
         self._encoder = encoder
@@ -128,7 +125,7 @@ class _Lines:
         self._file.close()
 
 
-def _format_of(sink: FileSink[Any], kind: RecordType) -> _Format:
+def _format_of(sink: FileSink[Any], kind: RecordType) -> _Lines | ParquetWriter:
     encoder = line_encoder(sink, kind)
     if encoder is not None:
         return _Lines(encoder)

@@ -1,26 +1,93 @@
-"""The table of sinks that are written on the driver, each with the output that writes it."""
+"""The table of sinks that are written on the driver, and the outputs that call what the user gave."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import Any
 
-from windrow.connectors import CustomSink
+from windrow.connectors import CustomSink, SinkContext
 from windrow.distribution import install_hint
-from windrow.errors import UnsupportedOperationError
-from windrow.plan import SinkNode, Step
+from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.plan import Step
 from windrow.sinks import ConsoleSink, DatabaseSink, DeltaSink, FunctionSink, Sink
-from windrow_runtime.outputs.called import ConsoleOutput, CustomOutput, FunctionOutput, TaskOutput
-from windrow_runtime.outputs.output import Identity
-
-if TYPE_CHECKING:
-    from windrow_runtime.outputs.output import Output
+from windrow_runtime.operators.errors import USER_ERRORS, lifecycle_errors, sink_failed
+from windrow_runtime.operators.topology import sink_of
+from windrow_runtime.outputs.output import Identity, Output
 
 # Any in this module: sinks of elements of every type.
+
+
+class ConsoleOutput(Output):
+    """Prints each element on a line of its own."""
+
+    def __init__(self, step: Step, sink: ConsoleSink, identity: Identity) -> None:
+        self._prefix = sink.prefix
+
+    def write(self, batch: int, values: Sequence[object]) -> None:
+        for value in values:
+            print(f"{self._prefix}{value}")
+
+
+class FunctionOutput(Output):
+    """Calls the function of one sink with each batch."""
+
+    def __init__(self, step: Step, sink: FunctionSink[Any], identity: Identity) -> None:
+        self._step, self._function = step, sink.function
+
+    def write(self, batch: int, values: Sequence[object]) -> None:
+        with _write_errors(self._step, batch, values):
+            self._function(batch, values)
+
+
+class CustomOutput(Output):
+    """Writes to a sink of the user's own on the driver: one opening for the whole run."""
+
+    def __init__(self, step: Step, sink: CustomSink[Any], identity: Identity, partition: int | None = None) -> None:
+        self._step, self._sink = step, sink
+        self._context = SinkContext(identity.query, partition)
+
+    def open(self) -> None:
+        with lifecycle_errors(self._step, "open", self._sink):
+            self._sink.open(self._context)
+
+    def write(self, batch: int, values: Sequence[object]) -> None:
+        with _write_errors(self._step, batch, values):
+            self._sink.write(batch, values)
+
+    def close(self) -> None:
+        with lifecycle_errors(self._step, "close", self._sink):
+            self._sink.close()
+
+
+class TaskOutput(Output):
+    """Writes to a sink of the user's own as a worker does: one opening for each batch, which is one task here."""
+
+    def __init__(self, step: Step, sink: CustomSink[Any], identity: Identity) -> None:
+        self._task = CustomOutput(step, sink, identity, partition=0)
+
+    def write(self, batch: int, values: Sequence[object]) -> None:
+        self._task.open()
+        with closing(self._task):
+            self._task.write(batch, values)
+
+
+@contextmanager
+def _write_errors(step: Step, batch: int, values: Sequence[object]) -> Iterator[None]:
+    try:
+        yield
+    except WindrowError as error:
+        raise error.at(step.where) from error.__cause__
+    except USER_ERRORS as error:
+        raise sink_failed(step, error, batch, values) from error
+
+
+def _custom(step: Step, sink: CustomSink[Any], identity: Identity) -> Output:
+    return TaskOutput(step, sink, identity) if sink.on_workers else CustomOutput(step, sink, identity)
 
 
 # The libraries are imported for those who use them.
@@ -36,18 +103,6 @@ def _delta(step: Step, sink: DeltaSink[Any], identity: Identity) -> Output:
     return DeltaOutput(step, sink, identity)
 
 
-def _custom(step: Step, sink: CustomSink[Any], identity: Identity) -> Output:
-    return TaskOutput(step, sink, identity) if sink.on_workers else CustomOutput(step, sink, identity)
-
-
-def _nothing(sink: Sink[Any]) -> str:
-    return ""
-
-
-def _table(sink: DatabaseSink[Any]) -> str:
-    return sink.qualified_table
-
-
 def _path(sink: DeltaSink[Any]) -> str:
     # However it is spelled, it is one table.
     return sink.path.rstrip("/") if "://" in sink.path else os.path.realpath(sink.path)
@@ -55,7 +110,7 @@ def _path(sink: DeltaSink[Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """The entry of a kind of sink: what writes to it.
+    """The entry of a kind of sink.
 
     Attributes:
         create: Makes the output.
@@ -64,7 +119,7 @@ class _Entry:
     """
 
     create: Callable[[Step, Any, Identity], Output]
-    target: Callable[[Any], str] = _nothing
+    target: Callable[[Any], str] = lambda _: ""
     extra: str = ""
 
 
@@ -72,9 +127,13 @@ _ENTRIES: dict[type[Any], _Entry] = {
     ConsoleSink: _Entry(ConsoleOutput),
     CustomSink: _Entry(_custom),
     FunctionSink: _Entry(FunctionOutput),
-    DatabaseSink: _Entry(_database, _table, "database"),
+    DatabaseSink: _Entry(_database, attrgetter("qualified_table"), "database"),
     DeltaSink: _Entry(_delta, _path, "delta"),
 }
+
+
+def _entry(sink: Sink[Any]) -> _Entry | None:
+    return next((_ENTRIES[kind] for kind in type(sink).__mro__ if kind in _ENTRIES), None)
 
 
 def has_output(sink: Sink[Any]) -> bool:
@@ -83,14 +142,14 @@ def has_output(sink: Sink[Any]) -> bool:
 
 
 def open_outputs(sinks: Sequence[Step], query: str) -> dict[str, Output]:
-    """Make and open the outputs of a query, for those of its sinks that have one.
+    """Make and open the outputs of a query, for those of its sinks that have one; :func:`closing_outputs` closes them.
 
     Args:
         sinks: The sinks of the query that are not written by workers.
         query: Its identity.
 
     Returns:
-        The outputs, by the ids of the steps; :func:`closing_outputs` closes them.
+        The outputs, by the ids of the steps.
 
     Raises:
         SinkError: If one cannot be reached, or does not fit the elements.
@@ -102,8 +161,7 @@ def open_outputs(sinks: Sequence[Step], query: str) -> dict[str, Output]:
     targets: Counter[str] = Counter()
     try:
         for step in sinks:
-            assert isinstance(step.node, SinkNode)
-            sink = step.node.sink
+            sink = sink_of(step)
             entry = _entry(sink)
             if entry is None:
                 continue
@@ -138,7 +196,3 @@ def closing_outputs(outputs: Mapping[str, Output]) -> ExitStack:
     for output in outputs.values():
         stack.callback(output.close)
     return stack
-
-
-def _entry(sink: Sink[Any]) -> _Entry | None:
-    return next((_ENTRIES[kind] for kind in type(sink).__mro__ if kind in _ENTRIES), None)

@@ -1,27 +1,36 @@
-"""The folder of a file sink belongs to one run, and to the runs that go on from its checkpoint; others are refused.
+"""The folders of file sinks, and those of their batches.
 
+The folder of a file sink belongs to one run, and to the runs that go on from its checkpoint; others are refused.
 Batches are numbered from 0 by each run that begins anew, so the batches of two of them in one folder would replace each
 other in part. A run notes its identity in the folder before its first batch; readers pass over the file.
+
+The folder of a batch is written aside, and made visible as a whole. Readers pass over names that begin with an
+underscore. No name has an equals sign: readers would take the folder for the value of a column, in front of a column of
+that name that the files have.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from windrow.addresses.paths import local_path
+from windrow.addresses.paths import BATCH_FOLDER, local_path
 from windrow.errors import SinkError
-from windrow.plan import SinkNode, Step
+from windrow.plan import Step
 from windrow.sinks import FileSink
 from windrow_runtime.operators.errors import sink_errors
-from windrow_runtime.outputs.batch_folder import is_batch_folder, is_unfinished
+from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.whole_files import write_whole
 
 _OWNER: Final = "_windrow"
+_BATCH_NAME: Final = re.compile(rf"(_?{BATCH_FOLDER}|_replaced-)\d+", re.ASCII)
 
 
 def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:
@@ -37,32 +46,31 @@ def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:
     Raises:
         SinkError: If a folder holds batches of another run that may not be overwritten, or cannot be written.
     """
-    for step, sink, folder in filter(None, map(_folder, sinks)):
+    for step, sink, folder in _file_sinks(sinks):
         with sink_errors(step, sink.path):
-            batches = [name for name in _batches(folder) if not is_unfinished(name)]
+            # A batch that never became whole is in nobody's way.
+            batches = [name for name in _batches(folder) if not name.startswith(f"_{BATCH_FOLDER}")]
             if batches and _owner(folder) != run and not (sink.overwrite and begins):
-                raise other_run(step, f"{sink.shown_path} with {_shown(batches)}", begins=begins)
+                others = f" and {len(batches) - 1} more" if len(batches) > 1 else ""
+                raise other_run(step, f"{sink.shown_path} with {batches[0]}{others}", begins=begins)
             _check_writable(folder)
 
 
 def claim_folders(sinks: Sequence[Step], run: str, *, begins: bool) -> None:
     """Make the folders of file sinks those of a run; called before the run writes anything.
 
-    Args:
-        sinks: As for :func:`check_folders`.
-        run: As for :func:`check_folders`.
-        begins: As for :func:`check_folders`.
-
-    Raises:
-        SinkError: As :func:`check_folders`, before the first folder is changed.
+    It takes and raises what :func:`check_folders` does, before it changes the first folder.
     """
     check_folders(sinks, run, begins=begins)
-    for step, sink, folder in filter(None, map(_folder, sinks)):
+    for step, sink, folder in _file_sinks(sinks):
         with sink_errors(step, sink.path):
             folder.mkdir(parents=True, exist_ok=True)
             if _owner(folder) != run:
-                for name in _batches(folder):
-                    _remove(folder / name)
+                for path in (folder / name for name in _batches(folder)):
+                    if path.is_dir() and not path.is_symlink():
+                        shutil.rmtree(path)
+                    else:
+                        path.unlink()
                 write_whole(folder / _OWNER, f"{run}\n")
 
 
@@ -72,7 +80,7 @@ def check_owner(sinks: Iterable[Step], run: str) -> None:
     Raises:
         SinkError: If the folder of a file sink is that of another run, which began while this one ran.
     """
-    for step, sink, folder in filter(None, map(_folder, sinks)):
+    for step, sink, folder in _file_sinks(sinks):
         with sink_errors(step, sink.path):
             if _owner(folder) not in (run, None):
                 raise SinkError(
@@ -97,10 +105,14 @@ def other_run(step: Step, given: str, *, begins: bool = True) -> SinkError:
     )
 
 
-def _folder(step: Step) -> tuple[Step, FileSink[Any], Path] | None:  # Any: of elements of every type
-    sink = step.node.sink if isinstance(step.node, SinkNode) else None
-    path = local_path(sink.path) if isinstance(sink, FileSink) else None
-    return (step, sink, Path(path)) if isinstance(sink, FileSink) and path is not None else None
+# Any: sinks of elements of every type.
+def _file_sinks(sinks: Iterable[Step]) -> Iterator[tuple[Step, FileSink[Any], Path]]:
+    """Yields the file sinks in mounted file systems, with their folders."""
+    for step in sinks:
+        sink = sink_of(step)
+        path = local_path(sink.path) if isinstance(sink, FileSink) else None
+        if isinstance(sink, FileSink) and path is not None:
+            yield step, sink, Path(path)
 
 
 def _check_writable(folder: Path) -> None:
@@ -113,7 +125,7 @@ def _check_writable(folder: Path) -> None:
 
 def _batches(folder: Path) -> list[str]:
     try:
-        return sorted(filter(is_batch_folder, os.listdir(folder)))
+        return sorted(filter(_BATCH_NAME.fullmatch, os.listdir(folder)))
     except FileNotFoundError:
         return []
 
@@ -125,12 +137,83 @@ def _owner(folder: Path) -> str | None:
         return None
 
 
-def _shown(batches: list[str]) -> str:
-    return batches[0] if len(batches) == 1 else f"{batches[0]} and {len(batches) - 1} more"
+@dataclass(frozen=True, slots=True)
+class BatchFolder:
+    """The files of one batch in a mounted file system. They are replaced all at once where the batch is run again.
+
+    A batch is written between :meth:`begin` and :meth:`publish`. A process that dies at any moment leaves a batch that
+    is whole, the old one or the new one, or none; the next :meth:`begin` clears the rest. All methods raise an
+    ``OSError`` if they fail.
+
+    Attributes:
+        sink: The folder of the sink.
+        batch: The number of the batch.
+    """
+
+    sink: Path
+    batch: int
+
+    @property
+    def visible(self) -> Path:
+        """The folder in which readers find the files."""
+        return self.sink / f"{BATCH_FOLDER}{self.batch}"
+
+    @property
+    def aside(self) -> Path:
+        """The folder in which the files are written."""
+        return self.sink / f"_{BATCH_FOLDER}{self.batch}"
+
+    @property
+    def replaced(self) -> Path:
+        """The folder of an earlier attempt's files while others take their place; whole, unless those have."""
+        return self.sink / f"_replaced-{self.batch}"
+
+    def begin(self) -> None:
+        """Clear what an attempt left that died."""
+        if not self.visible.exists():
+            # It died when the old files had gone aside and the new ones had not come.
+            with suppress(FileNotFoundError):
+                os.rename(self.replaced, self.visible)
+        _clear(self.replaced)
+        _clear(self.aside)
+
+    def keep(self, names: set[str]) -> list[str]:
+        """Delete all files that were written aside but those of these names; gives the names that have no file."""
+        found = set(os.listdir(self.aside)) if self.aside.is_dir() else set()
+        # A network file system may list a folder as it was some time ago, so that it is asked again, by name.
+        missing = sorted(name for name in names - found if not (self.aside / name).exists())
+        if not missing:
+            for name in found - names:
+                (self.aside / name).unlink()
+        return missing
+
+    def publish(self) -> None:
+        """Make what was written aside the files of the batch; if that fails, it has the files from before.
+
+        A reader finds the files from before; for a moment none; then the new ones.
+        """
+        replaces = self.visible.exists()
+        if replaces:
+            os.rename(self.visible, self.replaced)
+        try:
+            os.rename(self.aside, self.visible)
+        except OSError:
+            if replaces:
+                os.rename(self.replaced, self.visible)
+            raise
+        _clear(self.replaced)
+
+    def withdraw(self) -> None:
+        """Delete the files of the batch, if it has any."""
+        _clear(self.aside)
+        # Not where a batch waits that may come back: what is deleted there in part must not.
+        with suppress(FileNotFoundError):
+            os.rename(self.visible, self.aside)
+        _clear(self.aside)
+        _clear(self.replaced)
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
+def _clear(folder: Path) -> None:
+    """Delete a folder, or what can be of it. If the rest is in the way of a rename, the rename raises."""
+    # On a network file system a folder stays as long as somebody reads in it.
+    shutil.rmtree(folder, ignore_errors=True)

@@ -172,8 +172,8 @@ def _unique_columns(inspector: sa.Inspector, name: str, schema: str | None) -> l
 
 _FAMILIES: Final[Mapping[Kind, tuple[type[TypeEngine[Any]], ...]]] = {
     **{kind: (type(given),) for kind, given in _POSTGRESQL.items()},
-    Kind.INT: (sa.Integer, sa.Numeric),
-    Kind.FLOAT: (sa.Numeric,),
+    Kind.INT: (sa.Integer, sa.Numeric, sa.Float),
+    Kind.FLOAT: (sa.Float, sa.Numeric),
     Kind.STR: (sa.String,),
 }
 # The name, the type with its modifiers and behind all domains, and whether equal texts are identical ones.

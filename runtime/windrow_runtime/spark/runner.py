@@ -23,7 +23,7 @@ from windrow_runtime.columnar.forms.columnar_form import Form
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
 from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
-from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.topology import Topology, sink_of
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs import closing_outputs, open_outputs
@@ -51,7 +51,7 @@ from windrow_runtime.spark.session import (
 from windrow_runtime.spark.sinks.batch_writer import driver_sinks
 from windrow_runtime.spark.sinks.by_spark import refuse_written, unpacked
 from windrow_runtime.spark.sinks.dataframe import checkpoint_inside, pipeline_of
-from windrow_runtime.spark.sinks.table import SinkWay, sink_of, way_of
+from windrow_runtime.spark.sinks.table import SinkWay, way_of
 from windrow_runtime.spark.sources.table import check_resumable
 
 __all__ = ["RunningPipeline", "SparkRunner"]

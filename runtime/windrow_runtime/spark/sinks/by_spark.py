@@ -18,16 +18,16 @@ from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.codecs.spark_schema import spark_ddl
 from windrow_runtime.columnar.state.chunks import load_rows
 from windrow_runtime.operators.errors import sink_unwritable, with_field
-from windrow_runtime.outputs.batch_folder import BatchFolder
+from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.part_file import file_sink_of
-from windrow_runtime.outputs.sink_folders import other_run
+from windrow_runtime.outputs.sink_folders import BatchFolder, other_run
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import load_values
 from windrow_runtime.spark.exchange.rows import RowKind
 from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.faults.spark_errors import causes_of, engine_failure, unwritable
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
-from windrow_runtime.spark.sinks.table import sink_of, takes_columns
+from windrow_runtime.spark.sinks.table import takes_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,9 +10,10 @@ from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSink
 from windrow.errors import UnsupportedOperationError
 from windrow.kafka import KafkaSink
-from windrow.plan import SinkNode, Step
-from windrow.sinks import CollectSink, CsvFileSink, JsonFileSink, ParquetFileSink, Sink, TextFileSink, WriterSink
+from windrow.plan import Step
+from windrow.sinks import CollectSink, CsvFileSink, JsonFileSink, ParquetFileSink, TextFileSink, WriterSink
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
+from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs import has_output
 from windrow_runtime.spark.sinks.dataframe import ColumnsSink
 
@@ -31,12 +32,6 @@ class SinkWay(Enum):
     SPARK_FILES = "Spark writes them to files, behind the query's batch"
     KAFKA = "Spark writes them to a topic, behind the query's batch"
     QUERY = "Spark's own query writes them"
-
-
-def sink_of(step: Step) -> Sink[Any]:
-    """Returns the sink of a step."""
-    assert isinstance(step.node, SinkNode)
-    return step.node.sink
 
 
 def way_of(step: Step) -> SinkWay:
