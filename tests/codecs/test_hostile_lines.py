@@ -14,7 +14,7 @@ from windrow_runtime.codecs.csv.rows import csv_rows
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_files import CsvRecords, LineRecords
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.inputs.file_ranges import lines_before, range_of
+from windrow_runtime.inputs.files import lines_before, range_of
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,7 @@ class SourceBatch:
     unmatched: dict[str, str] = field(default_factory=dict)
 
     def refuse_malformed(self, where: str) -> None:
-        """Fail for the first malformed record.
-
-        Raises:
-            MalformedRecordError: If there is one, with the source and the origin of the record.
-        """
+        """Raises a ``MalformedRecordError`` for the first malformed record, with the source and its origin."""
         for record in self.malformed:
             raise malformed_error(record).at(f"{where}, {record.origin}")
 
@@ -40,22 +36,20 @@ class SourceBatch:
         self.unmatched = other.unmatched | self.unmatched
 
 
-def source_batch(
-    found: Iterable[tuple[P, object]], origin: Callable[[P], str], header: str | None = None
-) -> SourceBatch:
+def source_batch(found: Iterable[tuple[P, object]], origin: Callable[[P], str], header: str = "") -> SourceBatch:
     """Sets apart what a codec gives in the place of elements.
 
     Args:
         found: Elements and malformed records, each with its place.
         origin: Describes a place.
-        header: Describes the place of a header; None: as for records.
+        header: Describes the place of a header, if there may be one.
     """
     given = list(found)
     batch = SourceBatch([value for _, value in given if type(value) not in _NO_ELEMENTS])
     if len(batch.values) < len(given):
         for place, value in given:
             if isinstance(value, UnmatchedHeader):
-                batch.unmatched[value.reason] = header or origin(place)
+                batch.unmatched[value.reason] = header
             elif isinstance(value, MalformedRecord):
                 batch.malformed.append(as_malformed(value, origin(place)))
             elif isinstance(value, sources.MalformedRecord):
@@ -64,9 +58,9 @@ def source_batch(
 
 
 def in_batches(
-    found: Iterable[tuple[P, object]], origin: Callable[[P], str], header: str | None = None
+    found: Iterable[tuple[P, object]], origin: Callable[[P], str], header: str = ""
 ) -> Iterator[SourceBatch]:
-    """The same in batches of some thousands."""
+    """As :func:`source_batch`, in batches of some thousands."""
     rest = iter(found)
     while some := list(islice(rest, _RECORDS_AT_ONCE)):
         yield source_batch(some, origin, header)

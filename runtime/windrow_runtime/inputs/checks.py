@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from windrow.addresses.paths import is_hidden, local_path
 from windrow.addresses.patterns import matches, split_pattern
@@ -16,30 +17,24 @@ from windrow_runtime.operators.topology import Topology, source_of
 
 
 def check_bounded(sources: Iterable[Step], message: str) -> None:
-    """Refuse sources that do not come to an end.
-
-    Raises:
-        UnsupportedOperationError: With the message, for the first such source.
-    """
+    """Raises an ``UnsupportedOperationError`` with the message for the first source that does not come to an end."""
     for step in sources:
-        source = source_of(step)
-        if not source.is_bounded:
+        if not source_of(step).is_bounded:
             raise UnsupportedOperationError(
                 message,
-                given=source.describe(),
+                given=source_of(step).describe(),
                 expected="bounded sources",
                 where=step.where,
                 hint="run(pipeline, drain=False) reads what there is now; SparkRunner.start(pipeline) goes on reading",
             )
 
 
-def path_missing(path: str, where: str | None = None) -> SourceError:
+def path_missing(path: str) -> SourceError:
     """The error for a source whose path does not exist."""
     return SourceError(
         "the path does not exist",
         given=redact_address(path),
         expected="a file or a folder, or a pattern in a folder that exists",
-        where=where,
         hint=None
         if os.path.isabs(path) or local_path(path) != path
         else "a relative path begins at the folder in which the program was started",
@@ -57,37 +52,10 @@ def warn_of_header(unmatched: str, where: str, location: Location | None) -> Non
     )
 
 
-def _check_names(step: Step, paths: Iterable[str]) -> None:
-    """Refuse names that are not UTF-8, which Java cannot open: Spark would pass over such files without a word."""
-    for path in _names_below(paths):
-        try:
-            path.encode()
-        except UnicodeEncodeError:
-            raise SourceError(
-                "the name of a file is not UTF-8",
-                given=os.fsencode(path).decode("utf-8", "backslashreplace"),
-                expected="names in UTF-8, which both engines can open",
-                where=step.where,
-                hint="rename it",
-            ) from None
-
-
-def _names_below(paths: Iterable[str]) -> Iterator[str]:
-    for path in paths:
-        yield path
-        for folder, folders, files in os.walk(path):
-            folders[:] = [name for name in folders if not is_hidden(name)]
-            yield from (os.path.join(folder, name) for name in (*folders, *files) if not is_hidden(name))
-
-
 def check_source_files(topology: Topology, *, waits: bool = False) -> None:
     """Check the paths of file sources on mounted file systems: the folders of patterns, and the names of files.
 
-    It warns of patterns that match nothing.
-
-    Args:
-        topology: The pipeline.
-        waits: Whether the run waits for files that are yet to come.
+    It warns of patterns that match nothing, unless the run waits for files that are yet to come.
 
     Raises:
         SourceError: If the folder of a pattern does not exist, or the name of a file that is there is not UTF-8.
@@ -122,3 +90,26 @@ def check_source_files(topology: Topology, *, waits: bool = False) -> None:
                 hint="patterns know *, ?, [ab] and {x,y}; * matches no /",
                 location=step.node.location,
             )
+
+
+def _check_names(step: Step, paths: Iterable[str]) -> None:
+    """Refuse names that are not UTF-8, which Java cannot open: Spark would pass over such files without a word."""
+    for path in chain.from_iterable(map(visible_below, paths)):
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            raise SourceError(
+                "the name of a file is not UTF-8",
+                given=os.fsencode(path).decode("utf-8", "backslashreplace"),
+                expected="names in UTF-8, which both engines can open",
+                where=step.where,
+                hint="rename it",
+            ) from None
+
+
+def visible_below(path: str) -> Iterator[str]:
+    """Yields a path, and the files and folders below it that are not hidden."""
+    yield path
+    for folder, folders, files in os.walk(path):
+        folders[:] = [name for name in folders if not is_hidden(name)]
+        yield from (os.path.join(folder, name) for name in (*folders, *files) if not is_hidden(name))

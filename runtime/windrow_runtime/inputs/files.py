@@ -1,54 +1,41 @@
-"""Readers of the files of sources, for the interpreter and for Spark's workers."""
+"""Readers of the files of sources, for the interpreter and for Spark's workers.
+
+Workers read a large file side by side: text in parts that are cut at line ends, Parquet by row groups.
+"""
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource, ParquetFileSource
 from windrow_runtime.codecs.record_files import TextRecords, text_records
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.text_files import check_parquet, opened_file
+from windrow_runtime.codecs.text_files import check_parquet, is_compressed, opened_file
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batch import SourceBatch, in_batches
-from windrow_runtime.inputs.file_ranges import lines_before, range_of
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.parquet import ParquetRows
 
 # Any in this module: records of every type.
 
-
-class FileReader(Protocol):
-    """Reads files in two steps, since some rows of a file need not become elements."""
-
-    def read(self, file: str, part: int = 0, parts: int = 1) -> Iterator[Any]:
-        """Reads a part of a file.
-
-        Raises:
-            SourceError: If the file cannot be read, or does not fit the record type.
-        """
-        ...
-
-    def decode(self, batch: Any) -> SourceBatch:
-        """Makes elements of what ``read`` gives."""
-        ...
+_CHUNK: Final = 1 << 20
 
 
 @dataclass(frozen=True)
 class TextReader:
-    """Reads JSON lines, CSV and plain lines.
-
-    Attributes:
-        records: How records are read from a file.
-    """
+    """Reads JSON lines, CSV and plain lines."""
 
     records: TextRecords
 
     def read(self, file: str, part: int = 0, parts: int = 1) -> Iterator[SourceBatch]:
+        """Reads a part of a file; raises a ``SourceError`` if that fails, or the file does not fit the type."""
         records = self.records
         with opened_file(file) as opened:
             given = range_of(opened, file, part, parts if records.has_lines else 1)
@@ -58,32 +45,33 @@ class TextReader:
             found = records.read(file, given, begins=not part)
             yield from in_batches(found, lambda line: f"{file}:{before() + line}", file)
 
-    def decode(self, batch: Any) -> SourceBatch:
-        assert isinstance(batch, SourceBatch)
+    def decode(self, batch: SourceBatch) -> SourceBatch:
+        """Returns the elements that were read."""
         return batch
 
 
 @dataclass(frozen=True)
 class ParquetReader:
-    """Reads Parquet files.
-
-    Attributes:
-        kind: The type of the records.
-    """
+    """Reads Parquet files in two steps, since some of their rows need not become elements."""
 
     kind: RecordType
 
     def read(self, file: str, part: int = 0, parts: int = 1) -> Iterator[ParquetRows]:
+        """As that of :class:`TextReader`."""
         # Arrow only where Parquet is read: the interpreter runs without it.
         from windrow_runtime.codecs.arrow.parquet import read_parquet
 
         return read_parquet(file, self.kind, part, parts)
 
     def decode(self, batch: ParquetRows) -> SourceBatch:
+        """Makes elements of rows."""
         return SourceBatch(*batch.decode(self.kind))
 
 
-def file_reader(source: FileSource[Any]) -> TextReader | ParquetReader:
+FileReader = TextReader | ParquetReader
+
+
+def file_reader(source: FileSource[Any]) -> FileReader:
     """Makes the reader of a source.
 
     Raises:
@@ -101,3 +89,62 @@ def file_reader(source: FileSource[Any]) -> TextReader | ParquetReader:
             hint="a CustomSource reads files of other formats",
         )
     return TextReader(records)
+
+
+def range_of(file: BinaryIO, name: str, part: int, parts: int) -> BinaryIO | None:
+    """The bytes of a part of a text file, which begins and ends at the end of a line; None: there are none.
+
+    A compressed file, by its name, has one part.
+    """
+    if parts == 1 or is_compressed(name):
+        return file if part == 0 else None
+    size = os.fstat(file.fileno()).st_size
+    begin, end = (_line_start(file, size * bound // parts) for bound in (part, part + 1))
+    if begin >= end:
+        return None
+    file.seek(begin)
+    return cast(BinaryIO, io.BufferedReader(_Range(file, begin, end), _CHUNK))
+
+
+def _line_start(file: BinaryIO, place: int) -> int:
+    """Returns where the first line begins at a place or behind it."""
+    if place == 0:
+        return 0
+    file.seek(place - 1)
+    while piece := file.readline(_CHUNK):
+        if piece.endswith(b"\n"):
+            break
+    return file.tell()
+
+
+class _Range(io.RawIOBase):
+    """Some bytes of a file."""
+
+    def __init__(self, file: BinaryIO, begin: int, end: int) -> None:
+        self._file = file
+        self.begin = begin
+        self._left = end - begin
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader gives
+        data = self._file.read(min(len(buffer), self._left))
+        buffer[: len(data)] = data
+        self._left -= len(data)
+        return len(data)
+
+
+def lines_before(name: str, given: BinaryIO) -> int:
+    """Counts the lines of a file in front of a part of it, as universal newlines do."""
+    begin = given.raw.begin if isinstance(given, io.BufferedReader) and isinstance(given.raw, _Range) else 0
+    lines = 0
+    after_return = False
+    with open(name, "rb") as file:
+        while begin > 0 and (data := file.read(min(_CHUNK, begin))):
+            begin -= len(data)
+            lines += data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n")
+            if after_return and data.startswith(b"\n"):
+                lines -= 1
+            after_return = data.endswith(b"\r")
+    return lines

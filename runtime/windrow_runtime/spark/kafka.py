@@ -46,7 +46,7 @@ def scan_topic(source: TopicSource[Any], context: ScanContext) -> Scan:
     with _spark_errors(context.spark, context.step.where, source):
         frame = context.reader.format("kafka").options(**source.options).load().select(*_columns(source))
         _ = frame.columns  # over Spark Connect this looks the connector up
-    return Scan(frame, kafka_reader(source))
+    return Scan(frame, kafka_reader(source).decode)
 
 
 def kafka_reader(source: TopicSource[Any]) -> KafkaReader:

@@ -51,7 +51,7 @@ from windrow_runtime.spark.shipping import functions_of, known_classes, without_
 from windrow_runtime.spark.sinks.parts import worker_sinks
 from windrow_runtime.spark.sinks.table import SinkWay, takes_columns, way_of
 from windrow_runtime.spark.sources.column_scan import ColumnTarget
-from windrow_runtime.spark.sources.scan import ColumnReader, Reader, ScanContext
+from windrow_runtime.spark.sources.scan import ScanContext, columns_of
 from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, ColumnWay, MalformedRule, SourceStage
 from windrow_runtime.spark.sources.table import check_columns, scan_source
 
@@ -271,7 +271,7 @@ class Lowered:
         scan = scan_source(source_of(step), ScanContext(self.spark, step, checkpoint, self.codec))
         by_spark = any(way_of(sink) is SinkWay.QUERY for sink in self.topology.sinks)
         stage = SourceStage(
-            decode=scan.reader.decode,
+            decode=scan.decode,
             create=self._create(Port(step.id)),
             groups=self.groups,
             hash_key=stable_hash,
@@ -280,7 +280,7 @@ class Lowered:
             place=place,
             classes=self.classes,
             end=None if checkpoint is None else checkpoint.end_mark,
-            way=self._column_way(step, scan.reader),
+            way=self._column_way(step, scan.kind),
             open=scan.open,
             note=checkpoint.newest_batch if checkpoint is not None and by_spark else None,
             sinks=None if self._depth else self.parts,
@@ -291,7 +291,7 @@ class Lowered:
         # Spark itself counts rows of its scan, which are files if workers read the records.
         return frame.observe(step.id, f.coalesce(f.sum("records"), f.lit(0)).alias("records_read"))
 
-    def _column_way(self, step: Step, reader: Reader) -> ColumnWay | None:
+    def _column_way(self, step: Step, kind: RecordType | None) -> ColumnWay | None:
         targets = tuple(
             ColumnTarget(self._routes.steps[step_id], form, route)
             for step_id, form in self._by_columns.items()
@@ -300,8 +300,8 @@ class Lowered:
         )
         if not targets:
             return None
-        assert isinstance(reader, ColumnReader), "forms were asked for its columns"
-        return ColumnWay(reader.columns, partial(encode_batch, record_type=reader.kind), targets)
+        assert kind is not None, "forms were asked for its columns"
+        return ColumnWay(partial(columns_of, kind), partial(encode_batch, record_type=kind), targets)
 
     def _malformed_rule(self, step: Step) -> MalformedRule:
         rule = source_of(step).on_malformed

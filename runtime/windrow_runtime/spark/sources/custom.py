@@ -11,7 +11,7 @@ import os
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -22,7 +22,7 @@ from windrow_runtime.inputs.custom import CustomReads, Range
 from windrow_runtime.spark.exchange.by_value import make_picklable
 from windrow_runtime.spark.exchange.picklable import check_picklable
 from windrow_runtime.spark.faults.marked import failures_marked
-from windrow_runtime.spark.sources.scan import AsRead, Scan, ScanContext
+from windrow_runtime.spark.sources.scan import Scan, ScanContext
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -51,20 +51,18 @@ def scan_custom(source: CustomSource[Any, Any], context: ScanContext) -> Scan:
     # A class made here goes to other processes by value, and takes the source with it.
     body = {"reads": reads, "name": classmethod(lambda _: name)}
     context.spark.dataSource.register(type("WindrowSource", (_RangeSource,), body))
-    return Scan(context.reader.format(name).load(), AsRead(), _ReadRanges(reads))
+    return Scan(context.reader.format(name).load(), _as_read, partial(_read_ranges, reads))
 
 
-@dataclass(frozen=True)
-class _ReadRanges:
-    """Reads, in a worker, the ranges that Spark gives."""
+def _read_ranges(reads: CustomReads, batches: Iterator[Any]) -> Iterator[SourceBatch]:
+    """Reads, in a worker, the elements of Arrow batches of ranges."""
+    for batch in batches:
+        for text in batch.column(0).to_pylist():
+            yield from reads.read(Range(*json.loads(text)))
 
-    reads: CustomReads
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[SourceBatch]:
-        """Takes Arrow batches of ranges; yields their elements."""
-        for batch in batches:
-            for text in batch.column(0).to_pylist():
-                yield from self.reads.read(Range(*json.loads(text)))
+def _as_read(batch: SourceBatch) -> SourceBatch:
+    return batch
 
 
 class _RangeSource(DataSource):

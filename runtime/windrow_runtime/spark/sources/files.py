@@ -11,28 +11,28 @@ import io
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from windrow.addresses.paths import PathGuard, check_visible, is_hidden, is_read, local_path
+from windrow.addresses.paths import PathGuard, check_visible, is_read, local_path
 from windrow.addresses.patterns import split_pattern
 from windrow.addresses.redaction import redact_address
 from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource
-from windrow_runtime.codecs.arrow.parquet import ParquetRows
 from windrow_runtime.codecs.record_files import LineRecords, TextRecords
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_ddl
 from windrow_runtime.codecs.text_files import decoded
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar.rows.cleaning import clean_columns
 from windrow_runtime.inputs.batch import SourceBatch, source_batch
+from windrow_runtime.inputs.checks import visible_below
 from windrow_runtime.inputs.files import FileReader, ParquetReader, file_reader
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.faults.spark_errors import engine_failure
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, LINE_SCHEMA, path_of_url, source_path
 from windrow_runtime.spark.session import own_partitions
-from windrow_runtime.spark.sources.scan import AsRead, RowReader, Scan, ScanContext
+from windrow_runtime.spark.sources.scan import Scan, ScanContext, scan_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -77,11 +77,8 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         given = os.path.abspath(local)
         check_visible(given)
         files = NamedFiles(given, split_pattern(given)[1], context.step.where, reader)
-        return Scan(
-            _names(context, stream, given, path),
-            _ParquetColumns(reader.kind) if isinstance(reader, ParquetReader) else AsRead(),
-            files,
-        )
+        kind = reader.kind if isinstance(reader, ParquetReader) else None
+        return Scan(_names(context, stream, given, path), reader.decode, files, kind)
     if isinstance(reader, ParquetReader):
         if reader.kind is not record_type(source.record_type):
             raise UnsupportedOperationError(
@@ -91,15 +88,14 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
                 hint="read the files with spark.read.parquet, and give the DataFrame to from_dataframe(timezone=...)",
             )
         _check_columns(context, reader.kind, path)
-        frame = stream.schema(spark_ddl(reader.kind)).parquet(path)
-        return Scan(frame, RowReader(reader.kind, source.shown_path))
+        return scan_rows(stream.schema(spark_ddl(reader.kind)).parquet(path), reader.kind, source.shown_path)
     records = reader.records
     if isinstance(records, LineRecords) and records.has_lines:
         lines = stream.schema(LINE_SCHEMA).text(path)
         frame = lines.selectExpr("CAST(__text AS BINARY) AS __text", FILE_COLUMN)
-        return Scan(frame, _RemoteLines(records, source.shown_path))
+        return Scan(frame, partial(_decode_lines, records, source.shown_path))
     frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(path).selectExpr("content", FILE_COLUMN)
-    return Scan(frame, _RemoteFiles(records, source.shown_path, context.step.where))
+    return Scan(frame, partial(_decode_files, records, source.shown_path, context.step.where))
 
 
 def _check_columns(context: ScanContext, kind: RecordType, path: str) -> None:
@@ -124,11 +120,7 @@ def _names(context: ScanContext, stream: Any, path: str, given: str) -> DataFram
     ``day=7`` are no columns to it, so that it does not matter how they are called, nor what lies beside them. Where a
     large file is there when a run begins, large files are read in parts side by side.
 
-    Args:
-        context: The session.
-        stream: Spark's reader, with its options.
-        path: The path of the source in the mounted file system.
-        given: The same for Spark.
+    ``path`` is that of the source in the mounted file system, and ``given`` the same for Spark.
     """
     frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(given)
     if not _has_large(path):
@@ -146,15 +138,7 @@ def _names(context: ScanContext, stream: Any, path: str, given: str) -> DataFram
 
 
 def _has_large(path: str) -> bool:
-    if split_pattern(path)[1]:
-        return False
-    if _is_large(path):
-        return True
-    for folder, folders, files in os.walk(path):
-        folders[:] = [name for name in folders if not is_hidden(name)]
-        if any(_is_large(os.path.join(folder, name)) for name in files):
-            return True
-    return False
+    return not split_pattern(path)[1] and any(map(_is_large, visible_below(path)))
 
 
 def _is_large(file: str) -> bool:
@@ -199,65 +183,36 @@ class NamedFiles:
 _COLUMNS: Final = ("__file", "__part", "__parts")
 
 
-class _ParquetColumns(ParquetReader):
-    """Makes elements, or columns of elements, of the rows of Parquet files that the worker reads."""
-
-    def columns(self, batch: ParquetRows) -> Any | None:
-        return clean_columns(batch.rows, self.kind)
-
-
 # File systems that are not mounted
 
 
-@dataclass(frozen=True)
-class _RemoteLines:
-    """Turns lines into records. Spark splits files into lines, and large files into parts, so lines have no numbers.
+def _decode_lines(records: LineRecords, path: str, batch: Any) -> SourceBatch:
+    """Makes records of lines as bytes, and the names of their files; the path of the source is for errors.
 
-    Attributes:
-        records: How a line becomes a record.
-        path: The path of the source, in errors.
+    Spark splits files into lines, and large files into parts, so lines have no numbers.
     """
-
-    records: LineRecords
-    path: str
-
-    def decode(self, batch: Any) -> SourceBatch:
-        """Takes lines as bytes, and the names of their files."""
-        decode = self.records.decoder()
-        rows = zip(batch.column(1).to_pylist(), batch.column(0).to_pylist(), strict=True)
-        texts = ((url, decoded(data, self.records.encoding)) for url, data in rows)
-        return source_batch(
-            ((url, decode(text)) for url, text in texts if not self.records.json or text.strip()),
-            lambda url: f"{self.path}, {_name(url)}",
-        )
+    decode = records.decoder()
+    rows = zip(batch.column(1).to_pylist(), batch.column(0).to_pylist(), strict=True)
+    texts = ((url, decoded(data, records.encoding)) for url, data in rows)
+    return source_batch(
+        ((url, decode(text)) for url, text in texts if not records.json or text.strip()),
+        lambda url: f"{path}, {_name(url)}",
+    )
 
 
-@dataclass(frozen=True)
-class _RemoteFiles:
-    """Turns whole files into records.
+def _decode_files(records: TextRecords, path: str, where: str, batch: Any) -> SourceBatch:
+    """Makes records of the contents of files, and their names; the path and the place of the source are for errors."""
+    found = SourceBatch()
+    for data, url in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+        file = f"{path}, {_name(url)}"
+        with errors_at(f"{where}, {file}"):
+            read = records.read(_name(url), io.BytesIO(data))
+            found.add(source_batch(read, partial(_line_of, file), file))
+    return found
 
-    Attributes:
-        records: How a file becomes records.
-        path: The path of the source, in errors.
-        where: The source and its line, in errors.
-    """
 
-    records: TextRecords
-    path: str
-    where: str
-
-    def decode(self, batch: Any) -> SourceBatch:
-        """Takes the contents of files, and their names."""
-        found = SourceBatch()
-        for data, url in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-            found.add(self._decode_file(_name(url), data))
-        return found
-
-    def _decode_file(self, name: str, data: bytes) -> SourceBatch:
-        file = f"{self.path}, {name}"
-        with errors_at(f"{self.where}, {file}"):
-            found = self.records.read(name, io.BytesIO(data))
-            return source_batch(found, lambda line: f"{file}:{line}", file)
+def _line_of(file: str, line: int) -> str:
+    return f"{file}:{line}"
 
 
 def _name(url: str) -> str:

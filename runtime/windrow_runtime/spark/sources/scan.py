@@ -1,10 +1,13 @@
-"""Describes the scan of a source: a DataFrame, and the reader that makes elements from its rows in a worker."""
+"""Describes the scan of a source: a DataFrame, and how a worker makes elements from its rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from windrow.plan import Step
 from windrow_runtime.codecs.arrow.decoding import decode_batch
@@ -21,41 +24,21 @@ if TYPE_CHECKING:
 # Any in this module: elements of every type, and pyarrow has no types.
 
 
-class Reader(Protocol):
-    """Makes elements from the rows of an Arrow batch, in a worker."""
-
-    def decode(self, batch: Any) -> SourceBatch:
-        """Returns the elements of a batch."""
-        ...
-
-
-@runtime_checkable
-class ColumnReader(Reader, Protocol):
-    """A reader of rows whose columns are those of the elements."""
-
-    @property
-    def kind(self) -> RecordType:
-        """The type of the elements."""
-        ...
-
-    def columns(self, batch: Any) -> Any | None:
-        """Returns the columns of the elements; None where a record may be malformed."""
-        ...
-
-
 @dataclass(frozen=True)
 class Scan:
     """The scan of one source by Spark.
 
     Attributes:
         frame: The DataFrame, a streaming one but in a batch job.
-        reader: Makes elements from its rows.
-        open: Makes the batches that the reader takes, where rows only name files or offsets; None: rows are the input.
+        decode: Makes the elements of a batch, in a worker.
+        open: Makes the batches to decode, where rows only name files or offsets; None: Arrow batches of the rows.
+        kind: The type of the elements, where the columns of a batch are theirs.
     """
 
     frame: DataFrame
-    reader: Reader
+    decode: Callable[[Any], SourceBatch]
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
+    kind: RecordType | None = None
 
 
 @dataclass(frozen=True)
@@ -80,36 +63,20 @@ class ScanContext:
         return self.spark.read if self.checkpoint is None else self.spark.readStream
 
 
-class AsRead:
-    """The reader of batches that a worker has read itself, and that hold elements already."""
-
-    def decode(self, batch: Any) -> SourceBatch:
-        """Returns the batch unchanged."""
-        assert isinstance(batch, SourceBatch)
-        return batch
+def scan_rows(frame: DataFrame, kind: RecordType, origin: str) -> Scan:
+    """Scans a DataFrame whose columns are those of the elements; malformed records have the origin."""
+    return Scan(frame, partial(_decode_rows, kind, origin), kind=kind)
 
 
-@dataclass(frozen=True)
-class RowReader:
-    """Makes elements from the rows of a DataFrame, whose files and places in them are not known.
+def _decode_rows(kind: RecordType, origin: str, batch: Any) -> SourceBatch:
+    """Makes elements from the columns that the type names; files, and places in them, are not known."""
+    found: list[MalformedRecord] = []
+    names = [column.column for column in kind.columns if column.column in batch.schema.names]
+    values = decode_batch(batch.select(names), kind, found.append)
+    return SourceBatch(values, [as_malformed(bad, f"{origin}, row {bad.row} of an Arrow batch") for bad in found])
 
-    Attributes:
-        kind: The type of the elements.
-        origin: The source, for malformed records.
-    """
 
-    kind: RecordType
-    origin: str
-
-    def columns(self, batch: Any) -> Any | None:
-        """Returns the columns of the elements; None where a record may be malformed."""
-        return clean_columns(batch, self.kind)
-
-    def decode(self, batch: Any) -> SourceBatch:
-        """Returns the elements, made from the columns that the type names."""
-        found: list[MalformedRecord] = []
-        names = [column.column for column in self.kind.columns if column.column in batch.schema.names]
-        values = decode_batch(batch.select(names), self.kind, found.append)
-        return SourceBatch(
-            values, [as_malformed(bad, f"{self.origin}, row {bad.row} of an Arrow batch") for bad in found]
-        )
+def columns_of(kind: RecordType, batch: Any) -> Any | None:
+    """Returns the columns of the elements of a batch; None where a record may be malformed."""
+    # What workers read from Parquet files knows its place in them.
+    return clean_columns(batch if isinstance(batch, pa.RecordBatch) else batch.rows, kind)

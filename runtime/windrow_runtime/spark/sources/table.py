@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
-from typing import Any
+import io
+import os
+from functools import partial, singledispatch
+from typing import TYPE_CHECKING, Any, Final
 
 from windrow.connectors import CustomSource
 from windrow.errors import UnsupportedOperationError
@@ -18,18 +20,31 @@ from windrow.sources import (
     SocketSource,
     Source,
 )
-from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.record_type import Kind, record_type
+from windrow_runtime.codecs.spark_schema import check_spark_schema
+from windrow_runtime.codecs.value_type import DECIMAL_PRECISION, DECIMAL_SCALE
+from windrow_runtime.inputs.batch import SourceBatch
+from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.declined import DeclinedError
+from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import source_of
+from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.kafka import scan_topic
-from windrow_runtime.spark.sources.collection import scan_collection
+from windrow_runtime.spark.paths import as_read_path, as_spark_path
+from windrow_runtime.spark.session import moved_to
 from windrow_runtime.spark.sources.custom import scan_custom
-from windrow_runtime.spark.sources.dataframe import check_scales, scan_dataframe
 from windrow_runtime.spark.sources.files import scan_files
-from windrow_runtime.spark.sources.scan import RowReader, Scan, ScanContext
+from windrow_runtime.spark.sources.scan import Scan, ScanContext, scan_rows
+from windrow_runtime.storage.values import StateCodec
 
-# Any in this module: sources of elements of every type.
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Any in this module: sources of elements of every type, DataFrames, which the language does not know, and pyarrow.
+
+_FIRST_TIME: Final = 1_000_000_000
 
 
 @singledispatch
@@ -51,17 +66,76 @@ def scan_source(source: Source[Any], context: ScanContext) -> Scan:
 def _scan_rate(source: RateSource, context: ScanContext) -> Scan:
     stream = context.reader.format("rate").option("rowsPerSecond", source.rows_per_second)
     frame = stream.options(**source.options).load()
-    return Scan(frame, RowReader(record_type(source.element_type), source.describe()))
+    return scan_rows(frame, record_type(source.element_type), source.describe())
 
 
 def _scan_socket(source: SocketSource, context: ScanContext) -> Scan:
     stream = context.reader.format("socket").option("host", source.host).option("port", source.port)
-    return Scan(stream.load(), RowReader(record_type(str), source.describe()))
+    return scan_rows(stream.load(), record_type(str), source.describe())
 
 
-scan_source.register(CollectionSource, scan_collection)
+def _scan_collection(source: CollectionSource[Any], context: ScanContext) -> Scan:
+    """Scans a collection by a file for each batch, so that the checkpoint shows which were read."""
+    size = source.batch_size or max(len(source.elements), 1)
+    decode = partial(_decode_stored, context.codec)
+    if context.checkpoint is None:
+        payload = bytearray(_stored(source, context, 0, len(source.elements)))
+        return Scan(context.spark.createDataFrame([(payload,)], "payload binary"), decode)
+    folder = context.checkpoint.folder_of(context.step)
+    with checkpoint_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, start in enumerate(range(0, len(source.elements), size)):
+            file = folder / f"batch-{number:06d}.parquet"
+            if not file.exists():
+                write_whole(file, _parquet(_stored(source, context, start, start + size)))
+                # Spark takes files by their time of modification.
+                os.utime(file, (_FIRST_TIME + number, _FIRST_TIME + number))
+    stream = context.reader.schema("payload binary").option("maxFilesPerTrigger", 1)
+    return Scan(stream.option("pathGlobFilter", "batch-*.parquet").parquet(as_read_path(folder)), decode)
+
+
+def _stored(source: CollectionSource[Any], context: ScanContext, start: int, end: int) -> bytes:
+    with errors_at(context.step.where):
+        return context.codec.dumps(source.elements[start:end])
+
+
+def _parquet(payload: bytes) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = io.BytesIO()
+    pq.write_table(pa.table({"payload": pa.array([payload], pa.binary())}), table)
+    return table.getvalue()
+
+
+def _decode_stored(codec: StateCodec, batch: Any) -> SourceBatch:
+    values = [value for payload in batch.column(0).to_pylist() for value in codec.loads(payload)]
+    # Each element gets a copy of its own: a collection may hold one object twice, and the codec reads it as one.
+    return SourceBatch(own_all(values))
+
+
+def _scan_dataframe(source: DataFrameSource[Any], context: ScanContext) -> Scan:
+    """Scans a DataFrame of the session: its columns are the fields of the elements."""
+    kind = record_type(source.record_type).in_timezone(source.timezone)
+    given: Any = source.dataframe
+    with errors_at(context.step.where):
+        check_spark_schema(given.schema, kind)
+    wanted = {column.column for column in kind.columns}
+    frame: DataFrame = given.select(*(name for name in given.columns if name in wanted))
+    if not frame.isStreaming and context.checkpoint is not None:
+        # Spark does not join static rows to a stream; so they are written once, and streamed from there.
+        folder = context.checkpoint.folder_of(context.step)
+        if not (folder / "_SUCCESS").exists():
+            frame.write.mode("overwrite").parquet(as_spark_path(folder))
+        frame = context.reader.schema(frame.schema).parquet(as_read_path(folder))
+    else:
+        frame = moved_to(context.spark, frame)
+    return scan_rows(frame, kind, source.describe())
+
+
+scan_source.register(CollectionSource, _scan_collection)
 scan_source.register(CustomSource, scan_custom)
-scan_source.register(DataFrameSource, scan_dataframe)
+scan_source.register(DataFrameSource, _scan_dataframe)
 scan_source.register(FileSource, scan_files)
 scan_source.register(RateSource, _scan_rate)
 scan_source.register(SocketSource, _scan_socket)
@@ -71,9 +145,22 @@ scan_source.register(TopicSource, scan_topic)
 def check_columns(source: Source[Any]) -> None:
     """Declines a source whose rows are no columns of its elements."""
     if isinstance(source, DataFrameSource):
-        check_scales(source)
+        _check_scales(source)
     elif not isinstance(source, (ParquetFileSource, RateSource)):
         raise DeclinedError(f"{source.describe()} gives records one by one")
+
+
+def _check_scales(source: DataFrameSource[Any]) -> None:
+    """Declines a column of decimals with another number of digits behind the point, which elements would show."""
+    from pyspark.sql.types import DecimalType
+
+    decimals = {column.column for column in record_type(source.record_type).columns if column.type.kind is Kind.DECIMAL}
+    dataframe: Any = source.dataframe
+    for field in dataframe.schema.fields if decimals else ():
+        kind = field.dataType
+        if field.name in decimals and isinstance(kind, DecimalType) and kind.scale != DECIMAL_SCALE:
+            wanted = f"({DECIMAL_PRECISION},{DECIMAL_SCALE})"
+            raise DeclinedError(f"{field.name} is a {kind.simpleString()} in the DataFrame, and columns are {wanted}")
 
 
 def check_resumable(step: Step, checkpoint: Checkpoint) -> None:
