@@ -126,7 +126,7 @@ class Engine:
         found: dict[int, list[PackedRow]] = {label: [] for label in GROUPS.labels}
         for task in range(pieces):
             targets = [ColumnTarget(0, self.form, self.form.routes[0])]
-            scan = ColumnScan(targets, GROUPS, task, lambda step, highest: None)
+            scan = ColumnScan(self.record, targets, GROUPS, task, lambda step, highest: None)
             rows: list[PackedRow] = []
             mine = elements[task * len(elements) // pieces : (task + 1) * len(elements) // pieces]
             for start in range(0, len(mine), 40):

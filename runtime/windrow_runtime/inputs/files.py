@@ -45,8 +45,9 @@ class TextReader:
             found = records.read(file, given, begins=not part)
             yield from in_batches(found, lambda line: f"{file}:{before() + line}", file)
 
-    def decode(self, batch: SourceBatch) -> SourceBatch:
+    def decode(self, batch: Any) -> SourceBatch:
         """Returns the elements that were read."""
+        assert isinstance(batch, SourceBatch)
         return batch
 
 
@@ -63,7 +64,7 @@ class ParquetReader:
 
         return read_parquet(file, self.kind, part, parts)
 
-    def decode(self, batch: ParquetRows) -> SourceBatch:
+    def decode(self, batch: Any) -> SourceBatch:
         """Makes elements of rows."""
         return SourceBatch(*batch.decode(self.kind))
 

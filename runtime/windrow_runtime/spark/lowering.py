@@ -17,7 +17,6 @@ from pyspark.sql import functions as f
 
 from windrow.plan import KeyedProcessNode, Pipeline, ReturnsNode, SinkNode, Step, WindowNode
 from windrow.tags import OutputTag
-from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.codecs.value_type import RecordType
@@ -51,8 +50,8 @@ from windrow_runtime.spark.shipping import functions_of, known_classes, without_
 from windrow_runtime.spark.sinks.parts import worker_sinks
 from windrow_runtime.spark.sinks.table import SinkWay, takes_columns, way_of
 from windrow_runtime.spark.sources.column_scan import ColumnTarget
-from windrow_runtime.spark.sources.scan import ScanContext, columns_of
-from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, ColumnWay, MalformedRule, SourceStage
+from windrow_runtime.spark.sources.scan import ScanContext
+from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, MalformedRule, SourceStage
 from windrow_runtime.spark.sources.table import check_columns, scan_source
 
 
@@ -280,8 +279,9 @@ class Lowered:
             place=place,
             classes=self.classes,
             end=None if checkpoint is None else checkpoint.end_mark,
-            way=self._column_way(step, scan.kind),
             open=scan.open,
+            targets=self._column_targets(step),
+            kind=scan.kind,
             note=checkpoint.newest_batch if checkpoint is not None and by_spark else None,
             sinks=None if self._depth else self.parts,
         )
@@ -291,17 +291,13 @@ class Lowered:
         # Spark itself counts rows of its scan, which are files if workers read the records.
         return frame.observe(step.id, f.coalesce(f.sum("records"), f.lit(0)).alias("records_read"))
 
-    def _column_way(self, step: Step, kind: RecordType | None) -> ColumnWay | None:
-        targets = tuple(
+    def _column_targets(self, step: Step) -> tuple[ColumnTarget, ...]:
+        return tuple(
             ColumnTarget(self._routes.steps[step_id], form, route)
             for step_id, form in self._by_columns.items()
             for route in form.routes
             if route.source == step.id
         )
-        if not targets:
-            return None
-        assert kind is not None, "forms were asked for its columns"
-        return ColumnWay(partial(columns_of, kind), partial(encode_batch, record_type=kind), targets)
 
     def _malformed_rule(self, step: Step) -> MalformedRule:
         rule = source_of(step).on_malformed

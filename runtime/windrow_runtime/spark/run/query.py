@@ -15,6 +15,7 @@ from windrow.plan import Step
 from windrow.sinks import CollectSink, WriterSink
 from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
+from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs import Output, closing_outputs, open_outputs
 from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
 from windrow_runtime.spark.batch_number import JOB_BATCH
@@ -32,7 +33,6 @@ from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.batch_writer import BatchSetup, BatchWriter, ConnectWriter, driver_sinks
 from windrow_runtime.spark.sinks.by_spark import refuse_written, unpacked
 from windrow_runtime.spark.sinks.results import MemoryResults, Results, SpooledResults
-from windrow_runtime.spark.sinks.table import sink_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -9,9 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.forms.route import Route
 from windrow_runtime.columnar.forms.scan_target import ScanTarget
+from windrow_runtime.columnar.rows.cleaning import clean_columns
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state.chunks import concatenated, dump_rows
 from windrow_runtime.operators.errors import errors_at
@@ -45,6 +49,7 @@ class ColumnScan:
     """Takes the columns of a source in one task.
 
     Args:
+        kind: The type of the elements.
         targets: The keyed steps that take the elements.
         groups: The key groups of the query.
         origin: Orders the rows among those of other tasks.
@@ -52,8 +57,14 @@ class ColumnScan:
     """
 
     def __init__(
-        self, targets: Sequence[ColumnTarget], groups: KeyGroups, origin: int, observe: Callable[[str, int], None]
+        self,
+        kind: RecordType,
+        targets: Sequence[ColumnTarget],
+        groups: KeyGroups,
+        origin: int,
+        observe: Callable[[str, int], None],
     ) -> None:
+        self._kind = kind
         # The elements of each target that have not been sent yet, as Arrow batches.
         self._waiting: list[tuple[ColumnTarget, list[Any]]] = [(target, []) for target in targets]
         self._groups = groups
@@ -68,14 +79,21 @@ class ColumnScan:
         self._records.clear()
         return counts
 
-    def add(self, batch: Any) -> Iterator[PackedRow]:
-        """Takes well-formed elements; yields the rows that are full."""
-        import pyarrow as pa
+    def columns_of(self, batch: Any) -> Any | None:
+        """Returns the columns of the elements of a batch of the source; None where a record may be malformed."""
+        # What workers read from Parquet files knows its place in them.
+        return clean_columns(batch if isinstance(batch, pa.RecordBatch) else batch.rows, self._kind)
 
+    def encode(self, values: Sequence[Any]) -> Any:
+        """Returns the columns of elements that were decoded."""
+        return encode_batch(values, self._kind)
+
+    def add(self, columns: Any) -> Iterator[PackedRow]:
+        """Takes the columns of well-formed elements; yields the rows that are full."""
         for target, waiting in self._waiting:
             form, route = target.form, target.route
             with errors_at(form.step.where):
-                arrived = route.run(batch)
+                arrived = route.run(columns)
                 form.check(arrived.stamps)
             for step, highest in arrived.highest.items():
                 self._observe(step, highest)
@@ -84,8 +102,8 @@ class ColumnScan:
                 continue
             named = dict(zip(arrived.columns.schema.names, arrived.columns.columns, strict=True))
             key = pa.nulls(count) if route.key is None else route.key.evaluate(named)
-            columns = [key, pa.array(arrived.stamps), *form.columns_of(named)]
-            waiting.append(pa.RecordBatch.from_arrays(columns, schema=form.raw_schema))
+            arrays = [key, pa.array(arrived.stamps), *form.columns_of(named)]
+            waiting.append(pa.RecordBatch.from_arrays(arrays, schema=form.raw_schema))
             self._records[form.step.id] += count
             if sum(rows.num_rows for rows in waiting) >= _ROWS_AT_ONCE:
                 yield from self._send(target, waiting)
@@ -126,8 +144,6 @@ class ColumnScan:
 
 def _by_group(rows: Any, of_row: npt.NDArray[np.uint16], groups: int) -> Iterator[tuple[int, Any]]:
     """Yields the rows of each key group that has any; those of a group stay in order."""
-    import pyarrow as pa
-
     order = np.argsort(of_row, kind="stable")
     bounds = np.concatenate([[0], np.cumsum(np.bincount(of_row, minlength=groups))]).tolist()
     if groups > 1:

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from windrow.plan import Step
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.malformed import MalformedRecord, as_malformed
 from windrow_runtime.codecs.record_type import RecordType
-from windrow_runtime.columnar.rows.cleaning import clean_columns
 from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.storage.values import StateCodec
@@ -74,9 +71,3 @@ def _decode_rows(kind: RecordType, origin: str, batch: Any) -> SourceBatch:
     names = [column.column for column in kind.columns if column.column in batch.schema.names]
     values = decode_batch(batch.select(names), kind, found.append)
     return SourceBatch(values, [as_malformed(bad, f"{origin}, row {bad.row} of an Arrow batch") for bad in found])
-
-
-def columns_of(kind: RecordType, batch: Any) -> Any | None:
-    """Returns the columns of the elements of a batch; None where a record may be malformed."""
-    # What workers read from Parquet files knows its place in them.
-    return clean_columns(batch if isinstance(batch, pa.RecordBatch) else batch.rows, kind)

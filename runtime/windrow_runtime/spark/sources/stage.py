@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,26 +24,19 @@ from windrow_runtime.spark.run.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, 
 from windrow_runtime.spark.worker.gc_tuning import infrequent_gc
 
 if TYPE_CHECKING:
+    from windrow_runtime.codecs.value_type import RecordType
     from windrow_runtime.spark.sinks.parts import WorkerSinks
     from windrow_runtime.spark.sources.column_scan import ColumnScan, ColumnTarget
 
 # Any: elements and keys are of the user's types; pyarrow has no types.
 
 CLOCK_PAYLOAD = dump_values(list(NO_TIME))  # empty: the first level itself stores the previous time
-_LAST_ROW = (1 << 30) - 1
+_LAST_ROWS = (1 << 30) - 3
 
 
 @dataclass(frozen=True, slots=True)
 class MalformedRule:
-    """The rule for malformed records of a source: they fail the query, are counted, or go to a fragment.
-
-    Attributes:
-        step_id: The source, in errors and counters.
-        where: The source and its line in the user's program.
-        fail: Whether such a record fails the query; else it is counted.
-        fragment: Makes the fragment that takes such records, if one does.
-        location: That line, for warnings.
-    """
+    """The rule for malformed records of a source: they fail the query, are counted, or go to a fragment as well."""
 
     step_id: str
     where: str
@@ -53,36 +46,19 @@ class MalformedRule:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnWay:
-    """Hands the elements of a source to columnar steps.
-
-    Attributes:
-        columns: The columns of an Arrow batch whose records are all well-formed; None: they have to be decoded.
-        encode: The columns of elements that were decoded.
-        targets: The keyed steps that take the elements.
-    """
-
-    columns: Callable[[Any], Any]
-    encode: Callable[[Sequence[Any]], Any]
-    targets: tuple[ColumnTarget, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class SourceStage:
     """The function that Spark runs on each partition of a source, by ``mapInArrow``.
 
     Attributes:
-        decode: Makes the elements of an Arrow batch.
+        decode: Makes the elements of a batch.
         create: Makes the fragment, once in each task.
-        groups: The key groups of the query.
         hash_key: Hashes keys alike in every process.
         levels: How many levels the query has.
-        malformed: The rule for records that do not fit the type.
         place: Orders the rows of several sources.
-        classes: The user's classes that may occur in elements.
         end: Says which batch ends the stream; None: it never ends.
-        way: How elements get to columnar steps, if there are any.
-        open: Makes the Arrow batches to decode, where those of Spark only name files.
+        open: Makes the batches to decode, where those of Spark only name files or offsets.
+        targets: The keyed steps that take the elements as columns.
+        kind: The type of the elements; needed for such steps.
         note: Notes the newest batch, if Spark writes the sink by itself and no other code of windrow sees batches.
         sinks: The sinks that the stage writes itself, if no other stage follows.
     """
@@ -96,8 +72,9 @@ class SourceStage:
     place: int = 0
     classes: tuple[UserClass, ...] = ()
     end: EndMark | None = None
-    way: ColumnWay | None = None
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
+    targets: tuple[ColumnTarget, ...] = ()
+    kind: RecordType | None = None
     note: BatchNote | None = None
     sinks: WorkerSinks | None = None
 
@@ -133,14 +110,16 @@ class _Task:
         self._packer.start(self._origin, self._label)
         self._fragment = stage.create()
         self._aside = None if stage.malformed.fragment is None else stage.malformed.fragment()
-        self._scan = None if stage.way is None else self._column_scan(stage.way.targets)
+        self._scan = self._column_scan() if stage.targets else None
         self._unmatched: dict[str, str] = {}
         self._malformed = 0
 
-    def _column_scan(self, targets: tuple[ColumnTarget, ...]) -> ColumnScan:
+    def _column_scan(self) -> ColumnScan:
         from windrow_runtime.spark.sources.column_scan import ColumnScan
 
-        return ColumnScan(targets, self._stage.groups, self._origin, self._fragment.observe)
+        stage = self._stage
+        assert stage.kind is not None, "forms were asked for the columns of the source"
+        return ColumnScan(stage.kind, stage.targets, stage.groups, self._origin, self._fragment.observe)
 
     def close(self) -> None:
         with ExitStack() as stack:
@@ -169,8 +148,8 @@ class _Task:
 
     def _take(self, batch: Any) -> tuple[Any, int]:
         """Runs the elements of a batch, and returns their columns for steps that take them, and their number."""
-        way = self._stage.way
-        columns = None if way is None else way.columns(batch)
+        scan = self._scan
+        columns = None if scan is None else scan.columns_of(batch)
         count = 0 if columns is None else columns.num_rows
         if columns is None or not self._fragment.is_idle:
             decoded = self._stage.decode(batch)
@@ -178,9 +157,9 @@ class _Task:
             self._set_aside(decoded)
             if columns is None:
                 count = len(decoded.values) + len(decoded.malformed)
-                if way is not None:
+                if scan is not None:
                     # This precedes the functions, which may change the elements.
-                    columns = way.encode(decoded.values)
+                    columns = scan.encode(decoded.values)
             if not self._fragment.is_idle:
                 self._run(self._fragment, decoded.values)
         return columns, count
@@ -201,24 +180,24 @@ class _Task:
     def _service_rows(self, records: int, *, needed: bool) -> list[PackedRow]:
         """Returns the rows without elements; at least one if one is needed."""
         rule = self._stage.malformed
-        warnings = [(header, f"{rule.where}, {file}", rule.location) for header, file in self._unmatched.items()]
-        rows = [
-            *self._row_for_driver(RowKind.WARNINGS, _LAST_ROW - 2, warnings),
-            *self._row_for_driver(RowKind.REPORTS, _LAST_ROW - 1, list(map(tuple, self._fragment.take_reports()))),
-            *self._row_for_driver(RowKind.COUNTERS, _LAST_ROW, self._counts(records)),
+        for_driver: list[tuple[int, list[Any]]] = [
+            (
+                RowKind.WARNINGS,
+                [(header, f"{rule.where}, {file}", rule.location) for header, file in self._unmatched.items()],
+            ),
+            (RowKind.REPORTS, list(map(tuple, self._fragment.take_reports()))),
+            (RowKind.COUNTERS, self._counts(records)),
         ]
-        if self._stage.levels > 1:
-            labels = self._stage.groups.service_labels
-            rows += [_clock(label) for label in labels]
-        elif needed and not rows:
-            rows.append(_clock(self._label))
-        return rows
-
-    def _row_for_driver(self, kind: int, row: int, values: list[Any]) -> list[PackedRow]:
-        if not values:
-            return []
-        number = sequence_number(Phase.AFTER_WATERMARK, self._origin, row)
-        return [PackedRow(self._label, kind, 0, number, dump_values(values))]
+        first = sequence_number(Phase.AFTER_WATERMARK, self._origin, _LAST_ROWS)
+        rows = [
+            PackedRow(self._label, kind, 0, number, dump_values(values))
+            for number, (kind, values) in enumerate(for_driver, start=first)
+            if values
+        ]
+        labels = self._stage.groups.service_labels if self._stage.levels > 1 else ()
+        if needed and not rows and not labels:
+            labels = (self._label,)
+        return rows + [PackedRow(label, RowKind.CLOCK, 0, 0, CLOCK_PAYLOAD) for label in labels]
 
     def _counts(self, records: int) -> list[Count]:
         """Returns the counts of the partition, with its facts."""
@@ -232,7 +211,3 @@ class _Task:
         if fragment.watermark != MIN_TIMESTAMP:
             counts.append((step, WATERMARK, fragment.watermark))
         return counts
-
-
-def _clock(label: int) -> PackedRow:
-    return PackedRow(label, RowKind.CLOCK, 0, 0, CLOCK_PAYLOAD)
