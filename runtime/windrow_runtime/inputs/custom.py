@@ -29,12 +29,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class CustomReads:
-    """Calls a user's own source.
-
-    Attributes:
-        source: The source.
-        where: Its step and the line of the user's program, in errors.
-    """
+    """Calls a user's own source; its errors name the step."""
 
     source: CustomSource[Any, Any]
     where: str
@@ -61,6 +56,14 @@ class CustomReads:
             if reached != last:
                 end[name][1] = self._offset("next_offset", name, reached, last) if limited else last
         return end
+
+    def to_the_end(self) -> Iterator[tuple[list[Range], dict[str, list[Any]]]]:
+        """Yields the ranges of each batch up to the latest offsets of now, and how far each batch reads."""
+        latest = self.latest()
+        done: dict[str, list[Any]] = {}
+        while ranges := self.ranges(done, following := self.advance(done, latest)):
+            yield ranges, following
+            done = following
 
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
         """Returns what a batch reads; partitions without anything new are left out."""

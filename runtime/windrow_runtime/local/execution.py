@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
@@ -45,8 +45,8 @@ class _Buffer:
         self.main.timestamps.append(timestamp)
 
     def side_output(self, tag: str, value: Any, timestamp: int | None) -> None:
-        mine, side = own(value), self.sides[tag]
-        side.values.append(mine)
+        side = self.sides[tag]
+        side.values.append(own(value))
         side.timestamps.append(timestamp)
 
     def take(self) -> list[tuple[str | None, Elements]]:
@@ -69,53 +69,33 @@ class _ConstantBuffer(_Buffer):
 _Keyed = tuple[list[Hashable], list[Any], list[int | None]]
 
 
-@dataclass(slots=True)
-class _Inbox:
-    """Elements that wait for a keyed step: those from timers upstream, and those of the batch."""
-
-    before: list[_Keyed] = field(default_factory=list)
-    after: list[_Keyed] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """An execution between two rounds.
-
-    Attributes:
-        states: The state of each keyed step, by its id.
-        times: The watermark and the clock of each keyed step, by its id.
-        trackers: What each timestamp-assigning step knows, by its id.
-    """
+    """An execution between two rounds: what its keyed and its timestamp-assigning steps know, by their ids."""
 
     states: Mapping[str, bytes]
     times: Mapping[str, tuple[int, int]]
+    """The watermark and the clock of each keyed step."""
     trackers: Mapping[str, TrackerMemory]
 
 
-_NOTHING: Final = _Inbox()
-
-
 class Execution:
-    """A pipeline in execution.
+    """A pipeline in execution: the operators, the metrics and what the sinks have taken, by the ids of the steps.
 
-    Attributes:
-        topology: The pipeline.
-        operators: The keyed steps, by step id.
-        sinks: What each sink has taken, by step id.
-        metrics: The counters of each step, by step id.
+    ``observe`` is called with all elements that keyed steps emit.
     """
 
     def __init__(
         self, topology: Topology, observe: Callable[[Port, Elements], None] | None = None, *, fast: bool = True
     ) -> None:
-        """Build operators and fragments; ``observe`` is called with all elements that keyed steps emit."""
         self.topology = topology
         self._observe = observe
         self.trackers: dict[str, WatermarkTracker] = {}
         self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
         self.sinks: defaultdict[str, Elements] = defaultdict(Elements)
         self._phase_before = False
-        self._inboxes: defaultdict[str, _Inbox] = defaultdict(_Inbox)
+        # The elements that wait for a keyed step: those from timers upstream (True), and those of the batch.
+        self._inboxes: defaultdict[tuple[str, bool], list[_Keyed]] = defaultdict(list)
         self._fragments = {
             port: Fragment(topology, port, self, self._tracker_of)
             for step in (*topology.sources, *topology.keyed)
@@ -139,8 +119,8 @@ class Execution:
         """Open the user's functions."""
         for fragment in self._fragments.values():
             fragment.open(self._runtime)
-        for identifier, operator in self.operators.items():
-            operator.open(self._runtime(self.topology.step(identifier)))
+        for step in self.topology.keyed:
+            self.operators[step.id].open(self._runtime(step))
 
     def close(self) -> None:
         """Close the user's functions."""
@@ -177,10 +157,9 @@ class Execution:
             self._pass_on(port, elements)
         for step in self.topology.keyed:
             operator = self.operators[step.id]
-            inbox = self._inboxes.pop(step.id, _NOTHING)
             if processing_time is not None:
                 operator.set_clock(processing_time)
-            for batch in inbox.before:
+            for batch in self._inboxes.pop((step.id, True), ()):
                 self._process(step, batch)
             if watermark is not None:
                 following = watermark if isinstance(watermark, int) else watermark[step.id]
@@ -190,7 +169,7 @@ class Execution:
             if processing_time is not None:
                 operator.advance_processing_time(processing_time)
             self._flush(step, before=True)
-            for batch in inbox.after:
+            for batch in self._inboxes.pop((step.id, False), ()):
                 self._process(step, batch)
             self._flush(step, before=False)
 
@@ -219,8 +198,7 @@ class Execution:
 
     def to_step(self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]) -> None:
         """Take elements for a keyed step from a fragment."""
-        inbox = self._inboxes[step]
-        (inbox.before if self._phase_before else inbox.after).append((keys, values, timestamps))
+        self._inboxes[step, self._phase_before].append((keys, values, timestamps))
 
     def to_sink(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
         """Take elements for a sink from a fragment."""
@@ -229,23 +207,18 @@ class Execution:
         sink.timestamps.extend(timestamps)
 
     def end_batch(self, now: int) -> dict[str, int]:
-        """Let watermark generators emit, and return the watermark of each keyed step for the next round.
-
-        Steps fall idle by the clock ``now``, in milliseconds.
-        """
+        """Let watermark generators emit at ``now``, and return each keyed step's watermark for the next round."""
         for tracker in self.trackers.values():
             tracker.end_batch(now)
         return watermarks_of(self.topology, self.trackers)
 
     def snapshot(self) -> Snapshot:
         """The state of every keyed step, their times, and what watermark strategies have seen."""
+        operators = self.operators.items()
         return Snapshot(
-            {identifier: operator.state.dump() for identifier, operator in self.operators.items()},
-            {
-                identifier: (operator.current_watermark, operator.current_processing_time)
-                for identifier, operator in self.operators.items()
-            },
-            {identifier: own(tracker.memory()) for identifier, tracker in self.trackers.items()},
+            {name: operator.state.dump() for name, operator in operators},
+            {name: (operator.current_watermark, operator.current_processing_time) for name, operator in operators},
+            {name: own(tracker.memory()) for name, tracker in self.trackers.items()},
         )
 
     def restore(self, snapshot: Snapshot) -> None:

@@ -57,17 +57,14 @@ def _owned(step: Step, values: list[Any]) -> list[Any]:
 
 def _read_custom(source: CustomSource[Any, Any], step: Step) -> Iterator[SourceBatch]:
     reads = CustomReads(source, step.where)
-    latest = reads.latest()
-    done: dict[str, list[Any]] = {}
-    while ranges := reads.ranges(done, following := reads.advance(done, latest)):
+    for ranges, reached in reads.to_the_end():
         batch = SourceBatch()
         for given in ranges:
             for part in reads.read(given):
                 _take(batch, part, source, step)
         batch.values = _owned(step, batch.values)
         yield batch
-        reads.commit(following)
-        done = following
+        reads.commit(reached)
 
 
 def _take(batch: SourceBatch, part: SourceBatch, source: Source[Any], step: Step) -> None:

@@ -113,7 +113,6 @@ class _Entry:
     """The entry of a kind of sink.
 
     Attributes:
-        create: Makes the output.
         target: The text that distinguishes the sinks of a query. It does not change when other steps come or go.
         extra: The extra of windrow that brings the library, if there is one.
     """
@@ -142,14 +141,9 @@ def has_output(sink: Sink[Any]) -> bool:
 
 
 def open_outputs(sinks: Sequence[Step], query: str) -> dict[str, Output]:
-    """Make and open the outputs of a query, for those of its sinks that have one; :func:`closing_outputs` closes them.
+    """Make and open the outputs of a query, by the ids of their steps; :func:`closing_outputs` closes them.
 
-    Args:
-        sinks: The sinks of the query that are not written by workers.
-        query: Its identity.
-
-    Returns:
-        The outputs, by the ids of the steps.
+    Sinks without an output are passed over.
 
     Raises:
         SinkError: If one cannot be reached, or does not fit the elements.

@@ -75,11 +75,7 @@ def claim_folders(sinks: Sequence[Step], run: str, *, begins: bool) -> None:
 
 
 def check_owner(sinks: Iterable[Step], run: str) -> None:
-    """Refuse to write where another run has begun; called before each batch.
-
-    Raises:
-        SinkError: If the folder of a file sink is that of another run, which began while this one ran.
-    """
+    """Raises a ``SinkError`` where another run has taken the folder of a file sink; called before each batch."""
     for step, sink, folder in _file_sinks(sinks):
         with sink_errors(step, sink.path):
             if _owner(folder) not in (run, None):
@@ -144,10 +140,6 @@ class BatchFolder:
     A batch is written between :meth:`begin` and :meth:`publish`. A process that dies at any moment leaves a batch that
     is whole, the old one or the new one, or none; the next :meth:`begin` clears the rest. All methods raise an
     ``OSError`` if they fail.
-
-    Attributes:
-        sink: The folder of the sink.
-        batch: The number of the batch.
     """
 
     sink: Path

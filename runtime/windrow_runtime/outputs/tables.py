@@ -50,11 +50,7 @@ _SQLITE: Final[Mapping[Kind, TypeEngine[Any]]] = {
 
 
 def check_key(key: Sequence[Field], kind: RecordType, where: str) -> None:
-    """Refuse a key that does not distinguish rows.
-
-    Raises:
-        InvalidArgumentError: If a field is Optional, has parts, or is not compared exactly.
-    """
+    """Refuse a key with a field that is Optional, has parts, or is not compared exactly."""
     for field in key:
         if field.column_type.nullable or field.type.kind not in _KEY_KINDS:
             raise InvalidArgumentError(

@@ -32,13 +32,7 @@ _ROWS_AT_ONCE: Final = 1 << 19
 
 @dataclass(frozen=True, slots=True)
 class ColumnTarget:
-    """A keyed step that takes the elements of a source as columns.
-
-    Attributes:
-        step: The number of the step in the plan.
-        form: How the step runs on columns, or how its elements become objects.
-        route: The stateless steps on the way to the step, on columns.
-    """
+    """A keyed step, by its number, that takes the elements of a source as columns; the route leads to it."""
 
     step: int
     form: ScanTarget
@@ -50,7 +44,7 @@ class ColumnScan:
 
     Args:
         kind: The type of the elements.
-        targets: The keyed steps that take the elements.
+        targets: The keyed steps that take them.
         groups: The key groups of the query.
         origin: Orders the rows among those of other tasks.
         observe: Called with the highest timestamp that a timestamp-assigning step gave.

@@ -90,13 +90,7 @@ class _JobReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         with failures_marked():
-            latest = self._reads.latest()
-            end: dict[str, Any] = {}
-            ranges: list[Range] = []
-            while found := self._reads.ranges(end, following := self._reads.advance(end, latest)):
-                ranges += found
-                end = following
-            return _as_partitions(ranges)
+            return _as_partitions([each for ranges, _ in self._reads.to_the_end() for each in ranges])
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         # Spark gives one partition without a value where there are none.

@@ -153,10 +153,7 @@ class NamedFiles:
     """Opens, in a worker, the files whose names Spark lists.
 
     Attributes:
-        path: The path of the source.
         pattern: The end of the path that is a pattern, even if a file of that very name appears later.
-        where: The source and its line, in errors.
-        reader: Reads the files.
     """
 
     path: str

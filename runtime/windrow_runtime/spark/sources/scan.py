@@ -40,11 +40,9 @@ class Scan:
 
 @dataclass(frozen=True)
 class ScanContext:
-    """The session and the checkpoint with which a source is scanned.
+    """The session and the checkpoint with which the source of a step is scanned.
 
     Attributes:
-        spark: The session.
-        step: The step of the source.
         checkpoint: Where collections and static DataFrames are kept; None: a batch job reads the source once.
         codec: Writes and reads collections.
     """
