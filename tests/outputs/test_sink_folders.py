@@ -11,7 +11,7 @@ from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import DatabaseSink, JsonFileSink
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.outputs.sink_folders import check_owner, claim_folders
+from windrow_runtime.outputs.file_sinks import check_owner, claim_folders
 
 
 def sinks(*folders: Path, overwrite: bool = False) -> list[Step]:

@@ -37,13 +37,7 @@ class SourceBatch:
 
 
 def source_batch(found: Iterable[tuple[P, object]], origin: Callable[[P], str], header: str = "") -> SourceBatch:
-    """Sets apart what a codec gives in the place of elements.
-
-    Args:
-        found: Elements and malformed records, each with its place.
-        origin: Describes a place.
-        header: Describes the place of a header, if there may be one.
-    """
+    """Sets apart what a codec gives in the place of elements; ``origin`` describes the place of a record."""
     given = list(found)
     batch = SourceBatch([value for _, value in given if type(value) not in _NO_ELEMENTS])
     if len(batch.values) < len(given):

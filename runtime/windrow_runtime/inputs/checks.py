@@ -56,10 +56,6 @@ def check_source_files(topology: Topology, *, waits: bool = False) -> None:
     """Check the paths of file sources on mounted file systems: the folders of patterns, and the names of files.
 
     It warns of patterns that match nothing, unless the run waits for files that are yet to come.
-
-    Raises:
-        SourceError: If the folder of a pattern does not exist, or the name of a file that is there is not UTF-8.
-        InvalidArgumentError: If a pattern cannot be read.
     """
     for step in topology.sources:
         source = source_of(step)

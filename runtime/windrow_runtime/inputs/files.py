@@ -73,11 +73,7 @@ FileReader = TextReader | ParquetReader
 
 
 def file_reader(source: FileSource[Any]) -> FileReader:
-    """Makes the reader of a source.
-
-    Raises:
-        UnsupportedOperationError: If nothing reads files of its format, or Parquet without pyarrow.
-    """
+    """Makes the reader of a source, if there is one for files of its format; Parquet needs pyarrow."""
     if isinstance(source, ParquetFileSource):
         check_parquet()
         return ParquetReader(record_type(source.record_type).in_timezone(source.timezone))

@@ -27,8 +27,7 @@ from windrow_runtime.operators.topology import Port, Topology, in_processing_tim
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs import Output, closing_outputs, has_output, open_outputs
-from windrow_runtime.outputs.part_file import FileOutput
-from windrow_runtime.outputs.sink_folders import check_folders, check_owner, claim_folders
+from windrow_runtime.outputs.file_sinks import FileOutput, check_folders, check_owner, claim_folders
 
 
 class LocalRunner:

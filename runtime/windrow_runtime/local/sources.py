@@ -28,13 +28,7 @@ from windrow_runtime.operators.errors import errors_at
 
 @singledispatch
 def read_batches(source: Source[Any], step: Step) -> Iterator[SourceBatch]:
-    """Reads the batches of a source.
-
-    Raises:
-        SourceError: If there is nothing to read from.
-        MalformedRecordError: For a record that does not fit, unless the source drops or routes such records.
-        UnsupportedOperationError: For a source that only Spark can read.
-    """
+    """Reads the batches of a source; malformed records raise, unless the source drops or routes them."""
     raise UnsupportedOperationError(
         "the interpreter cannot read this source",
         given=source.describe(),

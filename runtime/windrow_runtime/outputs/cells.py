@@ -25,10 +25,7 @@ _MICROSECOND = timedelta(microseconds=1)
 class RowEncoder:
     """Makes rows of elements, with a cell for each column of their type.
 
-    Args:
-        kind: The type of the elements.
-        backend: ``postgresql`` or ``sqlite``.
-        lengths: How many characters a column of texts holds at most, by its name, where it has a limit.
+    ``lengths`` says how many characters a column of texts holds at most, by its name, where it has a limit.
     """
 
     def __init__(self, kind: RecordType, backend: str, lengths: Mapping[str, int]) -> None:

@@ -109,11 +109,7 @@ class TableOutput(Output):
             )
 
     def fields_named(self, names: Sequence[str], what: str) -> list[Field]:
-        """The fields with these names.
-
-        Raises:
-            InvalidArgumentError: If there is no such field.
-        """
+        """The fields with these names; ``what`` says in errors whose names they are."""
         by_name = {field.name: field for field in self._kind.columns}
         unknown = [name for name in names if name not in by_name]
         if unknown:

@@ -143,13 +143,7 @@ def has_output(sink: Sink[Any]) -> bool:
 def open_outputs(sinks: Sequence[Step], query: str) -> dict[str, Output]:
     """Make and open the outputs of a query, by the ids of their steps; :func:`closing_outputs` closes them.
 
-    Sinks without an output are passed over.
-
-    Raises:
-        SinkError: If one cannot be reached, or does not fit the elements.
-        InvalidArgumentError: If the elements have no form there.
-        UnsupportedOperationError: If the library is not installed.
-        UserFunctionError: If a sink of the user's own cannot be opened.
+    Sinks without an output are passed over. A library that is missing is an ``UnsupportedOperationError``.
     """
     outputs: dict[str, Output] = {}
     targets: Counter[str] = Counter()

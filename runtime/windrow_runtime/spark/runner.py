@@ -27,7 +27,7 @@ from windrow_runtime.operators.topology import Topology, sink_of
 from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs import closing_outputs, open_outputs
-from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
+from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, unstored

@@ -17,7 +17,7 @@ from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.secrets import secrets_of
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs import Output, closing_outputs, open_outputs
-from windrow_runtime.outputs.sink_folders import check_folders, claim_folders
+from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.spark.batch_number import JOB_BATCH
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock

@@ -16,7 +16,7 @@ from windrow.plan import Step
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.outputs import Output, closing_outputs, open_outputs
-from windrow_runtime.outputs.sink_folders import check_owner
+from windrow_runtime.outputs.file_sinks import check_owner
 from windrow_runtime.spark.batch_number import BatchNote, batch_tag
 from windrow_runtime.spark.clock.keeper import ClockKeeper, Report
 from windrow_runtime.spark.exchange.classes import register_classes

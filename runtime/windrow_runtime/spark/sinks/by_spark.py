@@ -19,8 +19,7 @@ from windrow_runtime.codecs.spark_schema import spark_ddl
 from windrow_runtime.columnar.state.chunks import load_rows
 from windrow_runtime.operators.errors import sink_unwritable, with_field
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.part_file import file_sink_of
-from windrow_runtime.outputs.sink_folders import BatchFolder, other_run
+from windrow_runtime.outputs.file_sinks import BatchFolder, file_sink_of, other_run
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import load_values
 from windrow_runtime.spark.exchange.rows import RowKind

@@ -24,10 +24,9 @@ from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import sink_errors
 from windrow_runtime.operators.topology import sink_of
+from windrow_runtime.outputs.file_sinks import BatchFolder, PartFile, file_sink_of
 from windrow_runtime.outputs.output import Identity
-from windrow_runtime.outputs.part_file import PartFile, file_sink_of
 from windrow_runtime.outputs.registry import CustomOutput
-from windrow_runtime.outputs.sink_folders import BatchFolder
 from windrow_runtime.spark.batch_number import current_batch
 from windrow_runtime.spark.exchange.by_value import make_picklable
 from windrow_runtime.spark.exchange.payload import load_values

@@ -40,14 +40,9 @@ class ColumnTarget:
 
 
 class ColumnScan:
-    """Takes the columns of a source in one task.
+    """Takes the columns of a source in one task, whose rows the origin orders among those of other tasks.
 
-    Args:
-        kind: The type of the elements.
-        targets: The keyed steps that take them.
-        groups: The key groups of the query.
-        origin: Orders the rows among those of other tasks.
-        observe: Called with the highest timestamp that a timestamp-assigning step gave.
+    ``observe`` is called with the highest timestamp that a timestamp-assigning step gave.
     """
 
     def __init__(

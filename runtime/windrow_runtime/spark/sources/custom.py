@@ -37,11 +37,7 @@ else:
 
 
 def scan_custom(source: CustomSource[Any, Any], context: ScanContext) -> Scan:
-    """Scans the partitions of a user's own source.
-
-    Raises:
-        UnsupportedOperationError: If the source cannot be pickled.
-    """
+    """Scans the partitions of a user's own source, which has to be picklable."""
     make_picklable(type(source))
     check_picklable(
         context.step, [source], "the source", "open files, connections and locks in read(), where a worker needs them"

@@ -51,12 +51,7 @@ _ANY_AGE: Final = "1000000d"
 
 
 def scan_files(source: FileSource[Any], context: ScanContext) -> Scan:
-    """Scans the files of a path.
-
-    Raises:
-        SourceError: If there is nothing to read from, or the columns do not fit the record type.
-        UnsupportedOperationError: If nothing reads files of the format.
-    """
+    """Scans the files of a path."""
     try:
         return _scan(source, context)
     except Exception as error:

@@ -49,12 +49,7 @@ _FIRST_TIME: Final = 1_000_000_000
 
 @singledispatch
 def scan_source(source: Source[Any], context: ScanContext) -> Scan:
-    """Begins to read a source.
-
-    Raises:
-        SourceError: If there is nothing to read from, or the columns do not fit the record type.
-        UnsupportedOperationError: If Spark cannot read the source.
-    """
+    """Begins to read a source."""
     raise UnsupportedOperationError(
         "Spark cannot read this source",
         given=source.describe(),
@@ -164,11 +159,7 @@ def _check_scales(source: DataFrameSource[Any]) -> None:
 
 
 def check_resumable(step: Step, checkpoint: Checkpoint) -> None:
-    """Refuse a source that cannot go on from a checkpoint.
-
-    Raises:
-        UnsupportedOperationError: For a socket, where the checkpoint has batches.
-    """
+    """Refuse a socket where the checkpoint has batches."""
     if isinstance(source_of(step), SocketSource) and checkpoint.last_planned() >= 0:
         raise UnsupportedOperationError(
             "a socket source cannot go on from a checkpoint: nobody sends again what came",

@@ -1,4 +1,4 @@
-"""The folders of file sinks, and those of their batches.
+"""Writes file sinks, for both engines alike: their folders, those of their batches, and the files in these.
 
 The folder of a file sink belongs to one run, and to the runs that go on from its checkpoint; others are refused.
 Batches are numbered from 0 by each run that begins anew, so the batches of two of them in one folder would replace each
@@ -16,18 +16,26 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from windrow.addresses.paths import BATCH_FOLDER, local_path
-from windrow.errors import SinkError
+from windrow.errors import SinkError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import FileSink
-from windrow_runtime.operators.errors import sink_errors
+from windrow_runtime.codecs.record_files import LineEncoder, line_encoder
+from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.operators.errors import sink_errors, with_field
 from windrow_runtime.operators.topology import sink_of
+from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from windrow_runtime.codecs.arrow.parquet import ParquetWriter
+
+# Any in this module: sinks of elements of every type, and pyarrow has no types.
 
 _OWNER: Final = "_windrow"
 _BATCH_NAME: Final = re.compile(rf"(_?{BATCH_FOLDER}|_replaced-)\d+", re.ASCII)
@@ -101,7 +109,13 @@ def other_run(step: Step, given: str, *, begins: bool = True) -> SinkError:
     )
 
 
-# Any: sinks of elements of every type.
+def file_sink_of(step: Step) -> FileSink[Any]:
+    """The file sink of a step."""
+    sink = sink_of(step)
+    assert isinstance(sink, FileSink)
+    return sink
+
+
 def _file_sinks(sinks: Iterable[Step]) -> Iterator[tuple[Step, FileSink[Any], Path]]:
     """Yields the file sinks in mounted file systems, with their folders."""
     for step in sinks:
@@ -209,3 +223,98 @@ def _clear(folder: Path) -> None:
     """Delete a folder, or what can be of it. If the rest is in the way of a rename, the rename raises."""
     # On a network file system a folder stays as long as somebody reads in it.
     shutil.rmtree(folder, ignore_errors=True)
+
+
+class PartFile:
+    """One file of a batch of a file sink. It is made with the first element; without one there is none.
+
+    Its folder is made with it, and its name gets the ending of the format. All methods raise a ``SinkError`` if the
+    file cannot be written.
+    """
+
+    def __init__(self, step: Step, kind: RecordType, folder: Path, name: str) -> None:
+        sink = file_sink_of(step)
+        self._step = step
+        self._address = sink.path
+        self._format = _format_of(sink, kind)
+        self._folder = folder
+        self.name = name + self._format.ending
+        self.exists = False
+
+    def write(self, values: Sequence[object]) -> int:
+        """Write elements; returns about how many bytes they take before they are compressed."""
+        try:
+            content = self._format.encode(values)
+        except WindrowError as error:
+            raise with_field(self._step.where, error) from error.__cause__
+        return self.write_content(content) if values else 0
+
+    def write_content(self, content: Any) -> int:
+        """As :meth:`write`, for elements, at least one, that are lines or an Arrow batch already."""
+        with sink_errors(self._step, self._address):
+            if not self.exists:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._format.open(self._folder / self.name)
+                self.exists = True
+            return self._format.append(content)
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self.exists:
+            with sink_errors(self._step, self._address):
+                self._format.close()
+
+
+class FileOutput(Output):
+    """Writes the batches of a file sink in a mounted file system, a file each; one written again replaces itself."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._address = file_sink_of(step).path
+        self._kind = record_type(step.node.element_type)
+
+    def write(self, batch: int, values: Sequence[object]) -> None:
+        path = local_path(self._address)
+        assert path is not None, "the sink was checked"
+        folder = BatchFolder(Path(path), batch)
+        with sink_errors(self._step, self._address):
+            if not values:
+                folder.withdraw()
+                return
+            folder.begin()
+            with closing(PartFile(self._step, self._kind, folder.aside, "part-0")) as file:
+                file.write(values)
+            folder.publish()
+
+
+class _Lines:
+    """Writes one file of lines, by the methods that ``ParquetWriter`` has."""
+
+    def __init__(self, encoder: LineEncoder) -> None:
+        self.ending = encoder.ending
+        self._encoder = encoder
+
+    def encode(self, values: Sequence[object]) -> str:
+        encode = self._encoder.encode
+        return "".join([f"{encode(value)}\n" for value in values])
+
+    def open(self, file: Path) -> None:
+        self._file = file.open("w", encoding="utf-8", newline="\n")
+        if self._encoder.header is not None:
+            self._file.write(f"{self._encoder.header}\n")
+
+    def append(self, content: str) -> int:
+        return self._file.write(content)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _format_of(sink: FileSink[Any], kind: RecordType) -> _Lines | ParquetWriter:
+    encoder = line_encoder(sink, kind)
+    if encoder is not None:
+        return _Lines(encoder)
+    # Arrow only where Parquet is written: the interpreter runs without it.
+    from windrow_runtime.codecs.arrow.parquet import ParquetWriter
+
+    return ParquetWriter(kind)
