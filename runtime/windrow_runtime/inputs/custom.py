@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from windrow.connectors import CustomSource
-from windrow.errors import InvalidArgumentError, UserFunctionError, WindrowError
+from windrow.errors import InvalidArgumentError
 from windrow_runtime.inputs.batch import SourceBatch, in_batches
-from windrow_runtime.operators.errors import USER_ERRORS, first_line, shortened
+from windrow_runtime.operators.errors import connector_errors, shortened
 
 # Any in this module: elements and offsets are of the user's types.
 
@@ -99,19 +99,13 @@ class CustomReads:
             )
         return offset
 
-    @contextmanager
-    def _errors(self, method: str, *given: Any) -> Iterator[None]:
-        try:
-            yield
-        except WindrowError as error:
-            raise error.at(self.where) from error.__cause__
-        except USER_ERRORS as error:
-            raise UserFunctionError(
-                f"a method of the source raised {first_line(error)}",
-                given=f"{method}({', '.join(map(shortened, given))})",
-                where=self.where,
-                hint="the original error is the cause, with its traceback; SourceError says that a service is away",
-            ) from error
+    def _errors(self, method: str, *given: Any) -> AbstractContextManager[None]:
+        return connector_errors(
+            self.where,
+            "a method of the source",
+            lambda: f"{method}({', '.join(map(shortened, given))})",
+            "; SourceError says that a service is away",
+        )
 
 
 def _is_json(value: Any) -> bool:

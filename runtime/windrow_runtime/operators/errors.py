@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import walk_tb
@@ -134,14 +134,23 @@ def with_field(step_where: str | None, error: WindrowError) -> WindrowError:
     return error.at(step_where if field is None else f"{step_where}, {field}")
 
 
-def sink_failed(step: Step, error: BaseException, batch: int, values: Sequence[object]) -> UserFunctionError:
-    """The error for the function of a sink that raised. Raise it from the original."""
-    return UserFunctionError(
-        f"the function of the sink raised {first_line(error)}",
-        given=f"batch {batch} of {len(values)} elements, beginning with {', '.join(map(shortened, values[:1]))}",
-        where=step.where,
-        hint="the original error is the cause, with its traceback",
-    )
+@contextmanager
+def connector_errors(where: str, what: str, given: Callable[[], str], hint: str = "") -> Iterator[None]:
+    """Names the step in errors of a user's source or sink; what is no windrow error becomes a ``UserFunctionError``.
+
+    ``given`` describes the call, for an error alone; ``hint`` adds to the hint.
+    """
+    try:
+        yield
+    except WindrowError as error:
+        raise error.at(where) from error.__cause__
+    except USER_ERRORS as error:
+        raise UserFunctionError(
+            f"{what} raised {first_line(error)}",
+            given=given(),
+            where=where,
+            hint=f"the original error is the cause, with its traceback{hint}",
+        ) from error
 
 
 def sink_unwritable(step: Step, path: str, reason: str) -> SinkError:

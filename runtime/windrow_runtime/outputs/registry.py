@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
 from windrow.connectors import CustomSink, SinkContext
 from windrow.distribution import install_hint
-from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.errors import UnsupportedOperationError
 from windrow.plan import Step
 from windrow.sinks import ConsoleSink, DatabaseSink, DeltaSink, FunctionSink, Sink
-from windrow_runtime.operators.errors import USER_ERRORS, lifecycle_errors, sink_failed
+from windrow_runtime.operators.errors import connector_errors, lifecycle_errors, shortened
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.output import Identity, Output
 
@@ -76,14 +76,11 @@ class TaskOutput(Output):
             self._task.write(batch, values)
 
 
-@contextmanager
-def _write_errors(step: Step, batch: int, values: Sequence[object]) -> Iterator[None]:
-    try:
-        yield
-    except WindrowError as error:
-        raise error.at(step.where) from error.__cause__
-    except USER_ERRORS as error:
-        raise sink_failed(step, error, batch, values) from error
+def _write_errors(step: Step, batch: int, values: Sequence[object]) -> AbstractContextManager[None]:
+    def given() -> str:
+        return f"batch {batch} of {len(values)} elements, beginning with {', '.join(map(shortened, values[:1]))}"
+
+    return connector_errors(step.where, "the function of the sink", given)
 
 
 def _custom(step: Step, sink: CustomSink[Any], identity: Identity) -> Output:
