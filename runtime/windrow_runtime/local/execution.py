@@ -69,14 +69,8 @@ class _ConstantBuffer(_Buffer):
 _Keyed = tuple[list[Hashable], list[Any], list[int | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """An execution between two rounds: what its keyed and its timestamp-assigning steps know, by their ids."""
-
-    states: Mapping[str, bytes]
-    times: Mapping[str, tuple[int, int]]
-    """The watermark and the clock of each keyed step."""
-    trackers: Mapping[str, TrackerMemory]
+Snapshot = tuple[dict[str, tuple[bytes, int, int]], dict[str, TrackerMemory]]
+"""The state, the watermark and the clock of each keyed step, and what each timestamp-assigning step knows, by id."""
 
 
 class Execution:
@@ -214,18 +208,18 @@ class Execution:
 
     def snapshot(self) -> Snapshot:
         """The state of every keyed step, their times, and what watermark strategies have seen."""
-        operators = self.operators.items()
-        return Snapshot(
-            {name: operator.state.dump() for name, operator in operators},
-            {name: (operator.current_watermark, operator.current_processing_time) for name, operator in operators},
-            {name: own(tracker.memory()) for name, tracker in self.trackers.items()},
-        )
+        keyed = {
+            name: (operator.state.dump(), operator.current_watermark, operator.current_processing_time)
+            for name, operator in self.operators.items()
+        }
+        return keyed, {name: own(tracker.memory()) for name, tracker in self.trackers.items()}
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot, in an execution that has run nothing yet."""
-        for identifier, data in snapshot.states.items():
+        keyed, trackers = snapshot
+        for identifier, (data, *times) in keyed.items():
             operator = self.operators[identifier]
             operator.bind(OperatorState.load(data), self._buffers[identifier])
-            operator.current_watermark, operator.current_processing_time = snapshot.times[identifier]
-        for identifier, memory in snapshot.trackers.items():
+            operator.current_watermark, operator.current_processing_time = times
+        for identifier, memory in trackers.items():
             self.trackers[identifier].remember(memory)

@@ -79,14 +79,11 @@ class TableOutput(Output):
             failed = f"{message}: {shorten(text) or type(error).__name__}"
             # A traceback shows the cause as well.
             cause = None if self._has_secrets(error) else error
-            if batch is None:
-                raise SinkError(failed, given=self._shown, where=self._where, hint=self.hint) from cause
-            raise SinkError(
-                failed,
-                given=f"batch {batch} of {count} elements for {self._shown}",
-                where=self._where,
-                hint="nothing of the batch was written; run again from the checkpoint to write it",
-            ) from cause
+            given, hint = self._shown, self.hint
+            if batch is not None:
+                given = f"batch {batch} of {count} elements for {given}"
+                hint = "nothing of the batch was written; run again from the checkpoint to write it"
+            raise SinkError(failed, given=given, where=self._where, hint=hint) from cause
 
     def _has_secrets(self, error: BaseException) -> bool:
         """Returns whether there is anything to clean in what a traceback of the error shows."""
