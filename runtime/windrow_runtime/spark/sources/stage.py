@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -83,14 +83,10 @@ class SourceStage:
         with failures_marked(), infrequent_gc():
             given = batches if self.end is None else self.end.before_end(batches)
             register_classes(self.classes)
-            number = None if self.note is None else current_batch()
-            if self.note is not None and number is not None:
+            if self.note is not None and (number := current_batch()) is not None:
                 self.note.note(number)
-            task = _Task(self)
-            try:
+            with closing(_Task(self)) as task:
                 yield from task.run(given if self.open is None else self.open(given))
-            finally:
-                task.close()
 
 
 class _Task:
@@ -180,11 +176,9 @@ class _Task:
     def _service_rows(self, records: int, *, needed: bool) -> list[PackedRow]:
         """Returns the rows without elements; at least one if one is needed."""
         rule = self._stage.malformed
+        warnings = [(header, f"{rule.where}, {file}", rule.location) for header, file in self._unmatched.items()]
         for_driver: list[tuple[int, list[Any]]] = [
-            (
-                RowKind.WARNINGS,
-                [(header, f"{rule.where}, {file}", rule.location) for header, file in self._unmatched.items()],
-            ),
+            (RowKind.WARNINGS, warnings),
             (RowKind.REPORTS, list(map(tuple, self._fragment.take_reports()))),
             (RowKind.COUNTERS, self._counts(records)),
         ]
