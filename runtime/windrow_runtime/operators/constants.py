@@ -55,9 +55,7 @@ _ASKED: Final[dict[type, bool]] = {}
 
 def is_constant_type(annotation: object) -> bool:
     """Returns whether an annotation promises values that cannot be changed; None stands for an unknown type."""
-    if annotation is None:
-        return False
-    return _is_constant(annotation)
+    return annotation is not None and _is_constant(annotation)
 
 
 def _is_constant(annotation: object) -> bool:
@@ -91,12 +89,9 @@ def is_constant_class(kind: type[Any]) -> bool:
 def _has_constant_fields(kind: type[Any]) -> bool:
     if issubclass(kind, Enum):
         return True
-    if is_named_tuple(kind):
-        names: list[str] = list(kind._fields)
-    elif is_frozen(kind):
-        names = [field.name for field in fields(kind)]
-    else:
+    if not is_named_tuple(kind) and not is_frozen(kind):
         return False
+    names = kind._fields if is_named_tuple(kind) else [field.name for field in fields(kind)]
     try:
         hints = typing.get_type_hints(kind)
     except Exception:  # annotations may be any code; a name that is not known here raises NameError

@@ -8,17 +8,18 @@ the time of :func:`copy.deepcopy`; what has its own way to be copied or pickled 
 from __future__ import annotations
 
 import copyreg
-from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from copy import Error as CopyError
 from copy import deepcopy
+from functools import partial
+from operator import is_
 from pickle import PicklingError
 from typing import Any, Final
 
 from windrow.functions import AggregateFunction
 from windrow.plan.types import base_argument
-from windrow_runtime.operators.attributes import attributes_of, slots_of
+from windrow_runtime.operators.attributes import attributes_of, set_attributes, slots_of
 from windrow_runtime.operators.constants import (
     CONSTANT_TYPES,
     is_constant_class,
@@ -34,16 +35,13 @@ _Memo = dict[int, Any]
 def own(value: Any) -> Any:
     """A copy of a value that shares nothing changeable with it; a constant is given back as it is.
 
-    A part that cannot be copied at all, such as an open file or a generator, stays the same object in the copy.
-
-    Raises:
-        Exception: What methods of the value raise, such as ``__deepcopy__``.
-        RecursionError: If it is nested too deep.
+    A part that cannot be copied at all, such as an open file or a generator, stays the same object in the copy. Raises
+    what methods of the value raise, such as ``__deepcopy__``, and RecursionError if it is nested too deep.
     """
     kind = type(value)
     if kind in CONSTANT_TYPES:
         return value
-    return (_COPIERS.get(kind) or _learn(kind)).copy(value)
+    return (_COPIERS.get(kind) or _learn(kind))(value, None)
 
 
 def own_all(values: list[Any]) -> list[Any]:
@@ -61,155 +59,128 @@ def accumulator_maker(function: AggregateFunction[Any, Any, Any]) -> Callable[[]
     return lambda: own(create())
 
 
-class _Copier(ABC):
-    """Copies the values of one class."""
+_Copier = Callable[[Any, _Memo | None], Any]
+"""Makes a copy of a value of one class, or gives a constant back.
 
-    @abstractmethod
-    def copy(self, value: Any) -> Any:
-        """A copy, or the value itself if it is a constant."""
-
-    @abstractmethod
-    def copy_part(self, value: Any, memo: _Memo) -> Any:
-        """A copy of a part of a larger value, whose other parts may be the same object.
-
-        Args:
-            value: The part.
-            memo: The copies that were made already, by the ids of what they are copies of.
-        """
+The memo holds the copies that were made already, by the ids of what they are copies of; None: the value is no part of
+a larger one.
+"""
 
 
 def _part(value: Any, memo: _Memo) -> Any:
+    """A copy of a part of a larger value, whose other parts may be the same object."""
     kind = type(value)
     if kind in CONSTANT_TYPES:
         return value
     found = memo.get(id(value))
     if found is not None:
         return found
-    return (_COPIERS.get(kind) or _learn(kind)).copy_part(value, memo)
+    return (_COPIERS.get(kind) or _learn(kind))(value, memo)
 
 
 def _all_constant(parts: Iterable[Any]) -> bool:
     return CONSTANT_TYPES.issuperset(map(type, parts))
 
 
-class _Constants(_Copier):
-    """Values that need no copy."""
+def _collection(begin: Callable[[Any], Any], extend: Callable[[Any, list[Any]], None]) -> _Copier:
+    """Copies lists and the like, which may hold themselves."""
 
-    def copy(self, value: Any) -> Any:
-        return value
+    def copy(value: Any, memo: _Memo | None) -> Any:
+        if memo is None:
+            if _all_constant(value):
+                return value.copy()
+            memo = {}
+        made = memo[id(value)] = begin(value)
+        extend(made, [_part(part, memo) for part in value])
+        return made
 
-    def copy_part(self, value: Any, memo: _Memo) -> Any:
-        return value
+    return copy
 
 
-class _Lists(_Copier):
-    def copy(self, value: Any) -> Any:
-        return value.copy() if _all_constant(value) else self.copy_part(value, {})
+def _copy_dict(value: Any, memo: _Memo | None) -> Any:
+    if memo is None:
+        if _all_constant(value) and _all_constant(value.values()):
+            return value.copy()
+        memo = {}
+    made: dict[Any, Any] = {} if type(value) is dict else defaultdict(value.default_factory)
+    memo[id(value)] = made
+    for key, part in value.items():
+        made[_part(key, memo)] = _part(part, memo)
+    return made
 
-    def copy_part(self, value: Any, memo: _Memo) -> Any:
-        made: list[Any] = []
+
+def _copy_bytes(value: Any, memo: _Memo | None) -> Any:
+    made = value.copy()
+    if memo is not None:
         memo[id(value)] = made
-        made.extend([_part(part, memo) for part in value])
-        return made
+    return made
 
 
-class _Sets(_Lists):
-    def copy_part(self, value: Any, memo: _Memo) -> Any:
-        made: set[Any] = set()
-        memo[id(value)] = made
-        made.update([_part(part, memo) for part in value])
-        return made
+def _fixed(make: Callable[[list[Any]], Any]) -> _Copier:
+    """Copies tuples, named tuples and frozen sets, which are constants if all that they hold are."""
 
-
-class _Deques(_Lists):
-    def copy_part(self, value: Any, memo: _Memo) -> Any:
-        made: deque[Any] = deque(maxlen=value.maxlen)
-        memo[id(value)] = made
-        made.extend([_part(part, memo) for part in value])
-        return made
-
-
-class _Dicts(_Copier):
-    def copy(self, value: Any) -> Any:
-        is_flat = _all_constant(value) and _all_constant(value.values())
-        return value.copy() if is_flat else self.copy_part(value, {})
-
-    def copy_part(self, value: Any, memo: _Memo) -> Any:
-        made: dict[Any, Any] = {} if type(value) is dict else defaultdict(value.default_factory)
-        memo[id(value)] = made
-        for key, part in value.items():
-            made[_part(key, memo)] = _part(part, memo)
-        return made
-
-
-class _ByteArrays(_Copier):
-    def copy(self, value: Any) -> Any:
-        return value.copy()
-
-    def copy_part(self, value: Any, memo: _Memo) -> Any:
-        made = memo[id(value)] = value.copy()
-        return made
-
-
-class _Fixed(_Copier):
-    """Tuples, named tuples and frozen sets: constants if all that they hold are.
-
-    Args:
-        make: Makes one of its parts.
-    """
-
-    def __init__(self, make: Callable[[list[Any]], Any]) -> None:
-        self._make = make
-
-    def copy(self, value: Any) -> Any:
-        return value if _all_constant(value) else self.copy_part(value, {})
-
-    def copy_part(self, value: Any, memo: _Memo) -> Any:
+    def copy(value: Any, memo: _Memo | None) -> Any:
         if _all_constant(value):
             return value
+        if memo is None:
+            memo = {}
         given = list(value)
         parts = [_part(part, memo) for part in given]
-        if all(part is same for part, same in zip(given, parts, strict=True)):
+        if all(map(is_, given, parts)):
             return value
         # A list in it may hold the tuple itself, and has met its copy then.
         found = memo.get(id(value))
         if found is None:
-            found = memo[id(value)] = self._make(parts)
+            found = memo[id(value)] = make(parts)
         return found
 
+    return copy
 
-class _Records(_Copier):
-    """Instances of a class that Python itself keeps and pickles, by attributes and slots.
 
-    Args:
-        kind: The class.
-    """
+def _frozen_record(kind: type[Any]) -> _Copier:
+    """Copies instances of a frozen dataclass, which are constants if all that they hold are."""
+    slots = slots_of(kind)
 
-    def __init__(self, kind: type[Any]) -> None:
-        self._kind = kind
-        self._frozen = is_frozen(kind)
-        self._has_dict = bool(kind.__dictoffset__)
-        self._slots = tuple(slots_of(kind).values())
-        self._flat = self._has_dict and not self._slots and not _overrides(kind, "__setattr__")
-
-    def copy(self, value: Any) -> Any:
-        if self._flat:
-            held = value.__dict__
-            if _all_constant(held.values()):
-                made = _NEW(self._kind)
-                made.__dict__ = held.copy()
-                return made
-        return self.copy_part(value, {})
-
-    def copy_part(self, value: Any, memo: _Memo) -> Any:
-        if self._frozen and all(map(_is_constant, attributes_of(value).values())):
+    def copy(value: Any, memo: _Memo | None) -> Any:
+        held = attributes_of(value)
+        if _all_constant(held.values()):
             return value
-        made = memo[id(value)] = _NEW(self._kind)
-        if self._has_dict:
+        if memo is None:
+            memo = {}
+        parts = {name: _part(part, memo) for name, part in held.items()}
+        if all(map(is_, held.values(), parts.values())):
+            return value
+        found = memo.get(id(value))
+        if found is None:
+            found = memo[id(value)] = _NEW(kind)
+            if slots:
+                set_attributes(found, parts)
+            else:
+                object.__setattr__(found, "__dict__", parts)
+        return found
+
+    return copy
+
+
+def _record(kind: type[Any]) -> _Copier:
+    """Copies instances of a class that Python itself keeps and pickles, by attributes and slots."""
+    has_dict = bool(kind.__dictoffset__)
+    slots = tuple(slots_of(kind).values())
+    may_be_flat = has_dict and not slots and not _overrides(kind, "__setattr__")
+
+    def copy(value: Any, memo: _Memo | None) -> Any:
+        if memo is None:
+            if may_be_flat and _all_constant(value.__dict__.values()):
+                made = _NEW(kind)
+                made.__dict__ = value.__dict__.copy()
+                return made
+            memo = {}
+        made = memo[id(value)] = _NEW(kind)
+        if has_dict:
             held = {name: _part(part, memo) for name, part in value.__dict__.items()}
             # Not through a __setattr__ of the class, which may refuse.
             object.__setattr__(made, "__dict__", held)
-        for slot in self._slots:
+        for slot in slots:
             try:
                 part = slot.__get__(value)
             except AttributeError:
@@ -217,70 +188,59 @@ class _Records(_Copier):
             slot.__set__(made, _part(part, memo))
         return made
 
-
-def _is_constant(value: Any) -> bool:
-    return type(value) in CONSTANT_TYPES or (type(value) in _MAY_BE_CONSTANT and own(value) is value)
+    return copy
 
 
-_MAY_BE_CONSTANT: Final[set[type]] = {tuple, frozenset}
-"""Types that have constant values: those whose parts are constants."""
+def _copy_deep(value: Any, memo: _Memo | None) -> Any:
+    """Copies values that know themselves how they are copied."""
+    try:
+        return deepcopy(value, memo)
+    except (TypeError, CopyError, PicklingError):
+        # It has no copy, and on Spark it could not leave the process either.
+        return value
+
 
 _NEW: Final[Any] = object.__new__
 
-
-class _Deep(_Copier):
-    """Values that know themselves how they are copied."""
-
-    def copy(self, value: Any) -> Any:
-        return self.copy_part(value, {})
-
-    def copy_part(self, value: Any, memo: _Memo) -> Any:
-        try:
-            return deepcopy(value, memo)
-        except (TypeError, CopyError, PicklingError):
-            # It has no copy, and on Spark it could not leave the process either.
-            return value
-
-
 _COPIERS: Final[dict[type, _Copier]] = {
-    list: _Lists(),
-    dict: _Dicts(),
-    defaultdict: _Dicts(),
-    set: _Sets(),
-    deque: _Deques(),
-    bytearray: _ByteArrays(),
-    tuple: _Fixed(tuple),
-    frozenset: _Fixed(frozenset),
+    list: _collection(lambda _: [], list.extend),
+    dict: _copy_dict,
+    defaultdict: _copy_dict,
+    set: _collection(lambda _: set(), set.update),
+    deque: _collection(lambda given: deque(maxlen=given.maxlen), deque.extend),
+    bytearray: _copy_bytes,
+    tuple: _fixed(tuple),
+    frozenset: _fixed(frozenset),
 }
 
 
 def _learn(kind: type[Any]) -> _Copier:
     copier = _COPIERS[kind] = _copier_for(kind)
-    if isinstance(copier, _Fixed) or (isinstance(copier, _Records) and is_frozen(kind)):
-        _MAY_BE_CONSTANT.add(kind)
     return copier
 
 
 def _copier_for(kind: type[Any]) -> _Copier:
     if issubclass(kind, type) or is_constant_class(kind):
-        return _Constants()
+        return lambda value, memo: value
     if _has_own_way(kind):
-        return _Deep()
+        return _copy_deep
     if is_named_tuple(kind):
-        return _Fixed(lambda parts: tuple.__new__(kind, parts))
+        return _fixed(partial(tuple.__new__, kind))
     if hasattr(kind, "__getnewargs__"):
-        return _Deep()
+        return _copy_deep
     try:
         _NEW(kind)
     except TypeError:
         # It is derived from a built-in type, whose data are no attributes.
-        return _Deep()
-    return _Records(kind)
+        return _copy_deep
+    return _frozen_record(kind) if is_frozen(kind) else _record(kind)
 
 
 def _has_own_way(kind: type[Any]) -> bool:
     """Returns whether a class says how it is copied or pickled."""
-    if kind in copyreg.dispatch_table or any(hasattr(kind, name) for name in _WAYS):
+    if kind in copyreg.dispatch_table:
+        return True
+    if any(hasattr(kind, name) for name in ("__deepcopy__", "__copy__", "__getnewargs_ex__")):
         return True
     if _overrides(kind, "__reduce__") or _overrides(kind, "__reduce_ex__"):
         return True
@@ -293,6 +253,3 @@ def _has_own_way(kind: type[Any]) -> bool:
 
 def _overrides(kind: type[Any], name: str) -> bool:
     return getattr(kind, name, None) is not getattr(object, name, None)
-
-
-_WAYS: Final = ("__deepcopy__", "__copy__", "__getnewargs_ex__")
