@@ -25,7 +25,6 @@ from windrow.plan import (
     FlatMapNode,
     KeyByNode,
     MapNode,
-    Node,
     ReturnsNode,
     SinkNode,
     Step,
@@ -62,7 +61,15 @@ class FragmentOutput(Protocol):
 
 
 class Fragment:
-    """The stateless steps that read from one port, up to the next boundaries."""
+    """The stateless steps that read from one port, up to the next boundaries.
+
+    Args:
+        topology: The pipeline.
+        port: Where the fragment begins.
+        output: Takes what leaves the fragment.
+        observer_of: Gives what timestamp-assigning steps show their elements to.
+        fed_by_columns: The keyed steps that get their elements as columns; what leads to them alone is left out.
+    """
 
     def __init__(
         self,
@@ -72,15 +79,6 @@ class Fragment:
         observer_of: ObserverOf,
         fed_by_columns: frozenset[str] = frozenset(),
     ) -> None:
-        """Build the fragment.
-
-        Args:
-            topology: The pipeline.
-            port: Where the fragment begins.
-            output: Takes what leaves the fragment.
-            observer_of: Gives what timestamp-assigning steps show their elements to.
-            fed_by_columns: The keyed steps that get their elements as columns; what leads to them alone is left out.
-        """
         self._topology = topology
         self._output = output
         self._observer_of = observer_of
@@ -89,8 +87,7 @@ class Fragment:
         self._functions: list[tuple[Step, RichFunction]] = []
         begin = topology.step(port.step)
         constant = port.tag is None and is_constant_type(begin.node.element_type)
-        self._head = _FusedStep(begin, constant=constant)
-        self._head.then = [self._fused(entry) for entry in self._wanted(topology.entries(port))]
+        self._head = _FusedStep(begin, self._fused(topology.entries(port)), constant=constant)
 
     @property
     def has_readers(self) -> bool:
@@ -113,51 +110,42 @@ class Fragment:
         """Push elements through. The steps may change them, but not the list that holds them."""
         self._head.push(values, timestamps)
 
-    def _wanted(self, steps: Iterable[Step]) -> list[Step]:
-        """Those that lead to something that gets its elements from this fragment."""
-        return [step for step in steps if _is_wanted(self._topology, step, self._fed_by_columns)]
+    def _is_wanted(self, step: Step) -> bool:
+        """Returns whether a step leads to something that gets its elements from this fragment."""
+        if is_keyed(step.node):
+            return step.id not in self._fed_by_columns
+        return isinstance(step.node, SinkNode) or any(map(self._is_wanted, self._topology.readers(step)))
 
-    def _fused(self, step: Step) -> _FusedStep:
-        # A step that two branches reach is one: its functions open once.
-        if step.id not in self._built:
-            self._built[step.id] = fused = self._new_step(step)
-            if not isinstance(fused, (_Keyed, _NonKeyed, _Sink)):
-                fused.then = list(map(self._fused, self._wanted(self._topology.readers(step))))
-            if isinstance(fused.function, RichFunction):
-                self._functions.append((step, fused.function))
-        return self._built[step.id]
+    def _fused(self, steps: Iterable[Step]) -> list[_FusedStep]:
+        fused: list[_FusedStep] = []
+        for step in filter(self._is_wanted, steps):
+            # A step that two branches reach is one: its functions open once.
+            if step.id not in self._built:
+                self._built[step.id] = built = self._new_step(step)
+                if isinstance(built.function, RichFunction):
+                    self._functions.append((step, built.function))
+            fused.append(self._built[step.id])
+        return fused
 
     def _new_step(self, step: Step) -> _FusedStep:
-        node: Node = step.node
+        node, output, readers = step.node, self._output, self._topology.readers(step)
         if is_keyed(node):
-            return _NonKeyed(step, self._output)
-        if isinstance(node, KeyByNode):
-            return _Keyed(step, node, self._wanted(self._topology.readers(step)), self._output)
-        if isinstance(node, TimestampsNode):
-            return _Timestamps(step, node, self._observer_of(step, node))
-        if isinstance(node, MapNode):
-            return _Map(step, node)
-        if isinstance(node, FilterNode):
-            return _Filter(step, node)
-        if isinstance(node, FlatMapNode):
-            return _FlatMap(step, node)
+            return _Boundary(step, lambda values, stamps: output.to_step(step.id, [None] * len(values), values, stamps))
         if isinstance(node, SinkNode):
-            return _Sink(step, self._output)
+            return _Boundary(step, partial(output.to_sink, step.id))
+        if isinstance(node, KeyByNode):
+            return _Keyed(step, node, [reader.id for reader in filter(self._is_wanted, readers)], output)
+        then = self._fused(readers)
+        if isinstance(node, TimestampsNode):
+            return _Timestamps(step, then, node, self._observer_of(step, node))
+        if isinstance(node, MapNode):
+            return _Map(step, then, node)
+        if isinstance(node, FilterNode):
+            return _Filter(step, then, node)
+        if isinstance(node, FlatMapNode):
+            return _FlatMap(step, then, node)
         assert isinstance(node, (UnionNode, ReturnsNode)), f"{node.kind} is not part of a fragment"
-        return _FusedStep(step)
-
-
-def has_readers(topology: Topology, port: Port, fed_by_columns: frozenset[str]) -> bool:
-    """Returns whether a fragment has anything to run if these keyed steps get their elements in another way."""
-    return any(_is_wanted(topology, entry, fed_by_columns) for entry in topology.entries(port))
-
-
-def _is_wanted(topology: Topology, step: Step, fed_by_columns: frozenset[str]) -> bool:
-    if is_keyed(step.node):
-        return step.id not in fed_by_columns
-    if isinstance(step.node, SinkNode):
-        return True
-    return any(_is_wanted(topology, reader, fed_by_columns) for reader in topology.readers(step))
+        return _FusedStep(step, then)
 
 
 class _FusedStep:
@@ -165,14 +153,17 @@ class _FusedStep:
 
     Args:
         step: The step.
+        then: The steps that it hands elements to.
         function: The user's function that it calls, if there is one.
         constant: Whether all elements that it hands on are known to be constants; None: its type says so.
     """
 
-    def __init__(self, step: Step, function: object = None, *, constant: bool | None = None) -> None:
+    def __init__(
+        self, step: Step, then: Sequence[_FusedStep], function: object = None, *, constant: bool | None = None
+    ) -> None:
         self.step = step
+        self.then = then
         self.function = function
-        self.then: list[_FusedStep] = []
         self._constant = is_constant_type(step.node.element_type) if constant is None else constant
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
@@ -222,8 +213,8 @@ class _FusedStep:
 
 
 class _Map(_FusedStep):
-    def __init__(self, step: Step, node: MapNode) -> None:
-        super().__init__(step, node.function)
+    def __init__(self, step: Step, then: Sequence[_FusedStep], node: MapNode) -> None:
+        super().__init__(step, then, node.function)
         self._calls = self._emitting(node.function)
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
@@ -231,8 +222,8 @@ class _Map(_FusedStep):
 
 
 class _Filter(_FusedStep):
-    def __init__(self, step: Step, node: FilterNode) -> None:
-        super().__init__(step, node.function)
+    def __init__(self, step: Step, then: Sequence[_FusedStep], node: FilterNode) -> None:
+        super().__init__(step, then, node.function)
         self._calls = self._reading(node.function)
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
@@ -241,8 +232,8 @@ class _Filter(_FusedStep):
 
 
 class _FlatMap(_FusedStep):
-    def __init__(self, step: Step, node: FlatMapNode) -> None:
-        super().__init__(step, node.function)
+    def __init__(self, step: Step, then: Sequence[_FusedStep], node: FlatMapNode) -> None:
+        super().__init__(step, then, node.function)
         self._function: Callable[[Any], Iterable[Any] | None] = node.function
         self._calls = partial(map, self._results)
 
@@ -266,8 +257,10 @@ class _FlatMap(_FusedStep):
 
 
 class _Timestamps(_FusedStep):
-    def __init__(self, step: Step, node: TimestampsNode, observer: TimestampObserver) -> None:
-        super().__init__(step, node.timestamp)
+    def __init__(
+        self, step: Step, then: Sequence[_FusedStep], node: TimestampsNode, observer: TimestampObserver
+    ) -> None:
+        super().__init__(step, then, node.timestamp)
         self._calls = None if node.timestamp is None else self._reading(node.timestamp)
         self._ingestion = node.strategy.ingestion_time
         self._observer = observer
@@ -307,10 +300,10 @@ class _Timestamps(_FusedStep):
 class _Keyed(_FusedStep):
     """Takes the keys of elements, once for all keyed steps behind one ``key_by``."""
 
-    def __init__(self, step: Step, node: KeyByNode, targets: Sequence[Step], output: FragmentOutput) -> None:
-        super().__init__(step, node.selector)
+    def __init__(self, step: Step, node: KeyByNode, targets: Sequence[str], output: FragmentOutput) -> None:
+        super().__init__(step, (), node.selector)
         self._calls = self._reading(node.selector)
-        self._targets = [target.id for target in targets]
+        self._targets = targets
         self._output = output
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
@@ -321,23 +314,15 @@ class _Keyed(_FusedStep):
         self._output.to_step(last, keys, values, timestamps)
 
 
-class _NonKeyed(_FusedStep):
-    def __init__(self, step: Step, output: FragmentOutput) -> None:
-        super().__init__(step, constant=False)
-        self._output = output
+class _Boundary(_FusedStep):
+    """Hands elements to a sink, or to a keyed step of a stream without keys."""
+
+    def __init__(self, step: Step, hand_on: Callable[[Values, Timestamps], None]) -> None:
+        super().__init__(step, (), constant=False)
+        self._hand_on = hand_on
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        keys: list[Hashable] = [None] * len(values)
-        self._output.to_step(self.step.id, keys, values, timestamps)
-
-
-class _Sink(_FusedStep):
-    def __init__(self, step: Step, output: FragmentOutput) -> None:
-        super().__init__(step, constant=False)
-        self._output = output
-
-    def push(self, values: Values, timestamps: Timestamps) -> None:
-        self._output.to_sink(self.step.id, values, timestamps)
+        self._hand_on(values, timestamps)
 
 
 _READING: Final = frozenset(
