@@ -60,8 +60,7 @@ class ProcessOperator(KeyedOperator):
                 for result in records_of(results):
                     self.output.collect(result, timestamp)
         except USER_ERRORS as error:
-            given = f"{call_description(key)}, timer {time} in {domain.value}"
-            raise_call_error(self.step, error, given)
+            raise_call_error(self.step, error, f"{call_description(key)}, timer {time} in {domain.value}")
         finally:
             context.leave()
 
@@ -132,7 +131,7 @@ class _Context(TimerContext):
     def output(self, tag: OutputTag[Any], value: Any) -> None:
         self._operator.output.side_output(tag.name, value, self._timestamp)
 
-    def open(self, descriptor: StateDescriptor) -> Any:
+    def get_state(self, descriptor: StateDescriptor) -> Any:
         self._check_inside()
         ttl = getattr(descriptor, "ttl", None)
         if ttl is None:

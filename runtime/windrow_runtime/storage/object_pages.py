@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, filterfalse, islice
 from typing import Any, Protocol, TypeAlias
 
-from windrow_runtime.operators.state.model import OperatorState
-from windrow_runtime.operators.state.stored_list import StoredList
+from windrow_runtime.operators.state.model import OperatorState, StoredList
 from windrow_runtime.storage.keyed_pages import KeyedPages, page_of
 from windrow_runtime.storage.object_states import Layout, join_states, keys_in, layout_of, split_state, take_keys
 from windrow_runtime.storage.page_codec import PageCodec

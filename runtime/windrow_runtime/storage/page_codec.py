@@ -12,9 +12,16 @@ from itertools import count, islice
 from typing import Any, Final
 
 from windrow_runtime.codecs.malformed import damaged_state
-from windrow_runtime.operators.state.model import KeyState, OperatorState, TimerQueue, WindowEntry
+from windrow_runtime.operators.state.model import (
+    GrowingList,
+    KeyState,
+    OperatorState,
+    SegmentReader,
+    StoredList,
+    TimerQueue,
+    WindowEntry,
+)
 from windrow_runtime.operators.state.nan_keys import with_one_nan
-from windrow_runtime.operators.state.stored_list import GrowingList, SegmentReader, StoredList
 from windrow_runtime.storage.collisions import CollisionBudget
 from windrow_runtime.storage.compression import compress, decompress
 from windrow_runtime.storage.object_states import keys_in

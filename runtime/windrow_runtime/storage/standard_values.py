@@ -16,8 +16,7 @@ from uuid import UUID, SafeUUID
 from zoneinfo import ZoneInfo
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
-from windrow_runtime.operators.state.model import NOTHING
-from windrow_runtime.operators.state.stored_list import GrowingList, SegmentReader, StoredList
+from windrow_runtime.operators.state.model import NOTHING, GrowingList, SegmentReader, StoredList
 from windrow_runtime.storage.collisions import UNCHECKED
 from windrow_runtime.storage.packed import Packed, is_encodable, packed
 

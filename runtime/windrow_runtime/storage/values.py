@@ -23,7 +23,7 @@ from windrow.errors import IncompatibleStateError, UnsupportedOperationError, Wi
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.attributes import attributes_of, set_attributes
-from windrow_runtime.operators.state.stored_list import SegmentReader
+from windrow_runtime.operators.state.model import SegmentReader
 from windrow_runtime.storage import standard_values
 from windrow_runtime.storage.collisions import CollisionBudget
 from windrow_runtime.storage.packed import Packed, decode, encode, is_encodable, packed

@@ -7,78 +7,44 @@ function and an aggregate function work on the stored value itself, and may chan
 from __future__ import annotations
 
 import typing
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, overload
+from typing import Any, Final
 
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions import AggregateFunction
 from windrow.functions.plain import WithoutKey
 from windrow.plan.types import base_argument
 from windrow.state import (
-    AggregatingState,
     AggregatingStateDescriptor,
-    ListState,
     ListStateDescriptor,
-    MapState,
     MapStateDescriptor,
     MergingStateDescriptor,
-    ReducingState,
     ReducingStateDescriptor,
     StateDescriptor,
-    ValueState,
     ValueStateDescriptor,
 )
 from windrow_runtime.operators.copies import own, own_all
-from windrow_runtime.operators.state.stored_list import GrowingList
+from windrow_runtime.operators.state.model import GrowingList
 from windrow_runtime.operators.state.time_to_live import Cells
 
 # Any in this module: the descriptor that a user holds gives the type; behind it lies untyped data.
 
 
-class StateAccess(ABC):
-    """Hands out state by descriptor, as :class:`windrow.state.KeyedStateStore`."""
-
-    __slots__ = ()
-
-    @overload
-    def get_state(self, descriptor: ValueStateDescriptor[Any]) -> ValueState[Any]: ...
-    @overload
-    def get_state(self, descriptor: ListStateDescriptor[Any]) -> ListState[Any]: ...
-    @overload
-    def get_state(self, descriptor: MapStateDescriptor[Any, Any]) -> MapState[Any, Any]: ...
-    @overload
-    def get_state(self, descriptor: ReducingStateDescriptor[Any]) -> ReducingState[Any]: ...
-    @overload
-    def get_state(self, descriptor: AggregatingStateDescriptor[Any, Any, Any]) -> AggregatingState[Any, Any]: ...
-    def get_state(self, descriptor: StateDescriptor) -> Any:
-        """The handle on the state that ``descriptor`` names."""
-        return self.open(descriptor)
-
-    @abstractmethod
-    def open(self, descriptor: StateDescriptor) -> Any:
-        """The handle of the state of a descriptor of any kind."""
-
-
-class StateStore(StateAccess):
-    """State by name in a dictionary."""
+class StateStore:
+    """Hands out state by name in a dictionary, as :class:`windrow.state.KeyedStateStore`."""
 
     __slots__ = ("_cells",)
 
     def __init__(self, cells: dict[str, Any]) -> None:
         self._cells = cells
 
-    def open(self, descriptor: StateDescriptor) -> Any:
+    def get_state(self, descriptor: StateDescriptor) -> Any:
         refuse_expiry(descriptor)
         return open_state(self._cells, descriptor, descriptor.name)
 
 
 def refuse_expiry(descriptor: StateDescriptor) -> None:
-    """Refuse a time to live for state whose life is that of windows.
-
-    Raises:
-        UnsupportedOperationError: If the descriptor has one.
-    """
+    """Refuse a time to live for state whose life is that of windows."""
     if getattr(descriptor, "ttl", None) is not None:
         raise UnsupportedOperationError(
             "the state of windows and triggers does not expire",

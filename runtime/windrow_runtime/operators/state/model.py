@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import heapq
 import pickle
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from windrow_runtime.operators.state.nan_keys import with_one_nan
 
@@ -29,6 +29,53 @@ class _Nothing:
 
 
 NOTHING: Final = _Nothing()
+
+
+class GrowingList(list[Any]):
+    """A list of the engine's own: elements of a window, or the state behind a handle on a list.
+
+    It may come back from storage as a :class:`StoredList`. A list of the user's, such as an accumulator, may not.
+    """
+
+    __slots__ = ()
+
+
+class SegmentReader(Protocol):
+    """Reads the segments that an engine has stored."""
+
+    def read_segment(self, number: int) -> list[Any]:
+        """The elements of a segment, in order."""
+        ...
+
+
+class StoredList:
+    """A list whose older part lies in the engine's storage: adding to it does not read what it holds already.
+
+    Attributes:
+        segments: The numbers of the stored segments, which never change, in order.
+        tail: The elements behind them.
+    """
+
+    __slots__ = ("_reader", "segments", "tail")
+
+    def __init__(self, reader: SegmentReader, segments: tuple[int, ...], tail: list[Any]) -> None:
+        self._reader = reader
+        self.segments = segments
+        self.tail = tail
+
+    def append(self, value: Any) -> None:
+        """Add one element."""
+        self.tail.append(value)
+
+    def extend(self, values: Iterable[Any]) -> None:
+        """Add elements."""
+        self.tail.extend(values)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Reads the segments, and yields all elements in order."""
+        for number in self.segments:
+            yield from self._reader.read_segment(number)
+        yield from self.tail
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +116,6 @@ class KeyState:
     """One key.
 
     Attributes:
-        windows: The entries of its windows.
         live: For merging windows, the windows that are alive, in the order in which they came to be.
         arrivals: How many elements came, which numbers them.
         state: State of the key itself by name.
@@ -174,8 +220,6 @@ class OperatorState:
 
     Attributes:
         keys: State by key; a key with nothing to keep has no entry.
-        event_timers: Timers in event time.
-        processing_timers: Timers in processing time.
         shared: State of the step itself, such as the stagger of its windows.
         tables: Windows of one size that have not fired, by start: their contents by key. Filled by steps in a faster
             form; each window stands for an entry and a timer of every key in it.
@@ -221,12 +265,16 @@ class OperatorState:
         # A pickle makes a NaN of its own at each place where a key stood.
         self.keys = _united(self.keys)
         self.tables = {start: _united(table) for start, table in self.tables.items()}
-        for name in ("event_timers", "processing_timers"):
-            timers = list(getattr(self, name))
-            keys = [key for key, _, _ in timers]
-            if (ones := with_one_nan(keys)) is not keys:
-                united = [(one, space, time) for one, (_, space, time) in zip(ones, timers, strict=True)]
-                setattr(self, name, TimerQueue(united))
+        self.event_timers = _united_timers(self.event_timers)
+        self.processing_timers = _united_timers(self.processing_timers)
+
+
+def _united_timers(timers: TimerQueue) -> TimerQueue:
+    keys = [key for key, _, _ in timers]
+    ones = with_one_nan(keys)
+    if ones is keys:
+        return timers
+    return TimerQueue([(one, space, time) for one, (_, space, time) in zip(ones, timers, strict=True)])
 
 
 def _united(table: dict[Hashable, Any]) -> dict[Hashable, Any]:

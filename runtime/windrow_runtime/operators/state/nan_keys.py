@@ -30,11 +30,8 @@ def with_one_nan(keys: Sequence[Any]) -> Sequence[Any]: ...
 def with_one_nan(keys: Sequence[Any]) -> Sequence[Any]:
     """The keys, each NaN and each key that holds one replaced by what equals the others.
 
-    Args:
-        keys: Keys of one step. One that has no hash is left alone: where it is used it is refused.
-
-    Returns:
-        The same sequence where there is nothing to replace, which costs little.
+    It is the same sequence where there is nothing to replace, which costs little. A key that has no hash is left alone:
+    where it is used it is refused.
     """
     kinds = set(map(type, keys))
     if kinds == {float}:

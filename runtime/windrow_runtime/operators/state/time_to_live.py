@@ -12,12 +12,7 @@ if TYPE_CHECKING:
 
 
 class TtlTimer(NamedTuple):
-    """The namespace of the timers that take expired state away.
-
-    Attributes:
-        name: The name of the state.
-        millis: Its time to live.
-    """
+    """The namespace of the timers that take expired state away: its name, and its time to live in milliseconds."""
 
     name: str
     millis: int
@@ -49,11 +44,7 @@ class TtlCells:
         self.expire()
 
     def expire(self) -> int | None:
-        """Take the value away if its time is over.
-
-        Returns:
-            When it will be over, if there is a value left.
-        """
+        """Take the value away if its time is over; returns when it will be over, if there is a value left."""
         written = self._cells.get(self._stamp)
         if written is None:
             return None

@@ -10,7 +10,7 @@ from windrow.functions import ProcessWindowContext
 from windrow.state import KeyedStateStore, MergingStateDescriptor, StateDescriptor
 from windrow.tags import OutputTag
 from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.state.handles import StateAccess, StateStore, merge_values, open_state, refuse_expiry
+from windrow_runtime.operators.state.handles import StateStore, merge_values, open_state, refuse_expiry
 from windrow_runtime.operators.state.model import WindowEntry
 
 # Any in this module: windows and values of every type pass through.
@@ -33,7 +33,7 @@ class TimeContext:
         return self._operator.current_processing_time
 
 
-class TimerContext(TimeContext, StateAccess):
+class TimerContext(TimeContext):
     """Sets and deletes timers of a key and a namespace, which the operator changes from call to call."""
 
     __slots__ = ("_key", "_namespace")
@@ -74,7 +74,7 @@ class TriggerContextImpl(TimerContext):
         self.entry = entry
         return self
 
-    def open(self, descriptor: StateDescriptor) -> Any:
+    def get_state(self, descriptor: StateDescriptor) -> Any:
         refuse_expiry(descriptor)
         return open_state(self.entry.trigger_cells(), descriptor, self._scope + descriptor.name)
 
