@@ -19,8 +19,7 @@ from windrow.plan import Step
 from windrow.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.columnar.forms.row_form import RowForm, row_form
 from windrow_runtime.operators.choose import operator_for
-from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
-from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.operators.operator import KeyedOperator, Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.windows.table_loop import TableOperator

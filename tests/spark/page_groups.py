@@ -8,8 +8,7 @@ from typing import Any
 
 from windrow.windows import TimeWindow
 from windrow_runtime.codecs.stable_hash import stable_hash
-from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.state.stored_list import GrowingList
+from windrow_runtime.operators.state.model import GrowingList, KeyState, OperatorState, WindowEntry
 from windrow_runtime.spark.exchange.payload import KeyedElements
 from windrow_runtime.storage.object_pages import ObjectPages
 from windrow_runtime.storage.object_states import keys_in

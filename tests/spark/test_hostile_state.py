@@ -38,8 +38,7 @@ from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.columnar.state.chunks import dump_rows, load_rows
-from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.state.stored_list import GrowingList
+from windrow_runtime.operators.state.model import GrowingList, KeyState, OperatorState, WindowEntry
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile
 from windrow_runtime.storage import standard_values

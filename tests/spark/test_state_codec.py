@@ -26,8 +26,7 @@ from windrow.sources import MalformedRecord
 from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.attributes import attributes_of
-from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
-from windrow_runtime.operators.state.stored_list import GrowingList, StoredList
+from windrow_runtime.operators.state.model import GrowingList, KeyState, OperatorState, StoredList, WindowEntry
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.pickled_values import state_codec

@@ -14,8 +14,7 @@ from windrow_runtime.operators.constants import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import check_hashable
 from windrow_runtime.operators.fragments import Fragment
-from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
-from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.operators.operator import KeyedOperator, Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of

@@ -16,12 +16,7 @@ from windrow_runtime.operators.windows.table_loop import TableOperator
 
 
 def operator_for(step: Step, *, fast: bool = True) -> KeyedOperator:
-    """Makes a new operator for a keyed step.
-
-    Args:
-        step: The step.
-        fast: Whether a loop for its windows may run it; otherwise the general operator does, which is the reference.
-    """
+    """Makes a new operator for a keyed step; a loop for its windows if ``fast``, else the general operator."""
     node = step.node
     if isinstance(node, KeyedProcessNode):
         return ProcessOperator(step, node)

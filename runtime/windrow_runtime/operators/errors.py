@@ -33,12 +33,9 @@ def shortened(value: object) -> str:
 
 
 def function_failed(step: Step, error: BaseException, given: str) -> UserFunctionError:
-    """The error for a function of a step that raised. Raise it from the original.
+    """The error for a function of a step that raised, with the key, window or element that it was given.
 
-    Args:
-        step: The step.
-        error: What the function raised.
-        given: What it was given: key, window, element.
+    Raise it from the original.
     """
     return UserFunctionError(
         f"a function of the step raised {first_line(error)}",
@@ -53,9 +50,7 @@ def function_failed(step: Step, error: BaseException, given: str) -> UserFunctio
 def raise_call_error(step: Step, error: BaseException, given: str) -> NoReturn:
     """Raises the error for a call of a user's function, with the step; call it where the function's error is caught.
 
-    Raises:
-        WindrowError: The error itself, if it is one.
-        UserFunctionError: Else; the error is its cause.
+    It is the error itself if that is one of windrow's; else the error is its cause.
     """
     if isinstance(error, WindrowError):
         raise error.at(step.where) from error.__cause__
@@ -63,11 +58,7 @@ def raise_call_error(step: Step, error: BaseException, given: str) -> NoReturn:
 
 
 class errors_at:  # noqa: N801  it is used as a statement, as contextlib.suppress is
-    """Names a place in the windrow errors of a block that do not know theirs.
-
-    Args:
-        where: The step with its line, or the file.
-    """
+    """Names a place (the step with its line, or the file) in the windrow errors of a block that do not know theirs."""
 
     __slots__ = ("_where",)
 
@@ -101,15 +92,7 @@ def call_description(key: object, *, window: object = NOTHING, element: object =
 
 
 def check_hashable(keys: Sequence[object], where: str | None) -> None:
-    """Refuse keys without a hash; called where something failed that hashed them.
-
-    Args:
-        keys: The keys.
-        where: The step that took them.
-
-    Raises:
-        InvalidArgumentError: With the first key that has none.
-    """
+    """Refuse the first key without a hash; called where something failed that hashed the keys of the step ``where``."""
     for key in keys:
         try:
             hash(key)
@@ -124,12 +107,7 @@ def check_hashable(keys: Sequence[object], where: str | None) -> None:
 
 
 def with_field(step_where: str | None, error: WindrowError) -> WindrowError:
-    """The error for a value of a sink that does not fit, with the step in front of the field. Raise it.
-
-    Args:
-        step_where: The step and the line of the user's program.
-        error: The error, which knows the field alone.
-    """
+    """The error for a value of a sink that does not fit, with the step in front of the field. Raise it."""
     field, error.where = error.where, None
     return error.at(step_where if field is None else f"{step_where}, {field}")
 
@@ -155,9 +133,10 @@ def connector_errors(where: str, what: str, given: Callable[[], str], hint: str 
 
 def sink_unwritable(step: Step, path: str, reason: str) -> SinkError:
     """The error for files that cannot be written."""
+    secrets = secrets_in_address(path)
     return SinkError(
         "the files of a sink cannot be written",
-        given=f"{redact_address(path)}: {_without_secrets_of(path, reason)}",
+        given=f"{redact_address(path)}: {redact(reason, secrets) if secrets else reason}",
         expected="a folder with space left, in which this user may make folders",
         where=step.where,
         hint="mend that and run again: with a checkpoint the batch is written then",
@@ -175,22 +154,11 @@ def sink_errors(step: Step, path: str) -> Iterator[None]:
 
 @contextmanager
 def lifecycle_errors(step: Step, name: str, function: object) -> Iterator[None]:
-    """Names the step where a call raises that is not made for an element, such as ``open`` and ``close``.
-
-    Args:
-        step: The step.
-        name: The method that is called.
-        function: The user's object.
-    """
+    """Names the step where a call of a user's object raises that is not made for an element, such as ``open``."""
     try:
         yield
     except USER_ERRORS as error:
         raise_call_error(step, error, f"{name}() of {type(function).__name__}")
-
-
-def _without_secrets_of(path: str, reason: str) -> str:
-    secrets = secrets_in_address(path)
-    return redact(reason, secrets) if secrets else reason
 
 
 def first_line(error: BaseException) -> str:

@@ -1,23 +1,69 @@
-"""An operator runs a keyed step; both engines call it in the same way."""
+"""An operator runs a keyed step, and counts what it does; both engines call it in the same way."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter as Totals
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, Protocol
 
-from windrow.functions import RichFunction, RuntimeContext
+from windrow.functions import Counter, RichFunction, RuntimeContext
 from windrow.plan import Step
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.errors import lifecycle_errors
-from windrow_runtime.operators.metrics import Metrics
 from windrow_runtime.operators.state.model import NOTHING, OperatorState, TimerQueue
 
 # Any in this module: an operator carries elements of every type.
 
 FIRINGS_AT_ONCE: Final = 1024
 """An advance pauses after this many timers, so that the engine can take what was emitted."""
+
+
+class Metrics:
+    """The counters of a step, by name.
+
+    Attributes:
+        totals: The counters.
+        late: How many elements came too late, whether they were dropped or went to a side output.
+    """
+
+    def __init__(self) -> None:
+        self.late = 0
+        self.totals: Totals[str] = Totals()
+
+    def count(self, name: str, n: int = 1) -> None:
+        """Add ``n`` to a counter."""
+        self.totals[name] += n
+
+    def counter(self, name: str) -> Counter:
+        """The counter of that name."""
+        return _Counter(self.totals, name)
+
+    def drain(self) -> dict[str, int]:
+        """The counters so far, which begin at zero again."""
+        taken = dict(self.totals)
+        self.totals.clear()
+        return taken
+
+
+@dataclass(frozen=True, slots=True)
+class _Counter:
+    totals: Totals[str]
+    name: str
+
+    def inc(self, n: int = 1) -> None:
+        self.totals[self.name] += n
+
+
+@dataclass(slots=True)
+class OperatorRuntimeContext:
+    """Gives functions their step and its counters, and the key group, which the engine changes."""
+
+    step_name: str
+    metrics: Metrics
+    key_group: int | None = None
 
 
 class Output(Protocol):
@@ -39,18 +85,11 @@ class KeyedOperator(ABC):
     another state (another key group) at any time between calls.
 
     Attributes:
-        current_watermark: The watermark, in milliseconds.
-        current_processing_time: The clock, in milliseconds.
         metrics: Counts what the step does. An engine may put its own in place before it opens the operator.
     """
 
     def __init__(self, step: Step | None = None, parts: Iterable[object] = ()) -> None:
-        """Make an operator.
-
-        Args:
-            step: The step; None in a harness that has no plan.
-            parts: What the step is made of; the functions among it are opened and closed.
-        """
+        """Make an operator; it opens and closes the functions among the parts. A harness has no plan, nor a step."""
         self._functions = [(step, part) for part in parts if step is not None and isinstance(part, RichFunction)]
         self._runtime: RuntimeContext | None = None
         self.current_watermark = MIN_TIMESTAMP

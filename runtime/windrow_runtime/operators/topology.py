@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,28 +40,17 @@ def sink_of(step: Step) -> Sink[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An output of a source or a keyed step.
-
-    Attributes:
-        step: The id of the step.
-        tag: The name of the side output; None: the main output.
-    """
+    """An output of a source or a keyed step: the id of the step, and the name of a side output, if it is one."""
 
     step: str
     tag: str | None = None
 
 
 class Topology:
-    """The boundaries of a pipeline.
-
-    Args:
-        steps: The steps of the pipeline, inputs before what reads them.
+    """The boundaries of a pipeline, whose steps are in order: inputs before what reads them.
 
     Attributes:
-        steps: The same.
-        sources: The sources.
         keyed: The keyed steps, those that others read from first.
-        sinks: The sinks.
         timestamps: The steps that make watermarks.
         levels: For each keyed step by id, 1 if it reads from no other keyed step, else one more than those it reads.
     """
@@ -77,7 +66,10 @@ class Topology:
         for step in steps:
             for source in step.inputs:
                 self._readers[source].append(step)
-        self.levels = self._levels()
+        depth: dict[str, int] = {}
+        for step in steps:
+            depth[step.id] = max((depth[source] for source in step.inputs), default=0) + is_keyed(step.node)
+        self.levels = {step.id: depth[step.id] for step in self.keyed}
 
     def step(self, identifier: str) -> Step:
         """The step with that id."""
@@ -87,33 +79,25 @@ class Topology:
         """The steps that read the main output of ``step``; side outputs are read through their port."""
         return [reader for reader in self._readers[step.id] if not isinstance(reader.node, SideOutputNode)]
 
-    def side_outputs(self, step: Step) -> list[Step]:
-        """The steps that take a side output of ``step``, also behind a ``returns``."""
-        found: list[Step] = []
+    def _side_outputs(self, step: Step) -> Iterator[tuple[Step, str]]:
+        """The steps that take a side output of ``step``, also behind a ``returns``, with the name of that output."""
         for reader in self._readers[step.id]:
             if isinstance(reader.node, SideOutputNode):
-                found.append(reader)
-                found.extend(self.side_outputs(reader))
-            elif isinstance(reader.node, ReturnsNode):
-                found.extend(self.side_outputs(reader))
-        return found
+                yield reader, reader.node.tag.name
+            if isinstance(reader.node, (SideOutputNode, ReturnsNode)):
+                yield from self._side_outputs(reader)
 
     def entries(self, port: Port) -> list[Step]:
         """The steps that read from a port."""
         step = self.step(port.step)
         if port.tag is None:
             return self.readers(step)
-        taps: list[Step] = []
-        for tap in self.side_outputs(step):
-            if isinstance(tap.node, SideOutputNode) and tap.node.tag.name == port.tag:
-                taps.extend(self.readers(tap))
-        return taps
+        return [reader for tap, name in self._side_outputs(step) if name == port.tag for reader in self.readers(tap)]
 
     def ports(self, step: Step) -> list[Port]:
         """The outputs of a source or a keyed step that have readers."""
-        tags = {tap.node.tag.name for tap in self.side_outputs(step) if isinstance(tap.node, SideOutputNode)}
         main = [Port(step.id)] if self.readers(step) else []
-        return main + [Port(step.id, tag) for tag in sorted(tags)]
+        return main + [Port(step.id, tag) for tag in sorted({name for _, name in self._side_outputs(step)})]
 
     def stampers(self, step: Step) -> tuple[str, ...]:
         """The ids of the timestamp-assigning steps whose watermarks reach a step: on each way, the last one.
@@ -130,13 +114,6 @@ class Topology:
     def keyed_before(self, step: Step) -> bool:
         """Returns whether a step's elements come from a keyed step."""
         return any(is_keyed(self.step(source).node) or self.keyed_before(self.step(source)) for source in step.inputs)
-
-    def _levels(self) -> dict[str, int]:
-        depth: dict[str, int] = {}
-        for step in self.steps:
-            above = max((depth[source] for source in step.inputs), default=0)
-            depth[step.id] = above + 1 if is_keyed(step.node) else above
-        return {step.id: depth[step.id] for step in self.keyed}
 
 
 def is_keyed(node: Node) -> bool:

@@ -33,12 +33,9 @@ class TrackerMemory(NamedTuple):
     """The state of a tracker between two elements.
 
     Attributes:
-        current: The highest watermark so far, in milliseconds.
-        idle: Whether the step is idle.
         last_active: The clock at the end of the last batch with elements; None before the first one.
         attributes: The attributes of the generator.
         active: Whether elements came since the last batch ended.
-        now: The clock, in milliseconds, as far as the engine has set it.
     """
 
     current: int
@@ -84,22 +81,14 @@ class WatermarkTracker:
             raise_call_error(self.step, error, f"element {shortened(value)}")
 
     def emit_watermark(self, watermark: int) -> None:
-        """Take a watermark from the generator; it never falls.
-
-        Raises:
-            InvalidArgumentError: If it is no time.
-        """
+        """Take a watermark from the generator; it never falls."""
         if type(watermark) is not int:
             watermark = timestamp_millis(watermark)
         if watermark > self.current:
             self.current = min(watermark, MAX_TIMESTAMP)
 
     def end_batch(self, now: int) -> None:
-        """Let the generator emit, and see whether the step has fallen silent.
-
-        Args:
-            now: The clock, in milliseconds.
-        """
+        """Let the generator emit, and see by the clock ``now`` whether the step has fallen silent."""
         with lifecycle_errors(self.step, "on_periodic_emit", self._generator):
             self._generator.on_periodic_emit(self)
         if self._active or self._last_active is None:
@@ -111,9 +100,8 @@ class WatermarkTracker:
 
     def memory(self) -> TrackerMemory:
         """The state of the tracker. The attributes are those of the generator itself."""
-        return TrackerMemory(
-            self.current, self.idle, self._last_active, attributes_of(self._generator), self._active, self.now
-        )
+        attributes = attributes_of(self._generator)
+        return TrackerMemory(self.current, self.idle, self._last_active, attributes, self._active, self.now)
 
     def remember(self, memory: TrackerMemory) -> None:
         """Go on from what :meth:`memory` gave."""
@@ -122,11 +110,7 @@ class WatermarkTracker:
 
 
 def clock_millis(clock: Callable[[], int]) -> int:
-    """The time of a runner's clock, in milliseconds.
-
-    Raises:
-        InvalidArgumentError: If what it gives is no time.
-    """
+    """The time of a runner's clock, in milliseconds."""
     with errors_at("the clock that the runner was given"):
         return timestamp_millis(clock())
 

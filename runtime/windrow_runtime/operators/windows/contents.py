@@ -24,8 +24,7 @@ from windrow_runtime.operators.constants import is_constant_type
 from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.errors import shortened
 from windrow_runtime.operators.origins import is_of_windrow
-from windrow_runtime.operators.state.model import NOTHING
-from windrow_runtime.operators.state.stored_list import GrowingList
+from windrow_runtime.operators.state.model import NOTHING, GrowingList
 
 # Any in this module: contents hold elements and accumulators of every type.
 

@@ -20,10 +20,9 @@ from windrow_runtime.operators.declined import DeclinedError
 
 @dataclass(frozen=True, slots=True)
 class AlignedWindows:
-    """Windows of one size in event time that begin at the same times for every key.
+    """Windows of one size in event time that begin at the same times for every key; all times in milliseconds.
 
     Attributes:
-        size: Their size, in milliseconds.
         slide: The distance of their starts; that of tumbling windows is their size.
         offset: The shift of their starts.
     """
@@ -59,8 +58,7 @@ WindowShape: TypeAlias = AlignedWindows | GapWindows | WindowOfAllTime
 def shape_of(node: WindowNode) -> WindowShape | None:
     """Returns the shape of the windows of a step, if they fire once the watermark has passed them; None for others.
 
-    Raises:
-        DeclinedError: If an evictor or a trigger has to see each element.
+    Raises DeclinedError if an evictor or a trigger has to see each element.
     """
     assigner, trigger = node.assigner, node.effective_trigger
     # Exact types: a class that is derived from one of these may do anything.

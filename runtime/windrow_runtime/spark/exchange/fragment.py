@@ -9,7 +9,7 @@ from typing import Any
 
 from windrow.plan import Step, TimestampsNode
 from windrow_runtime.operators.fragments import Fragment
-from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
+from windrow_runtime.operators.operator import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology, key_step
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
 from windrow_runtime.spark.batch_number import current_batch

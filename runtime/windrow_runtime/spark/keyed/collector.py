@@ -7,7 +7,7 @@ from typing import Any
 
 from windrow_runtime.operators.constants import CONSTANT_TYPES
 from windrow_runtime.operators.copies import own
-from windrow_runtime.operators.metrics import Metrics
+from windrow_runtime.operators.operator import Metrics
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.keyed.level import KeyedStep
 from windrow_runtime.spark.run.facts import LATE, RECORDS_OUT, Count, facts_of

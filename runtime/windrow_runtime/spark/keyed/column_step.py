@@ -16,8 +16,7 @@ from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.operators.metrics import Metrics
-from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
+from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Metrics
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.payload import ColumnElements

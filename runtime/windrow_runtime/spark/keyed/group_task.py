@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from windrow.errors import UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.operators.metrics import Metrics, OperatorRuntimeContext
+from windrow_runtime.operators.operator import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.windows.table_loop import Partials, TableOperator
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.packer import Packer, SinkWriter
