@@ -10,7 +10,7 @@ from typing import Any
 from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
 from windrow_runtime.operators.choose import operator_for
-from windrow_runtime.operators.constants import CONSTANT_TYPES, is_constant_type
+from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import check_hashable
 from windrow_runtime.operators.fragments import Fragment

@@ -19,7 +19,7 @@ from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.inputs.checks import path_missing, warn_of_header
 from windrow_runtime.inputs.custom import CustomReads
 from windrow_runtime.inputs.files import FileReader, file_reader
-from windrow_runtime.operators.constants import is_constant_type
+from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
 

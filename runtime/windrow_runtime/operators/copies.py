@@ -19,13 +19,15 @@ from typing import Any, Final
 
 from windrow.functions import AggregateFunction
 from windrow.plan.types import base_argument
-from windrow_runtime.operators.attributes import attributes_of, set_attributes, slots_of
-from windrow_runtime.operators.constants import (
+from windrow_runtime.operators.class_facts import (
     CONSTANT_TYPES,
+    attributes_of,
     is_constant_class,
     is_constant_type,
     is_frozen,
     is_named_tuple,
+    set_attributes,
+    slots_of,
 )
 
 # Any in this module: values of every type.

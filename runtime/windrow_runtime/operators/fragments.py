@@ -33,7 +33,7 @@ from windrow.plan import (
 )
 from windrow.plan.emitting import records_of
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
-from windrow_runtime.operators.constants import is_constant_type
+from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, function_failed, lifecycle_errors, raise_call_error, shortened
 from windrow_runtime.operators.state.nan_keys import with_one_nan

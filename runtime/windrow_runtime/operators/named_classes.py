@@ -22,8 +22,7 @@ from typing import Any, Final
 from windrow.plan.closures import closure_of
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_record_class
-from windrow_runtime.operators.attributes import attributes_of
-from windrow_runtime.operators.origins import is_installed, is_library, is_of_windrow, top_package
+from windrow_runtime.operators.class_facts import attributes_of, is_installed, is_library, is_of_windrow, top_package
 
 # Any in this module: functions of the user's may refer to objects of any type.
 

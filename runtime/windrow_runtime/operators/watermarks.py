@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from windrow.plan import Step, TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
-from windrow_runtime.operators.attributes import attributes_of, set_attributes
+from windrow_runtime.operators.class_facts import attributes_of, set_attributes
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, errors_at, lifecycle_errors, raise_call_error, shortened
 from windrow_runtime.operators.topology import Topology

@@ -30,8 +30,8 @@ from windrow.plan.walk import map_steps
 from windrow.sinks import Sink
 from windrow.sources import CollectionSource, Source
 from windrow_runtime.codecs.records import UserClass
+from windrow_runtime.operators.class_facts import is_standard
 from windrow_runtime.operators.named_classes import named_classes
-from windrow_runtime.operators.origins import is_standard
 from windrow_runtime.operators.state.handles import declared_state, held_types
 from windrow_runtime.spark.exchange.by_value import make_picklable
 

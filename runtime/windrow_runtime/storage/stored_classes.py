@@ -23,7 +23,7 @@ from windrow.kafka import KafkaRecord
 from windrow.sources import MalformedRecord, RateRecord
 from windrow.windows import GlobalWindow, TimeWindow, Window
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.operators.origins import is_of_windrow
+from windrow_runtime.operators.class_facts import is_of_windrow
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.storage.stored_records import is_record
 

@@ -17,8 +17,7 @@ import msgspec
 
 from windrow.errors import IncompatibleStateError
 from windrow_runtime.codecs.records import construct, has_generated, is_plain_named_tuple, record_fields, struct_fields
-from windrow_runtime.operators.constants import is_frozen
-from windrow_runtime.operators.origins import is_of_windrow
+from windrow_runtime.operators.class_facts import is_frozen, is_of_windrow
 from windrow_runtime.storage.standard_values import CLASSES
 
 # Any throughout this module: classes and values of the user's.

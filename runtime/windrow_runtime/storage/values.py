@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError, WindrowError
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.operators.attributes import attributes_of, set_attributes
+from windrow_runtime.operators.class_facts import attributes_of, set_attributes
 from windrow_runtime.operators.state.model import SegmentReader
 from windrow_runtime.storage import standard_values
 from windrow_runtime.storage.collisions import CollisionBudget

@@ -20,10 +20,9 @@ from windrow.windows import (
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
 )
-from windrow_runtime.operators.constants import is_constant_type
+from windrow_runtime.operators.class_facts import is_constant_type, is_of_windrow
 from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.errors import shortened
-from windrow_runtime.operators.origins import is_of_windrow
 from windrow_runtime.operators.state.model import NOTHING, GrowingList
 
 # Any in this module: contents hold elements and accumulators of every type.

@@ -17,7 +17,7 @@ from windrow.errors import WindrowError
 from windrow.plan import Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import TimeWindow
-from windrow_runtime.operators.constants import PLAIN_CONSTANTS, is_named_tuple
+from windrow_runtime.operators.class_facts import PLAIN_CONSTANTS, is_named_tuple
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed, raise_call_error
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output

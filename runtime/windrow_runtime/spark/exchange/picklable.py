@@ -14,10 +14,9 @@ from pyspark import cloudpickle
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import Step
 from windrow.plan.closures import closure_of
-from windrow_runtime.operators.attributes import attributes_of
+from windrow_runtime.operators.class_facts import attributes_of, is_foreign, is_of_windrow
 from windrow_runtime.operators.errors import first_line, shortened
 from windrow_runtime.operators.named_classes import codes_of
-from windrow_runtime.operators.origins import is_foreign, is_of_windrow
 
 # Any in this module: functions of the user's may hold objects of any type.
 

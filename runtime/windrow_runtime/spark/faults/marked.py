@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from windrow import errors
 from windrow.addresses.redaction import redact, redact_address
 from windrow.errors import SourceError, WindrowError
-from windrow_runtime.operators.tracebacks import is_ours
+from windrow_runtime.operators.outgoing_errors import is_ours
 
 _MARK = re.compile(r"windrow-failure:([A-Za-z0-9_-]+=*);")
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S+)\. (.+)")

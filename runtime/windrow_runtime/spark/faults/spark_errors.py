@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from windrow.addresses.redaction import redact
 from windrow.errors import CheckpointError, EngineError, SourceError, WindrowError
-from windrow_runtime.operators.secrets import shown_in, without_secrets
+from windrow_runtime.operators.outgoing_errors import shown_in, without_secrets
 from windrow_runtime.spark.faults.marked import RemoteError, find_failure, without_marks
 
 _CAUSE = re.compile(r"^(?:Caused by: |: )?((?:[a-z]\w*\.)+[A-Z]\w*)(?:: (.*))?$", re.MULTILINE)

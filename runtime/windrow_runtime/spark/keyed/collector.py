@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from windrow_runtime.operators.constants import CONSTANT_TYPES
+from windrow_runtime.operators.class_facts import CONSTANT_TYPES
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.operator import Metrics
 from windrow_runtime.spark.exchange.packer import Packer

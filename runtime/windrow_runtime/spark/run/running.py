@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
+from windrow_runtime.operators.outgoing_errors import short_tracebacks
 from windrow_runtime.operators.pipeline_result import PipelineResult
-from windrow_runtime.operators.tracebacks import short_tracebacks
 from windrow_runtime.spark.run.progress import PipelineProgress
 from windrow_runtime.spark.run.query import Query
 

@@ -1,24 +1,28 @@
-"""Finds types whose values cannot be changed, so that several owners may hold one value."""
+"""Finds facts about classes: where they come from, what attributes their instances have, whether these can change."""
 
 from __future__ import annotations
 
+import sys
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath
 from re import Pattern
+from types import MemberDescriptorType
 from typing import Any, Final, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from windrow.plan.records import is_named_tuple_class
 
-# Any in this module: annotations and classes of every kind.
+# Any in this module: annotations, classes and objects of every kind.
 
 PLAIN_CONSTANTS: Final = frozenset(
     {type(None), bool, int, float, complex, str, bytes, date, datetime, timedelta, Decimal}
@@ -108,3 +112,87 @@ def is_frozen(kind: type[Any]) -> bool:
     """Returns whether a class is a frozen dataclass itself: one derived from such a class may set attributes."""
     parameters = kind.__dict__.get("__dataclass_params__")
     return is_dataclass(kind) and parameters is not None and bool(parameters.frozen)
+
+
+def attributes_of(instance: object) -> dict[str, Any]:
+    """Returns the attributes of an object, of its slots and of its own dictionary."""
+    found: dict[str, Any] = {}
+    for name, member in slots_of(type(instance)).items():
+        try:
+            found[name] = member.__get__(instance)
+        except AttributeError:
+            continue  # the slot is empty
+    held = getattr(instance, "__dict__", None)
+    return {**found, **held} if isinstance(held, dict) else found
+
+
+def set_attributes(instance: object, attributes: Mapping[Any, Any]) -> None:
+    """Give an object the attributes that :func:`attributes_of` found. Its class and its methods stay as they are.
+
+    Raises TypeError if a name is not a text, and AttributeError if the object has no place for an attribute.
+    """
+    slots = slots_of(type(instance))
+    for name, value in attributes.items():
+        if type(name) is not str:
+            raise TypeError(f"an attribute is named by a {type(name).__name__}")
+        if name in slots:
+            slots[name].__set__(instance, value)
+        else:
+            # Not setattr: it would also set the class of the object, or call a property.
+            object.__getattribute__(instance, "__dict__")[name] = value
+
+
+def slots_of(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:
+    """The slots of a class and of its bases, by name."""
+    return _slots_of(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
+
+
+@lru_cache(maxsize=1024)
+def _slots_of(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:
+    return {
+        name: member
+        for base in reversed(kind.__mro__)
+        for name, member in vars(base).items()
+        if isinstance(member, MemberDescriptorType)
+    }
+
+
+_ENGINES: Final = frozenset(
+    {"cloudpickle", "msgspec", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "typing_extensions"}
+)
+_OWN: Final = frozenset({"windrow", "windrow_runtime"})
+_STANDARD: Final = frozenset(sys.stdlib_module_names) - {"__main__"}
+
+
+def top_package(module: str) -> str:
+    """The package in which all packages around a module are."""
+    return module.partition(".")[0]
+
+
+def is_standard(module: str) -> bool:
+    """Returns whether a module is of the standard library."""
+    return top_package(module) in _STANDARD
+
+
+def is_of_windrow(module: str) -> bool:
+    """Returns whether a module is of windrow."""
+    return top_package(module) in _OWN
+
+
+def is_library(module: str | None) -> bool:
+    """Returns whether a module is of the standard library, of windrow, or of what windrow is built on."""
+    module = module or "builtins"
+    return is_standard(module) or is_of_windrow(module) or top_package(module) in _ENGINES
+
+
+@lru_cache(maxsize=1024)
+def is_installed(package: str) -> bool:
+    """Returns whether a package was installed, and is not a program of the user's."""
+    file = getattr(sys.modules.get(package), "__file__", None) or ""
+    return "site-packages" in file or "dist-packages" in file
+
+
+def is_foreign(kind: type) -> bool:
+    """Returns whether a class is neither the user's nor windrow's own."""
+    module = kind.__module__
+    return not is_of_windrow(module) and (is_library(module) or is_installed(top_package(module)))
