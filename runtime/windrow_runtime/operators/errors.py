@@ -33,10 +33,7 @@ def shortened(value: object) -> str:
 
 
 def function_failed(step: Step, error: BaseException, given: str) -> UserFunctionError:
-    """The error for a function of a step that raised, with the key, window or element that it was given.
-
-    Raise it from the original.
-    """
+    """The error for a function of a step that raised, and what it was given. Raise it from the original."""
     return UserFunctionError(
         f"a function of the step raised {first_line(error)}",
         given=given,

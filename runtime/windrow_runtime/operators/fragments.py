@@ -325,16 +325,13 @@ class _Boundary(_FusedStep):
         self._hand_on(values, timestamps)
 
 
-_READING: Final = frozenset(
-    {"CACHE", "COPY", "COPY_FREE_VARS", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "POP_TOP", "RESUME", "SWAP"}
-)
-"""Instructions that neither store nor call, besides those of some beginnings."""
-
-_READING_BEGINNINGS: Final = (
+_READING: Final = (
     *("BINARY_", "COMPARE_", "CONTAINS_", "IS_OP", "TO_BOOL", "UNARY_"),
     *("BUILD_STRING", "BUILD_TUPLE", "CONVERT_VALUE", "FORMAT_"),
     *("JUMP_", "POP_JUMP_", "LOAD_", "RETURN_CONST", "RETURN_VALUE"),
+    *("CACHE", "COPY", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "POP_TOP", "RESUME", "SWAP"),
 )
+"""The beginnings of the names of instructions that neither store nor call."""
 
 
 def _only_reads(function: object) -> bool:
@@ -343,5 +340,4 @@ def _only_reads(function: object) -> bool:
         return True
     if type(function) is not FunctionType:
         return False
-    names = (instruction.opname for instruction in dis.get_instructions(function.__code__))
-    return all(name in _READING or name.startswith(_READING_BEGINNINGS) for name in names)
+    return all(each.opname.startswith(_READING) for each in dis.get_instructions(function.__code__))

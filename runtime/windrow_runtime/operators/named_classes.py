@@ -40,49 +40,40 @@ _CONTAINERS: Final = (tuple, list, set, frozenset)
 
 
 def named_classes(roots: Iterable[object]) -> list[type[Any]]:
-    """The classes for values that some functions name in their code, in annotations, closures and defaults.
+    """The classes for values that functions and other parts of steps name in code, annotations, closures and defaults.
 
-    Args:
-        roots: Functions, callable objects, and all else that a step is made of.
-
-    Returns:
-        Records, enumerations and other classes that are made for values, in the order in which they were found.
+    They are records, enumerations and other classes that are made for values, in the order in which they were found.
     """
-    search = _Search(roots)
-    search.run()
-    return list(search.found)
+    return _Search(roots).run()
 
 
 class _Search:
-    """A search through what functions refer to.
-
-    Attributes:
-        found: The classes, in the order in which they were found.
-    """
+    """A search through what functions refer to."""
 
     def __init__(self, roots: Iterable[object]) -> None:
-        self.found: dict[type[Any], None] = {}
+        self._found: dict[type[Any], None] = {}
         self._roots = list(roots)
         # The packages whose functions the plan is made of are the user's, also where they are installed.
         self._own = {top_package(_module_of(root)) for root in self._roots}
-        # Keeps the values alive, so that no other one gets the same id.
-        self._seen: dict[int, object] = {}
 
-    def run(self) -> None:
+    def run(self) -> list[type[Any]]:
+        # Keeps the values alive, so that no other one gets the same id.
+        seen: dict[int, object] = {}
         # Each value with the installed package whose code refers to it (None: the user's own code does), and how many
         # functions and classes of that package led to it.
         waiting: deque[tuple[object, str | None, int]] = deque((root, None, 0) for root in self._roots)
-        while waiting and len(self._seen) < _MOST:
+        while waiting and len(seen) < _MOST:
             value, package, depth = waiting.popleft()
-            if type(value) in _PLAIN or id(value) in self._seen or not self._may_search(value, package):
+            if type(value) in _PLAIN or id(value) in seen or not self._may_search(value, package):
                 continue
-            self._seen[id(value)] = value
+            seen[id(value)] = value
             module = _module_of(value)
             if not is_library(module):
                 package = self._installed_package(module)
                 depth = 0 if package is None else depth + isinstance(value, FunctionType)
-            parts = self._parts(value) if depth <= _DEPTH else ()
-            waiting.extend((part, package, depth) for part in parts)
+            if depth <= _DEPTH:
+                waiting.extend((part, package, depth) for part in self._parts(value))
+        return list(self._found)
 
     def _may_search(self, value: object, package: str | None) -> bool:
         """Returns whether to look into a value that code of an installed package refers to, or the user's own code."""
@@ -103,7 +94,7 @@ class _Search:
     def _parts(self, value: Any) -> Iterable[object]:
         if isinstance(value, type):
             if self._makes_values(value):
-                self.found[value] = None
+                self._found[value] = None
             return _parts_of_class(value)
         if isinstance(value, FunctionType):
             return _parts_of_function(value)
@@ -157,7 +148,7 @@ def _module_of(value: object) -> str:
 
 
 def _parts_of_class(kind: type[Any]) -> Iterator[object]:
-    yield from (base for base in kind.__mro__[1:])
+    yield from kind.__mro__[1:]
     yield from vars(kind).values()
     yield from resolved_hints(kind).values()
     if issubclass(kind, enum.Enum):
@@ -184,14 +175,9 @@ def codes_of(code: CodeType) -> Iterator[CodeType]:
 
 
 def _looked_up(code: CodeType, names: Mapping[str, object], around: Sequence[object]) -> Iterator[object]:
-    """Finds what code may look up: global variables, and attributes of modules.
+    """Finds what code may look up: global variables, and attributes of modules, also of those that are ``around`` it.
 
     Names of attributes stand beside those of variables, so that a little more may be found than is used.
-
-    Args:
-        code: The code.
-        names: The global variables.
-        around: The variables of the functions around.
     """
     values = [names[name] if name in names else _imported(name, names) for name in code.co_names]
     yield from values

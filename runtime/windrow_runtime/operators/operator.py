@@ -25,7 +25,6 @@ class Metrics:
     """The counters of a step, by name.
 
     Attributes:
-        totals: The counters.
         late: How many elements came too late, whether they were dropped or went to a side output.
     """
 

@@ -84,10 +84,7 @@ def shown_in(error: BaseException, secrets: Sequence[str]) -> bool:
 
 
 def without_secrets(error: WindrowError, secrets: Sequence[str]) -> WindrowError:
-    """An error that shows none of some secrets, nor does its cause: the same one where it shows none already.
-
-    The caller raises it, from its cause.
-    """
+    """An error that shows no secrets, nor does its cause; the same one if it shows none. Raise it from its cause."""
     cause = error.__cause__
     if cause is not None and shown_in(cause, secrets):
         cause = RedactedError(hide("".join(traceback.format_exception(cause)).rstrip(), secrets))

@@ -121,8 +121,6 @@ class _State:
 
 
 class _Value(_State):
-    __slots__ = ()
-
     def value(self) -> Any:
         return own(self._cells.get(self._name))
 
@@ -131,8 +129,6 @@ class _Value(_State):
 
 
 class _List(_State):
-    __slots__ = ()
-
     @staticmethod
     def merged(descriptor: Any, first: Any, second: Any) -> Any:
         return GrowingList([*first, *second])
@@ -158,8 +154,6 @@ class _List(_State):
 
 
 class _Map(_State):
-    __slots__ = ()
-
     @staticmethod
     def types(descriptor: Any, given: list[object | None]) -> tuple[object | None, ...]:
         return tuple(given) if len(given) == 2 else (descriptor.key_type, descriptor.value_type)
@@ -199,8 +193,6 @@ _EMPTY: Final[dict[Any, Any]] = {}
 
 
 class _Reducing(_State):
-    __slots__ = ()
-
     @staticmethod
     def merged(descriptor: Any, first: Any, second: Any) -> Any:
         return descriptor.reduce_function(first, second)
@@ -214,8 +206,6 @@ class _Reducing(_State):
 
 
 class _Aggregating(_State):
-    __slots__ = ()
-
     @staticmethod
     def merged(descriptor: Any, first: Any, second: Any) -> Any:
         return descriptor.aggregate_function.merge(first, second)

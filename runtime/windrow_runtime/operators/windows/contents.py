@@ -163,12 +163,7 @@ _DYNAMIC = (DynamicEventTimeSessionWindows, DynamicProcessingTimeSessionWindows)
 class Exposure:
     """Names the parts of a window step that get copies of elements, since they may change them.
 
-    Attributes:
-        windows: Each window that an element is added to.
-        assigner: The assigner.
-        trigger: The trigger.
-        evictor: The evictor.
-        process: The process function.
+    ``windows`` stands for each window that an element is added to.
     """
 
     windows: bool

@@ -213,8 +213,7 @@ class WindowOperator(KeyedOperator):
                     try:
                         add(key, key_state, window, value, timestamp, stamp)
                     except USER_ERRORS as error:
-                        given = call_description(key, window=window, element=value)
-                        raise_call_error(self.step, error, given)
+                        raise_call_error(self.step, error, call_description(key, window=window, element=value))
                 if held is None:
                     if not key_state.is_empty:
                         key_states[key] = key_state
@@ -274,8 +273,7 @@ class WindowOperator(KeyedOperator):
             try:
                 self._merge(key, key_state, merge)
             except USER_ERRORS as error:
-                given = call_description(key, window=merge.into, element=value)
-                raise_call_error(self.step, error, given)
+                raise_call_error(self.step, error, call_description(key, window=merge.into, element=value))
         return result
 
     def _merge(self, key: Hashable, key_state: KeyState, merge: Merged[Any]) -> None:
@@ -440,10 +438,7 @@ class WindowOperator(KeyedOperator):
     # Cleanup
 
     def cleanup_time(self, window: Any) -> int:
-        """The time at which a window is cleaned up: its last timestamp, plus the lateness in event time.
-
-        May lie beyond the highest timestamp, which means never.
-        """
+        """The time at which a window is cleaned up; one beyond the highest timestamp means never."""
         end: int = window.max_timestamp()
         return end + self.lateness
 

@@ -38,11 +38,7 @@ class AlignedWindows:
 
 @dataclass(frozen=True, slots=True)
 class GapWindows:
-    """Sessions in event time.
-
-    Attributes:
-        gap: How long without elements ends a session, in milliseconds; None: each element has a gap of its own.
-    """
+    """Sessions in event time, with their gap in milliseconds; None: each element has a gap of its own."""
 
     gap: int | None
 

@@ -215,8 +215,7 @@ class TableOperator(WindowOperator):
                 before = table.get(key, NOTHING)
                 table[key] = more if before is NOTHING else merge(before, more)
         except USER_ERRORS as error:
-            given = call_description(key, window=TimeWindow(start, start + self._size))
-            raise_call_error(self.step, error, given)
+            raise_call_error(self.step, error, call_description(key, window=TimeWindow(start, start + self._size)))
         if table:
             self.state.tables[start] = table
 
