@@ -31,26 +31,9 @@ PLAIN_CONSTANTS: Final = frozenset(
 
 CONSTANT_TYPES: Final[set[type]] = {
     *PLAIN_CONSTANTS,
-    time,
-    timezone,
-    ZoneInfo,
-    Fraction,
-    UUID,
-    IPv4Address,
-    IPv4Network,
-    IPv6Address,
-    IPv6Network,
-    PosixPath,
-    PurePosixPath,
-    PureWindowsPath,
-    Pattern,
-    range,
-    slice,
-    type,
-    types.FunctionType,
-    types.BuiltinFunctionType,
-    types.EllipsisType,
-    types.NotImplementedType,
+    *(time, timezone, ZoneInfo, Fraction, UUID, Pattern, range, slice, type),
+    *(IPv4Address, IPv4Network, IPv6Address, IPv6Network, PosixPath, PurePosixPath, PureWindowsPath),
+    *(types.FunctionType, types.BuiltinFunctionType, types.EllipsisType, types.NotImplementedType),
 }
 """Types whose values are all constant. :func:`is_constant_class` adds the classes that it finds."""
 

@@ -54,20 +54,14 @@ def raise_call_error(step: Step, error: BaseException, given: str) -> NoReturn:
     raise function_failed(step, error, given) from error
 
 
-class errors_at:  # noqa: N801  it is used as a statement, as contextlib.suppress is
+@contextmanager
+def errors_at(where: object) -> Iterator[None]:
     """Names a place (the step with its line, or the file) in the windrow errors of a block that do not know theirs."""
-
-    __slots__ = ("_where",)
-
-    def __init__(self, where: object) -> None:
-        self._where = where
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, WindrowError):
-            error.at(self._where)
+    try:
+        yield
+    except WindrowError as error:
+        error.at(where)
+        raise
 
 
 def _is_no_iterable(error: BaseException) -> bool:

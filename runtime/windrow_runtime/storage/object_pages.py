@@ -185,7 +185,7 @@ class _ObjectContents:
         return not (state.keys or state.tables or state.event_timers or state.processing_timers)
 
     def timers(self, state: OperatorState) -> tuple[int, int]:
-        return stored_timer(state.earliest_event_timer()), stored_timer(state.earliest_processing_timer())
+        return stored_timer(state.earliest_event_timer()), stored_timer(state.processing_timers.earliest())
 
     # States
 

@@ -246,10 +246,6 @@ class OperatorState:
         first_end = min(self.tables) + self.table_size - 1
         return first_end if earliest is None else min(first_end, earliest)
 
-    def earliest_processing_timer(self) -> int | None:
-        """The time of the earliest timer in processing time, in milliseconds."""
-        return self.processing_timers.earliest()
-
     def dump(self) -> bytes:
         """The state as bytes."""
         return pickle.dumps(self)

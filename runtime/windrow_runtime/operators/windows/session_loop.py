@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from windrow.plan import Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import SessionWindows, TimeWindow
 from windrow_runtime.operators.copies import own
-from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed, raise_call_error
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
 from windrow_runtime.operators.windows.contents import AggregatedContents
 from windrow_runtime.operators.windows.general import WindowOperator
@@ -26,6 +27,7 @@ from windrow_runtime.operators.windows.shape import GapWindows
 _UNCHANGED: Final = -1
 
 
+@dataclass(slots=True, eq=False)
 class _OpenSession:
     """A live session of one key while a batch adds elements to it.
 
@@ -38,24 +40,21 @@ class _OpenSession:
         changed: The position in the batch of the element that moved the start or the end last.
     """
 
-    __slots__ = ("after", "before", "changed", "end", "entry", "key", "key_state", "start", "stored")
+    key: Hashable
+    key_state: KeyState
+    entry: WindowEntry
+    stored: TimeWindow | None
+    start: int
+    end: int
+    before: float = -math.inf
+    after: float = math.inf
+    changed: int = _UNCHANGED
 
-    def __init__(
-        self, key: Hashable, key_state: KeyState, entry: WindowEntry, stored: TimeWindow | None, start: int, end: int
-    ) -> None:
-        self.key = key
-        self.key_state = key_state
-        self.entry = entry
-        self.stored = stored
-        self.start = start
-        self.end = end
-        self.changed = _UNCHANGED
-        self.before: float = -math.inf
-        self.after: float = math.inf
-        for other in key_state.live:
-            if other.end < start:
+    def __post_init__(self) -> None:
+        for other in self.key_state.live:
+            if other.end < self.start:
                 self.before = max(self.before, other.end)
-            elif other.start > end:
+            elif other.start > self.end:
                 self.after = min(self.after, other.start)
 
 
@@ -130,8 +129,7 @@ class SessionLoopOperator(WindowOperator):
                         entry.contents = add_contents(contents, value, timestamp, key_state.arrivals)
                 except USER_ERRORS as error:
                     window = TimeWindow(session.start, session.end)
-                    given = call_description(key, window=window, element=value)
-                    raise function_failed(self.step, error, given) from error
+                    raise_call_error(self.step, error, call_description(key, window=window, element=value))
                 key_state.arrivals += 1
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, element=value))
@@ -152,8 +150,7 @@ class SessionLoopOperator(WindowOperator):
             return None
         if stored is None:
             entry = WindowEntry(born=key_state.arrivals)
-            session = _OpenSession(key, key_state, entry, None, start, end)
-            session.changed = position
+            session = _OpenSession(key, key_state, entry, None, start, end, changed=position)
         else:
             held = key_state.windows.get(stored)
             if held is None or held.contents is NOTHING:

@@ -13,13 +13,12 @@ from copy import deepcopy
 from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 
-from windrow.errors import WindrowError
 from windrow.plan import Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import TimeWindow
 from windrow_runtime.operators.class_facts import PLAIN_CONSTANTS, is_named_tuple
 from windrow_runtime.operators.copies import own
-from windrow_runtime.operators.errors import USER_ERRORS, call_description, function_failed, raise_call_error
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
 from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.windows.contents import AggregatedContents, ReducedContents
@@ -182,14 +181,12 @@ class TableOperator(WindowOperator):
         try:
             for start, accumulators in zip(windows, for_each_window(contents, len(windows)), strict=True):
                 self._merge_into(start, keys, accumulators)
-        except WindrowError as error:
-            raise error.at(self.step.where) from error.__cause__
         except USER_ERRORS as error:
             # Merging describes its own failures, so this is an accumulator that cannot be copied.
             place = _first_without_copy(contents)
             key = f"one of {len(keys)}" if place is None else keys[place]
-            given = call_description(key, window=TimeWindow(windows[0], windows[0] + self._size))
-            raise function_failed(self.step, error, given) from error
+            window = TimeWindow(windows[0], windows[0] + self._size)
+            raise_call_error(self.step, error, call_description(key, window=window))
 
     def _open_windows(self, pane: int) -> list[int]:
         """The starts of the windows that hold a pane and have not fired, the latest first."""
