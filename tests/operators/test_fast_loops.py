@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windrow import OutputTag, Pipeline, from_collection, from_source
+from windrow.errors import UserFunctionError
 from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.plan import WindowNode
 from windrow.sinks import CollectSink
@@ -91,12 +94,13 @@ elements = st.lists(
 batches = st.lists(st.tuples(st.integers(0, 25), elements, st.booleans()), max_size=8)
 
 
-@settings(max_examples=400, derandomize=True, deadline=None)
+@settings(max_examples=600, derandomize=True, deadline=None)
 @given(
     assigner=assigners,
     lateness=st.integers(0, 15),
     function=st.sampled_from(["reduce", "aggregate", "process"]),
     stream=batches,
+    by_key=st.booleans(),
 )
 def test_fast_forms_equal_the_general_operator(
     # Any: one of several kinds of windows.
@@ -104,7 +108,10 @@ def test_fast_forms_equal_the_general_operator(
     lateness: int,
     function: str,
     stream: list[tuple[int, list[tuple[str, int, int]], bool]],
+    by_key: bool,
 ) -> None:
+    if by_key:
+        stream = [(advance, sorted(batch, key=itemgetter(0)), cut) for advance, batch, cut in stream]
     source = PushSource[Element]()
     windows: Windows = (
         from_source(source)
@@ -207,3 +214,30 @@ def test_common_shapes_have_a_fast_form() -> None:
         topology = Topology(Pipeline("forms", stream.sink_to(CollectSink())).steps)
         (operator,) = Execution(topology).operators.values()
         assert type(operator) is form
+
+
+class Refusing(Values):
+    """An aggregate that refuses one value."""
+
+    def add(self, value: Element, accumulator: Any) -> Any:
+        if value[1] == 13:
+            raise ValueError("thirteen")
+        return super().add(value, accumulator)
+
+
+def test_a_session_is_named_as_it_was_when_its_function_failed() -> None:
+    # key a:  1 ---- 4 ---- [13] ---- 20     gap 5; the element behind the one that fails does not count
+    stream: list[tuple[int, list[tuple[str, int, int]], bool]] = [
+        (0, [("a", 1, 0), ("a", 4, 1), ("a", 6, 13), ("a", 8, 2)], False)
+    ]
+    source = PushSource[Element]()
+    windows = from_source(source).key_by(lambda e: e[0]).window(EventTimeSessionWindows.with_gap(millis(5)))
+    results = windows.aggregate(Refusing(), WithWindow())
+    pipeline = Pipeline("refusing", results.sink_to(CollectSink()))
+    texts: list[str] = []
+    for fast in (True, False):
+        with pytest.raises(UserFunctionError) as caught:
+            run(pipeline, stream, fast=fast)
+        texts.append(str(caught.value))
+    assert texts[0] == texts[1]
+    assert "TimeWindow(start=1, end=11)" in texts[0]

@@ -74,12 +74,8 @@ def _is_no_iterable(error: BaseException) -> bool:
 
 def call_description(key: object, *, window: object = NOTHING, element: object = NOTHING) -> str:
     """Describes what a keyed function was given, for :func:`function_failed`; ``NOTHING`` is left out."""
-    parts = [f"key {shortened(key)}"]
-    if window is not NOTHING:
-        parts.append(f"window {shortened(window)}")
-    if element is not NOTHING:
-        parts.append(f"element {shortened(element)}")
-    return ", ".join(parts)
+    given = (("key", key), ("window", window), ("element", element))
+    return ", ".join(f"{name} {shortened(value)}" for name, value in given if value is not NOTHING)
 
 
 def check_hashable(keys: Sequence[object], where: str | None) -> None:

@@ -88,7 +88,8 @@ def without_secrets(error: WindrowError, secrets: Sequence[str]) -> WindrowError
     cause = error.__cause__
     if cause is not None and shown_in(cause, secrets):
         cause = RedactedError(hide("".join(traceback.format_exception(cause)).rstrip(), secrets))
-    if not any(secret in text for secret in secrets for text in _texts(error)):
+    texts = [str(error), *map(str, error.__dict__.values())]
+    if not any(secret in text for secret in secrets for text in texts):
         error.__cause__ = cause
         return error
     kind = type(error)
@@ -98,10 +99,6 @@ def without_secrets(error: WindrowError, secrets: Sequence[str]) -> WindrowError
     clean.args = tuple([_hidden(value, secrets) for value in error.args])
     clean.__cause__ = cause
     return clean
-
-
-def _texts(error: WindrowError) -> list[str]:
-    return [str(error), *map(str, error.__dict__.values())]
 
 
 def _hidden(value: object, secrets: Sequence[str]) -> object:

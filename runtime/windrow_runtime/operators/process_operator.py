@@ -137,7 +137,7 @@ class _Context(TimerContext):
         if ttl is None:
             return open_state(self._cells, descriptor, descriptor.name)
         timer = TtlTimer(descriptor.name, ttl.millis)
-        cells = TtlCells(self._cells, self._operator, self._key, timer, refresh_on_read=ttl.refresh_on_read)
+        cells = TtlCells(self._cells, self._operator, self._key, timer, ttl.refresh_on_read)
         return open_state(cells, descriptor, descriptor.name)
 
     def _check_inside(self) -> None:

@@ -48,6 +48,7 @@ class SegmentReader(Protocol):
         ...
 
 
+@dataclass(slots=True, eq=False)
 class StoredList:
     """A list whose older part lies in the engine's storage: adding to it does not read what it holds already.
 
@@ -56,12 +57,9 @@ class StoredList:
         tail: The elements behind them.
     """
 
-    __slots__ = ("_reader", "segments", "tail")
-
-    def __init__(self, reader: SegmentReader, segments: tuple[int, ...], tail: list[Any]) -> None:
-        self._reader = reader
-        self.segments = segments
-        self.tail = tail
+    _reader: SegmentReader
+    segments: tuple[int, ...]
+    tail: list[Any]
 
     def append(self, value: Any) -> None:
         """Add one element."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -18,29 +19,22 @@ class TtlTimer(NamedTuple):
     millis: int
 
 
+@dataclass(slots=True, eq=False)
 class TtlCells:
     """The cells of a key, seen through a handle whose state expires.
 
     The time of the last write stands beside the value. A timer takes the value away if it is not read any more.
     """
 
-    __slots__ = ("_cells", "_key", "_operator", "_refresh", "_stamp", "_timer")
+    _cells: dict[str, Any]
+    _operator: KeyedOperator
+    _key: Hashable
+    _timer: TtlTimer
+    _refresh_on_read: bool = False
+    _stamp: str = field(init=False)
 
-    def __init__(
-        self,
-        cells: dict[str, Any],
-        operator: KeyedOperator,
-        key: Hashable,
-        timer: TtlTimer,
-        *,
-        refresh_on_read: bool = False,
-    ) -> None:
-        self._cells = cells
-        self._operator = operator
-        self._key = key
-        self._timer = timer
-        self._refresh = refresh_on_read
-        self._stamp = f"{timer.name}\0written"
+    def __post_init__(self) -> None:
+        self._stamp = f"{self._timer.name}\0written"
         self.expire()
 
     def expire(self) -> int | None:
@@ -62,7 +56,7 @@ class TtlCells:
         self._cells[self._stamp] = now
 
     def get(self, name: str, default: Any = None, /) -> Any:
-        if self._refresh and name in self._cells:
+        if self._refresh_on_read and name in self._cells:
             self._touch()
         return self._cells.get(name, default)
 
@@ -75,7 +69,7 @@ class TtlCells:
         return self._cells.pop(name, default)
 
     def __getitem__(self, name: str, /) -> Any:
-        if self._refresh:
+        if self._refresh_on_read:
             self._touch()
         return self._cells[name]
 
