@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
+
+from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.sql import DataFrame, SparkSession
 
 from windrow.addresses.redaction import redact
 from windrow.errors import InvalidArgumentError, SourceError, UnsupportedOperationError, UserFunctionError, WindrowError
@@ -24,27 +28,19 @@ from windrow_runtime.spark.exchange.payload import load_values
 from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.sources.scan import Scan, ScanContext
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 # Any in this module: elements of every type, and pyarrow has no types.
 
 _WRITTEN = "topic string, key binary, value binary"
 _NOT_THERE = "KAFKA_DATA_SOURCE_NOT_ENABLED"
 
 
-# Reading
-
-
 def scan_topic(source: TopicSource[Any], context: ScanContext) -> Scan:
-    """Scans the topics of a Kafka source.
-
-    Raises:
-        UnsupportedOperationError: If the session lacks Spark's connector.
-        SourceError: If Spark refuses the options.
-    """
+    """Scans the topics of a Kafka source; refuses a session without Spark's connector, and options of no use to it."""
+    columns = ["value", "topic", "partition", "offset"]
+    if source.whole_records:
+        columns += ["key", "timestamp", "headers"]
     with _spark_errors(context.spark, context.step.where, source):
-        frame = context.reader.format("kafka").options(**source.options).load().select(*_columns(source))
+        frame = context.reader.format("kafka").options(**source.options).load().select(*columns)
         _ = frame.columns  # over Spark Connect this looks the connector up
     return Scan(frame, kafka_reader(source).decode)
 
@@ -56,20 +52,9 @@ def kafka_reader(source: TopicSource[Any]) -> KafkaReader:
     return KafkaReader(kind, source.value_format, source.whole_records)
 
 
-def _columns(source: TopicSource[Any]) -> list[str]:
-    place = ["value", "topic", "partition", "offset"]
-    return [*place, "key", "timestamp", "headers"] if source.whole_records else place
-
-
 @dataclass(frozen=True)
 class KafkaReader:
-    """Makes elements from the rows of Spark's Kafka source, in a worker.
-
-    Attributes:
-        kind: The type of the values, for JSON.
-        format: The format of the values.
-        whole_records: Whether the elements are :class:`~windrow.kafka.KafkaRecord`.
-    """
+    """Makes elements from the rows of Spark's Kafka source, in a worker; ``kind`` is the type of values in JSON."""
 
     kind: RecordType | None
     format: KafkaFormat
@@ -77,59 +62,41 @@ class KafkaReader:
 
     def decode(self, batch: Any) -> SourceBatch:
         """Returns the elements of an Arrow batch."""
-        decode = self._decoder()
-        found = ((row, decode(row["value"])) for row in batch.to_pylist())
-        if self.whole_records:
-            found = ((row, self._record(row, value)) for row, value in found)
-        return source_batch(found, lambda row: f"{row['topic']}, partition {row['partition']}, offset {row['offset']}")
-
-    def _decoder(self) -> Callable[[bytes | None], Any]:
+        decode: Callable[[bytes], object] = _decode_text if self.format == "text" else bytes
+        empty: object = MalformedRecord("null", "the record has no value", None)
         if self.kind is not None:
             decode = JsonDecoder(self.kind).decode
             # A record without a value reads as null, which fits a type that is Optional.
-            return lambda raw: decode(b"null" if raw is None else raw)
-        return _decode_text if self.format == "text" else _decode_bytes
-
-    def _record(self, row: Mapping[str, Any], value: Any) -> Any:
-        if isinstance(value, MalformedRecord):
-            return value
-        return KafkaRecord(
-            key=row["key"],
-            value=value,
-            topic=row["topic"],
-            partition=row["partition"],
-            offset=row["offset"],
-            timestamp=row["timestamp"].astimezone(UTC),
-            headers=tuple((header["key"], header["value"]) for header in row["headers"] or ()),
-        )
+            empty = decode(b"null")
+        found = ((row, empty if row["value"] is None else decode(row["value"])) for row in batch.to_pylist())
+        if self.whole_records:
+            found = ((row, _whole_record(row, value)) for row, value in found)
+        return source_batch(found, lambda row: f"{row['topic']}, partition {row['partition']}, offset {row['offset']}")
 
 
-def _decode_text(raw: bytes | None) -> str | MalformedRecord:
-    if raw is None:
-        return _no_value()
+def _decode_text(raw: bytes) -> str | MalformedRecord:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
         return MalformedRecord(repr(raw), f"is not UTF-8: {error.reason}", None)
 
 
-def _decode_bytes(raw: bytes | None) -> bytes | MalformedRecord:
-    return _no_value() if raw is None else raw
-
-
-def _no_value() -> MalformedRecord:
-    return MalformedRecord("null", "the record has no value", None)
-
-
-# Writing
+def _whole_record(row: Mapping[str, Any], value: Any) -> Any:
+    if isinstance(value, MalformedRecord):
+        return value
+    return KafkaRecord(
+        key=row["key"],
+        value=value,
+        topic=row["topic"],
+        partition=row["partition"],
+        offset=row["offset"],
+        timestamp=row["timestamp"].astimezone(UTC),
+        headers=tuple((header["key"], header["value"]) for header in row["headers"] or ()),
+    )
 
 
 def check_connector(spark: SparkSession, step: Step) -> None:
-    """Refuse a Kafka sink where the session lacks Spark's connector, before anything runs.
-
-    Raises:
-        UnsupportedOperationError: With the package that holds the connector.
-    """
+    """Refuse a Kafka sink where the session lacks Spark's connector, before anything runs."""
     sink = _sink(step)
     with _spark_errors(spark, step.where, sink):
         # This looks the connector up, and reads nothing without an action.
@@ -172,32 +139,23 @@ class _ToRows:
         import pyarrow as pa
 
         register_classes(self.classes)
-        encode = self._encoder()
+        encode = self._raw if self.kind is None else partial(self._json, JsonEncoder(self.kind))
         with failures_marked():
             for batch in batches:
                 for payload in batch.column("payload").to_pylist():
                     values = load_values(payload)
-                    topics = [self._topic_of(value) for value in values]
-                    keys = [self._key_of(value) for value in values]
                     columns = [
-                        pa.array(topics, pa.string()),
-                        pa.array(keys, pa.binary()),
+                        pa.array(list(map(self._topic_of, values)), pa.string()),
+                        pa.array(list(map(self._key_of, values)), pa.binary()),
                         pa.array(list(map(encode, values)), pa.binary()),
                     ]
                     yield pa.record_batch(columns, names=["topic", "key", "value"])
 
-    def _encoder(self) -> Callable[[Any], bytes]:
-        if self.kind is None:
-            return self._raw
-        encode = JsonEncoder(self.kind).encode
-
-        def to_json(value: Any) -> bytes:
-            try:
-                return encode(value).encode()
-            except WindrowError as error:
-                raise with_field(self.where, error) from error.__cause__
-
-        return to_json
+    def _json(self, encoder: JsonEncoder, value: Any) -> bytes:
+        try:
+            return encoder.encode(value).encode()
+        except WindrowError as error:
+            raise with_field(self.where, error) from error.__cause__
 
     def _raw(self, value: Any) -> bytes:
         if self.format == "text" and isinstance(value, str):
@@ -249,24 +207,20 @@ class _ToRows:
             ) from error
 
 
-# Both
-
-
 @contextmanager
 def _spark_errors(spark: SparkSession, where: str, end: TopicSource[Any] | KafkaSink[Any]) -> Iterator[None]:
     """Turns Spark's errors about the connector and its options into windrow's errors, without secrets."""
-    from pyspark.errors import AnalysisException, IllegalArgumentException
-
     try:
         yield
     except (AnalysisException, IllegalArgumentException) as error:
         if _NOT_THERE in str(error):
+            package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
             raise UnsupportedOperationError(
                 "Spark's connector for Kafka is not there",
                 given=end.describe(),
                 expected="a session that was started with the connector",
                 where=where,
-                hint=f"spark-submit --packages {_package(spark.version)}; "
+                hint=f"spark-submit --packages {package}; "
                 "in a program, .config('spark.jars.packages', ...) where the session is built",
             ) from None
         # The error is not chained: Spark's text may hold the value of an option.
@@ -276,7 +230,3 @@ def _spark_errors(spark: SparkSession, where: str, end: TopicSource[Any] | Kafka
             where=where,
             hint=f"Spark says: {redact(str(error), end.secrets).splitlines()[0]}",
         ) from None
-
-
-def _package(version: str) -> str:
-    return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"

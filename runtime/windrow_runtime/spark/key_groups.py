@@ -6,6 +6,7 @@ group's label to a shuffle partition, so the labels are chosen such that every p
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -13,11 +14,11 @@ _MASK = 0xFFFFFFFF
 _SPARK_SEED = 42
 
 
-def murmur3_int(value: int, seed: int = _SPARK_SEED) -> int:
+def murmur3_int(value: int) -> int:
     """Computes Spark's hash of an ``INT``: Murmur3 (x86, 32 bits) of one word, as a signed 32-bit number."""
     mixed = (value & _MASK) * 0xCC9E2D51 & _MASK
     mixed = (mixed << 15 | mixed >> 17) & _MASK
-    state = (seed & _MASK) ^ (mixed * 0x1B873593 & _MASK)
+    state = _SPARK_SEED ^ (mixed * 0x1B873593 & _MASK)
     state = (state << 13 | state >> 19) & _MASK
     state = (state * 5 + 0xE6546B64) & _MASK
     state ^= 4  # the length in bytes
@@ -34,10 +35,7 @@ def spark_partition(label: int, partitions: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KeyGroups:
-    """The key groups of one query.
-
-    The number of partitions and of groups belongs to the stored state: with other numbers the keys would look for
-    their state in other groups. A restart takes them from the checkpoint.
+    """The key groups of one query, which belong to its stored state: a restart takes them from the checkpoint.
 
     Attributes:
         partitions: Spark's shuffle partitions.
@@ -55,25 +53,13 @@ class KeyGroups:
         """Makes groups such that each of Spark's shuffle partitions has the same number of them."""
         if partitions < 1 or per_partition < 1:
             raise ValueError(f"at least one partition and one group: {partitions=}, {per_partition=}")
-        found: list[list[int]] = [[] for _ in range(partitions)]
-        missing = partitions * per_partition
-        for label in count():
-            labels = found[spark_partition(label, partitions)]
-            if len(labels) < per_partition:
-                labels.append(label)
-                missing -= 1
-                if not missing:
-                    break
-        services: dict[int, int] = {}
-        for label in count(1):
-            services.setdefault(spark_partition(-label, partitions), -label)
-            if len(services) == partitions:
-                break
+        found = _labels_by_partition(count(), partitions, per_partition)
+        services = _labels_by_partition(count(-1, -1), partitions, 1)
         return KeyGroups(
             partitions=partitions,
             # Neighbouring numbers lie in different partitions.
             labels=tuple(labels[rank] for rank in range(per_partition) for labels in found),
-            service_labels=tuple(services[partition] for partition in range(partitions)),
+            service_labels=tuple(label for labels in services for label in labels),
         )
 
     @property
@@ -88,3 +74,17 @@ class KeyGroups:
     def service_label_of(self, label: int) -> int:
         """Returns the label of the service group in the same partition as the group ``label``."""
         return self.service_labels[spark_partition(label, self.partitions)]
+
+
+def _labels_by_partition(candidates: Iterable[int], partitions: int, each: int) -> list[list[int]]:
+    """Returns for each of Spark's shuffle partitions the first candidates that Spark sends there."""
+    found: list[list[int]] = [[] for _ in range(partitions)]
+    missing = partitions * each
+    for label in candidates:
+        labels = found[spark_partition(label, partitions)]
+        if len(labels) < each:
+            labels.append(label)
+            missing -= 1
+            if not missing:
+                break
+    return found

@@ -24,7 +24,7 @@ from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, col
 from windrow_runtime.columnar.forms.folds import fold_for
 from windrow_runtime.columnar.forms.row_form import RowForm, row_form
 from windrow_runtime.columnar.forms.scan_target import ScanTarget
-from windrow_runtime.columnar.windows.sessions import SessionOperator
+from windrow_runtime.columnar.windows.geometry import Sessions
 from windrow_runtime.operators.choose import form_text, operator_for
 from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
@@ -135,13 +135,8 @@ class Lowered:
         sinks: The sink of each number.
         by_clock: Whether Spark runs batches for the clock, and so without end.
         clock: Where the time of each batch is kept, if windrow keeps it.
-        classes: The user's classes that may occur in elements.
-        codec: Writes and reads values of these classes.
+        classes: The user's classes that may occur in elements; ``codec`` writes and reads values of them.
         parts: The sinks that the last stage writes; None: there are none.
-
-    Raises:
-        UnsupportedOperationError: For a source that Spark cannot read, or a function that cannot be sent to workers.
-        SourceError: If a source cannot be read.
     """
 
     def __init__(
@@ -173,7 +168,7 @@ class Lowered:
         for step in self.shipped.keyed if forms else ():
             self._choose_form(step, forms[step.id])
         # The steps that get their elements as columns.
-        self._by_columns: dict[str, ScanTarget] = {**self._forms, **self._arrivals}
+        self._by_columns: Mapping[str, ScanTarget] = {**self._forms, **self._arrivals}
         self.classes = known_classes(topology.steps)
         for step in topology.steps:
             check_picklable(step, functions_of(step.node))
@@ -231,19 +226,16 @@ class Lowered:
         found = [WatchedStep(step.id) for step in (*self.topology.sources, *self.topology.sinks)]
         for step in self.topology.keyed:
             form = self._forms.get(step.id)
-            on_panes = form is not None and not isinstance(form.operator, SessionOperator)
-            found.append(
-                WatchedStep(
-                    step.id,
-                    self._stored.state_ids[step.id],
-                    has_watermark=bool(self.topology.stampers(step)),
-                    has_windows=isinstance(step.node, WindowNode) and not on_panes,
-                    has_timers=form is None,
-                )
+            watched = WatchedStep(
+                step.id,
+                self._stored.state_ids[step.id],
+                has_watermark=bool(self.topology.stampers(step)),
+                # Panes are shared by windows, so nobody can count these.
+                has_windows=isinstance(step.node, WindowNode) and (form is None or isinstance(form.windows, Sessions)),
+                has_timers=form is None,
             )
+            found.append(watched)
         return found
-
-    # Sources
 
     def _scanned(self) -> DataFrame:
         return reduce(lambda frame, other: frame.union(other), map(self._packed, self.topology.sources, count()))
@@ -303,8 +295,6 @@ class Lowered:
         rule = source_of(step).on_malformed
         aside = self._create(Port(step.id, rule.name)) if isinstance(rule, OutputTag) else None
         return MalformedRule(step.id, step.where, rule == "fail", aside, step.node.location)
-
-    # Levels
 
     def _level(self, number: int) -> Level:
         last = number == self._depth - 1

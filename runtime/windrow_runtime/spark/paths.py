@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
 from windrow.addresses.paths import local_path
 from windrow.addresses.patterns import WILDCARD, alternatives, hadoop_pattern, pattern_regex, split_pattern
 from windrow.addresses.redaction import redact_address
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.inputs.checks import path_missing
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FILE_COLUMN: Final = "_metadata.file_path AS __file"
 """A column with the URL of the file of each row; :func:`path_of_url` makes a path of it."""
@@ -35,10 +35,7 @@ _SIGNS: Final = re.compile(r"[{}\[\]*?\\]")
 
 
 def as_spark_path(path: str | os.PathLike[str]) -> str:
-    """Adds the scheme to a path; one without is in the file system of every machine, as the driver sees it.
-
-    It is for folders that Spark writes, which are literal: see :func:`as_read_path` for the others.
-    """
+    """Adds the scheme to a path that Spark writes; one without a scheme is as the driver sees it, on every machine."""
     text = os.fspath(path)
     local = local_path(text)
     # Not Path.as_uri: Hadoop takes the rest of the text as it is, spaces included.
@@ -51,23 +48,14 @@ def path_of_url(url: str) -> str:
 
 
 def as_read_path(path: str | os.PathLike[str]) -> str:
-    """Makes a literal path for Spark's readers.
-
-    Raises:
-        InvalidArgumentError: If Spark cannot read it.
-    """
+    """Makes a literal path for Spark's readers, and refuses one that Spark cannot read."""
     found = _SIGNS.sub(r"\\\g<0>", as_spark_path(path))
     _check_colons(found, os.fspath(path))
     return found
 
 
 def source_path(spark: SparkSession, path: str) -> str:
-    """Makes the path of a file source for Spark's readers.
-
-    Raises:
-        SourceError: If it is a path of this machine that does not exist.
-        InvalidArgumentError: If Spark cannot read it.
-    """
+    """Makes the path of a file source for Spark's readers, and refuses one that does not exist on this machine."""
     local = local_path(path)
     if local is None:
         if not WILDCARD.search(path):
@@ -100,8 +88,6 @@ def _check_colons(found: str, path: str) -> None:
 
 def exists_for_spark(spark: SparkSession, path: str) -> bool:
     """Returns whether Spark finds a path or a pattern in a file system that it knows."""
-    from pyspark.errors import AnalysisException
-
     try:
         return bool(spark.read.schema(LINE_SCHEMA).text(path).schema)
     except AnalysisException as error:

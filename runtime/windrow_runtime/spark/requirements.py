@@ -22,7 +22,6 @@ _PACKAGES: Final = {
 """The modules of the extra ``spark``, with the distributions that they are in."""
 
 _OLDEST: Final = (4, 1)
-_EXPECTED: Final = "PySpark 4.1 or newer"
 
 
 @contextmanager
@@ -34,32 +33,25 @@ def spark_required() -> Iterator[None]:
     """
     missing = [name for module, name in _PACKAGES.items() if not _is_installed(module)]
     if missing:
-        raise UnsupportedOperationError(
-            "PySpark is not installed" if "pyspark" in missing else "packages that SparkRunner needs are not installed",
-            given=f"without {', '.join(missing)}",
-            expected=_EXPECTED,
-            hint=install_hint("spark"),
-        )
+        message = "packages that SparkRunner needs are not installed"
+        raise _refusal("PySpark is not installed" if "pyspark" in missing else message, f"without {', '.join(missing)}")
     import pyspark
 
     version = getattr(pyspark, "__version__", "")
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is not None and tuple(map(int, found.groups())) < _OLDEST:
-        raise UnsupportedOperationError(
-            "this PySpark is too old", given=f"PySpark {version}", expected=_EXPECTED, hint=install_hint("spark")
-        )
+        raise _refusal("this PySpark is too old", f"PySpark {version}")
     try:
         yield
     except ImportError as error:
         # A package is installed, but cannot be imported.
         if (error.name or "").partition(".")[0] not in {module.partition(".")[0] for module in _PACKAGES}:
             raise
-        raise UnsupportedOperationError(
-            "a package that SparkRunner needs cannot be imported",
-            given=str(error),
-            expected=_EXPECTED,
-            hint=install_hint("spark"),
-        ) from error
+        raise _refusal("a package that SparkRunner needs cannot be imported", str(error)) from error
+
+
+def _refusal(message: str, given: str) -> UnsupportedOperationError:
+    return UnsupportedOperationError(message, given=given, expected="PySpark 4.1 or newer", hint=install_hint("spark"))
 
 
 def _is_installed(module: str) -> bool:

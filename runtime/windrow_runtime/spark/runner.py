@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,8 @@ from windrow_runtime.spark.clock.keeper import ClockKeeper
 from windrow_runtime.spark.faults.spark_errors import secrets_hidden
 from windrow_runtime.spark.kafka import check_connector
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, steps_by_clock, time_of
+from windrow_runtime.spark.run.progress import OnProgress
 from windrow_runtime.spark.run.query import Query, run_job
-from windrow_runtime.spark.run.reporter import OnProgress
 from windrow_runtime.spark.run.running import RunningPipeline
 from windrow_runtime.spark.session import (
     JOB_SETTINGS,
@@ -150,10 +150,8 @@ class SparkRunner:
         if drain:
             check_bounded(topology.sources, "a stream without an end cannot be drained")
         check_source_files(topology)
-        with (
-            self._folder() as folder,
-            closing(self._prepare(pipeline, topology, folder, self._on_progress, drain=drain)) as query,
-        ):
+        query = self._prepare(pipeline, topology, self._on_progress, drain=drain)
+        with query.opened:
             if drain:
                 query.drain()
             else:
@@ -228,12 +226,11 @@ class SparkRunner:
             )
         topology = Topology(pipeline.steps)
         check_source_files(topology, waits=True)
-        checkpoint = Checkpoint.at(self._checkpoint)
-        query = self._prepare(pipeline, topology, checkpoint, on_progress or self._on_progress, drain=False)
+        query = self._prepare(pipeline, topology, on_progress or self._on_progress, drain=False)
         try:
             return RunningPipeline(query, query.start(interval_seconds))
         except BaseException:
-            query.close()
+            query.opened.close()
             raise
 
     @short_tracebacks
@@ -272,25 +269,14 @@ class SparkRunner:
         ((number, step),) = lowered.sinks.items()
         return unpacked(lowered.frame, number, step, lowered.classes)
 
-    @contextmanager
-    def _folder(self) -> Iterator[Checkpoint]:
-        if self._checkpoint is not None:
-            yield Checkpoint.at(self._checkpoint)
-            return
-        with tempfile.TemporaryDirectory(prefix="windrow-", ignore_cleanup_errors=True) as folder:
-            yield Checkpoint(Path(folder))
-
-    def _prepare(
-        self,
-        pipeline: Pipeline,
-        topology: Topology,
-        checkpoint: Checkpoint,
-        on_progress: OnProgress | None,
-        *,
-        drain: bool,
-    ) -> Query:
-        """Takes the lock of the checkpoint, checks the run, and opens the outputs; the query closes both."""
+    def _prepare(self, pipeline: Pipeline, topology: Topology, on_progress: OnProgress | None, *, drain: bool) -> Query:
+        """Makes the query of a run, which holds the lock of its checkpoint and the outputs of sinks."""
         with ExitStack() as opened:
+            if self._checkpoint is None:
+                folder = tempfile.TemporaryDirectory(prefix="windrow-", ignore_cleanup_errors=True)
+                checkpoint = Checkpoint(Path(opened.enter_context(folder)))
+            else:
+                checkpoint = Checkpoint.at(self._checkpoint)
             lock = CheckpointLock(checkpoint.path)
             opened.callback(lock.release)
             self._check_sinks(topology)
@@ -304,7 +290,11 @@ class SparkRunner:
             check_folders(topology.sinks, lowered.query_id, begins=begins)
             if begins:
                 refuse_written(self._spark, topology.sinks)
-            outputs = open_outputs(self._opened_here(topology), lowered.query_id)
+            sinks = driver_sinks(topology.sinks)
+            if is_connect(self._spark):
+                # The server opens users' own sinks.
+                sinks = [step for step in sinks if not isinstance(sink_of(step), CustomSink)]
+            outputs = open_outputs(sinks, lowered.query_id)
             opened.enter_context(closing_outputs(outputs))
             # This follows all checks that may refuse the run, and precedes the keeper, which begins a batch.
             claim_folders(topology.sinks, lowered.query_id, begins=begins)
@@ -313,15 +303,8 @@ class SparkRunner:
                 keeper = ClockKeeper(lowered.clock, lowered.shipped, self._clock, lowered.codec)
                 keeper.begin()
             query = Query(lowered, checkpoint, lock, outputs, keeper, verbose=self._is_verbose, on_progress=on_progress)
-            opened.pop_all()
+            query.opened = opened.pop_all()
             return query
-
-    def _opened_here(self, topology: Topology) -> list[Step]:
-        """Returns the sinks to open in this process: with Spark Connect, the server opens users' own sinks."""
-        sinks = driver_sinks(topology.sinks)
-        if not is_connect(self._spark):
-            return sinks
-        return [step for step in sinks if not isinstance(sink_of(step), CustomSink)]
 
     def _check_sinks(self, topology: Topology) -> None:
         for step in topology.sinks:

@@ -81,14 +81,9 @@ _lock: Final = threading.RLock()
 
 
 def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
-    """Returns the active session, that of ``spark-submit``, or a new one on this machine.
+    """Returns the active session, that of ``spark-submit``, or a new one on this machine; refuses if Java is missing.
 
-    Args:
-        partitions: How many cores and shuffle partitions a new one has.
-        verbose: Whether a new one logs all messages of Spark.
-
-    Raises:
-        UnsupportedOperationError: If Java is missing; the error names what to install.
+    A new one has as many cores as shuffle partitions, and logs all messages of Spark if it is ``verbose``.
     """
     try:
         return SparkSession.active()

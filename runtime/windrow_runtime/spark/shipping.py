@@ -37,6 +37,9 @@ from windrow_runtime.spark.exchange.by_value import make_picklable
 
 # Any in this module: steps of all types.
 
+_CONTAINERS: Final = frozenset({tuple, list, set, frozenset, dict})
+_DEEPEST_ELEMENTS: Final = 8
+
 
 class _NoSource(Source[Any]):
     """Stands for a source in a worker, which reads none."""
@@ -62,13 +65,13 @@ def without_sources_and_sinks(steps: Sequence[Step]) -> list[Step]:
     A source may hold a million elements or a DataFrame, and the function of a sink may hold objects of the driver
     alone; workers need none of them.
     """
-    return map_steps(steps, _without_source_or_sink)
 
+    def without(node: Node) -> Node:
+        if isinstance(node, SourceNode):
+            return replace(node, source=_NoSource())
+        return replace(node, sink=_NoSink()) if isinstance(node, SinkNode) else node
 
-def _without_source_or_sink(node: Node) -> Node:
-    if isinstance(node, SourceNode):
-        return replace(node, source=_NoSource())
-    return replace(node, sink=_NoSink()) if isinstance(node, SinkNode) else node
+    return map_steps(steps, without)
 
 
 def sink_alone(step: Step) -> Step:
@@ -89,15 +92,14 @@ def known_classes(steps: Sequence[Step]) -> tuple[UserClass, ...]:
     found = _collect([*types, *used])
     for kind in found:
         make_picklable(kind)
-    return tuple(UserClass(kind, _shipped_hints(hints)) for kind, hints in found.items())
-
-
-def _shipped_hints(hints: dict[str, Any]) -> dict[str, Any]:
-    """Returns the hints that can be pickled: an alias that refers to itself holds a reference, which cannot."""
-    return {name: hint for name, hint in hints.items() if not _holds_reference(hint)}
+    return tuple(
+        UserClass(kind, {name: hint for name, hint in hints.items() if not _holds_reference(hint)})
+        for kind, hints in found.items()
+    )
 
 
 def _holds_reference(hint: object) -> bool:
+    """Returns whether a hint cannot be pickled: an alias that refers to itself holds a reference."""
     if isinstance(hint, list):
         return any(map(_holds_reference, hint))
     return isinstance(hint, typing.ForwardRef) or any(map(_holds_reference, typing.get_args(hint)))
@@ -112,6 +114,7 @@ def functions_of(node: Node) -> Iterable[object]:
 
 
 def _types_of(node: Node) -> Iterable[object]:
+    """Yields the types of what a step handles: elements, keys, accumulators, windows and state."""
     yield node.element_type
     if isinstance(node, SourceNode):
         if isinstance(node.source, CollectionSource):
@@ -182,11 +185,7 @@ def _collect(kinds: Iterable[object]) -> dict[type[Any], dict[str, Any]]:
                 waiting.append(derived)
         found[kind] = resolved_hints(kind)
         waiting += found[kind].values()
-    return _without_replaced(found)
-
-
-def _without_replaced(found: dict[type[Any], dict[str, Any]]) -> dict[type[Any], dict[str, Any]]:
-    """Removes classes that ``dataclass(slots=True)`` replaced by one with slots, to which methods still refer."""
+    # Methods still refer to a class that ``dataclass(slots=True)`` has replaced by one with slots.
     slotted = {id(_table_of(kind)) for kind in found if "__slots__" in vars(kind)} - {id(None)}
     return {
         kind: hints for kind, hints in found.items() if "__slots__" in vars(kind) or id(_table_of(kind)) not in slotted
@@ -213,7 +212,3 @@ def _named_by(kind: object) -> tuple[object, ...]:
         for name in ("__supertype__", "__value__")
         if type(kind).__module__ in {"typing", "typing_extensions"} and hasattr(kind, name)
     )
-
-
-_CONTAINERS: Final = frozenset({tuple, list, set, frozenset, dict})
-_DEEPEST_ELEMENTS: Final = 8

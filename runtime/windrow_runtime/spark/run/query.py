@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,8 +27,7 @@ from windrow_runtime.spark.faults.spark_errors import engine_errors, engine_fail
 from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
 from windrow_runtime.spark.run.gate import BatchGate, Interrupted
-from windrow_runtime.spark.run.progress import PipelineProgress, ProgressKeeper
-from windrow_runtime.spark.run.reporter import OnProgress, Reporter
+from windrow_runtime.spark.run.progress import OnProgress, ProgressKeeper, Reporter
 from windrow_runtime.spark.session import QUERY, QUERY_SETTINGS, SHUFFLE_PARTITIONS, is_connect, settings_during
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.batch_writer import BatchSetup, BatchWriter, ConnectWriter, driver_sinks
@@ -49,11 +49,14 @@ class Query:
     Args:
         lowered: The pipeline for Spark.
         checkpoint: Its checkpoint.
-        lock: The lock of the checkpoint; :meth:`close` releases it.
-        outputs: The outputs of the sinks that have one, by the id of the sink; :meth:`close` closes them.
+        lock: The lock of the checkpoint.
+        outputs: The outputs of sinks, by the id of the sink.
         keeper: Computes the time of each batch, where windrow keeps it.
         verbose: Whether Spark's log shows the failure of a batch, too, in a session that a runner started.
         on_progress: The user's function that gets the report on each batch.
+
+    Attributes:
+        opened: Closes the outputs and releases the lock, when no batch will run any more.
     """
 
     def __init__(
@@ -72,19 +75,20 @@ class Query:
         self.is_verbose = verbose
         self._is_quiet = is_quiet(lowered.spark) and not verbose
         self._checkpoint = checkpoint
-        self._opened = closing_outputs(outputs)
+        self.opened = ExitStack()
         self._place = f"pipeline {lowered.pipeline.name!r}, checkpoint {checkpoint.path}"
         self._secrets = secrets_of(lowered.pipeline.steps)
         self._gate = BatchGate()
         self._failure: WindrowError | None = None
-        if on_progress is not None:
-            self._check_reports()
+        self._written = _writer_sink(lowered)
         spooled = None
         if is_connect(lowered.spark):
             spooled = SpooledResults(checkpoint.results_folder, lowered.codec)
             spooled.clear()
         self._results: Results = spooled or MemoryResults()
-        self._reporter = Reporter(lowered, on_progress, spooled)
+        if on_progress is not None:
+            self.counted()  # there are no reports if it raises
+        self.reporter = Reporter(lowered.pipeline.name, lowered.topology, on_progress, spooled)
         progress = ProgressKeeper(lowered.watched(), checkpoint.progress_file, lowered.clock)
         setup = BatchSetup(
             lowered.sinks,
@@ -104,17 +108,6 @@ class Query:
             sinks = {number: sink_alone(step) for number, step in lowered.sinks.items()}
             self._write = ConnectWriter(replace(setup, sinks=sinks), self._secrets)
 
-    def close(self) -> None:
-        """Close the outputs and release the lock, when no batch will run any more; as often as the caller likes.
-
-        Raises:
-            UserFunctionError: If a sink of the user's own raised.
-        """
-        try:
-            self._opened.close()
-        finally:
-            self.lock.release()
-
     def _start(self, **trigger: str | bool) -> StreamingQuery:
         """Starts the query with a trigger of Spark's."""
         self._gate = BatchGate()
@@ -125,7 +118,7 @@ class Query:
             with engine_errors(self._place, self._secrets):
                 query: StreamingQuery = writer.trigger(**trigger).start()
                 _await_sources(query)
-                self._reporter.watch(query)
+                self.reporter.watch(query)
         return query
 
     def _free_name(self) -> str:
@@ -139,9 +132,8 @@ class Query:
 
     # Any: Spark's two kinds of writers have no common type, and a user's WriterSink may give any DataStreamWriter.
     def _writer(self) -> Any:
-        written = writer_sink(self.lowered)
-        if written is not None:
-            number, step, sink = written
+        if self._written is not None:
+            number, step, sink = self._written
             return sink.configure(unpacked(self.lowered.frame, number, step, self.lowered.classes))
         try:
             return self.lowered.frame.writeStream.foreachBatch(self._write)
@@ -162,7 +154,7 @@ class Query:
             self._batches(frame, batch)
             report = self._results.latest_report()
             if report is not None:
-                self._reporter.report(report)
+                self.reporter.report(report)
         except Exception as error:
             if gate.is_stopping and not isinstance(error, WindrowError):
                 raise Interrupted from None
@@ -281,19 +273,14 @@ class Query:
 
     def _is_settled(self, batch: int) -> bool:
         """Returns whether the batch behind ``batch`` has the same watermark."""
-        clock = self.lowered.clock
-        if clock is None:
+        if self.lowered.clock is None:
             return True
         # The files of old batches are deleted; a later batch decides then.
-        following = clock.find(batch + 1)
+        following = self.lowered.clock.find(batch + 1)
         return following is not None and following.settled
 
     def wait(self, query: StreamingQuery, timeout_seconds: float | None = None) -> bool:
-        """Wait for the end of a query; returns whether it has ended.
-
-        Raises:
-            WindrowError: If the query failed.
-        """
+        """Wait for the end of a query; returns whether it has ended, and raises its failure."""
         try:
             ended = query.awaitTermination(timeout_seconds)  # type: ignore[arg-type]  # Spark takes fractions
         except StreamingQueryException as error:
@@ -301,20 +288,10 @@ class Query:
             raise failure from failure.__cause__
         return ended is not False
 
-    def counters(self) -> dict[str, dict[str, int]]:
-        """Returns the counters so far, by step id and name."""
-        self._check_reports()
-        return self._results.counters()
-
-    def progress(self) -> PipelineProgress | None:
-        """Returns the report on the newest batch; None: there was none."""
-        self._check_reports()
-        return self._results.latest_report()
-
-    def _check_reports(self) -> None:
-        written = writer_sink(self.lowered)
-        if written is not None:
-            _, step, sink = written
+    def counted(self) -> Results:
+        """Returns the results so far; raises an error if Spark writes a sink by itself, so that nobody counts."""
+        if self._written is not None:
+            _, step, sink = self._written
             raise UnsupportedOperationError(
                 "Spark writes the batches of this sink by itself, so nobody counts, and reports on batches",
                 given=sink.describe(),
@@ -322,20 +299,17 @@ class Query:
                 where=step.where,
                 hint="streaming_query.recentProgress has Spark's own reports",
             )
-
-    def flush_reports(self) -> None:
-        """Hand the reports on batches that are done to the user's function, if it has not got them yet."""
-        self._reporter.flush()
+        return self._results
 
     def result(self) -> PipelineResult:
         """Returns the elements that were collected, and the counts, so far."""
-        self.flush_reports()
+        self.reporter.flush()
         return _result_of(self.lowered, self._results)
 
 
 def run_job(lowered: Lowered, on_progress: OnProgress | None) -> PipelineResult:
     """Run a batch job, and write its sinks as batch 0."""
-    written = writer_sink(lowered)
+    written = _writer_sink(lowered)
     if written is not None:
         _, step, sink = written
         raise UnsupportedOperationError(
@@ -358,7 +332,7 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None) -> PipelineResult:
             write(lowered.frame, JOB_BATCH)
     report = results.latest_report()
     if report is not None:
-        Reporter(lowered, on_progress).report(report)
+        Reporter(pipeline.name, lowered.topology, on_progress).report(report)
     return _result_of(lowered, results)
 
 
@@ -372,7 +346,7 @@ def _result_of(lowered: Lowered, results: Results) -> PipelineResult:
 
 
 # Any: sinks of elements of every type.
-def writer_sink(lowered: Lowered) -> tuple[int, Step, WriterSink[Any]] | None:
+def _writer_sink(lowered: Lowered) -> tuple[int, Step, WriterSink[Any]] | None:
     """Returns the sink of a pipeline that Spark writes by itself, with its number and step; None: it has none."""
     for number, step in lowered.sinks.items():
         sink = sink_of(step)

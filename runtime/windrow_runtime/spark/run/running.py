@@ -51,7 +51,7 @@ class RunningPipeline:
             UnsupportedOperationError: If the pipeline has a :class:`~windrow.sinks.WriterSink`: Spark writes its
                 batches by itself.
         """
-        return self._query.progress()
+        return self._query.counted().latest_report()
 
     def counters(self) -> dict[str, dict[str, int]]:
         """Returns the counters of each step, by step id and name, as ``PipelineResult.counters`` has them at the end.
@@ -61,7 +61,7 @@ class RunningPipeline:
         Raises:
             UnsupportedOperationError: As :attr:`progress`.
         """
-        return self._query.counters()
+        return self._query.counted().counters()
 
     def watermarks(self) -> dict[str, int | None]:
         """Returns the watermark that each keyed step has reached, by step id, in milliseconds since 1970, UTC.
@@ -72,7 +72,7 @@ class RunningPipeline:
         Raises:
             UnsupportedOperationError: As :attr:`progress`.
         """
-        progress = self._query.progress()
+        progress = self.progress
         keyed = self._query.lowered.topology.keyed
         return {step.id: None if progress is None else progress.steps[step.id].watermark for step in keyed}
 
@@ -81,7 +81,7 @@ class RunningPipeline:
         """Returns whether the pipeline runs or drains."""
         active = self._uses_checkpoint()
         if not active:
-            self._query.close()
+            self._query.opened.close()
         return active
 
     def _uses_checkpoint(self) -> bool:
@@ -101,7 +101,7 @@ class RunningPipeline:
             yield
         finally:
             if not self._uses_checkpoint():
-                self._query.close()
+                self._query.opened.close()
 
     @short_tracebacks
     def await_termination(self, timeout_seconds: float | None = None) -> bool:
@@ -137,7 +137,7 @@ class RunningPipeline:
                 self._streaming_query.processAllAvailable()
             except StreamingQueryException:
                 self._query.wait(self._streaming_query)
-        self._query.flush_reports()
+        self._query.reporter.flush()
 
     @short_tracebacks
     def stop(self, *, graceful: bool = True) -> PipelineResult:
