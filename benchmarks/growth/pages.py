@@ -13,9 +13,9 @@ from windrow.windows import TimeWindow
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
 from windrow_runtime.spark.exchange.payload import KeyedElements
+from windrow_runtime.storage.group_record import StepRecord
 from windrow_runtime.storage.object_pages import ObjectPages
 from windrow_runtime.storage.page_codec import PageCodec
-from windrow_runtime.storage.record import StepRecord
 from windrow_runtime.storage.values import StateCodec
 
 if TYPE_CHECKING:

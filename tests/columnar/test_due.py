@@ -17,7 +17,7 @@ from windrow_runtime.columnar.rows.hashing import parts_of
 from windrow_runtime.columnar.state.chunks import Chunks
 from windrow_runtime.columnar.windows.geometry import Panes
 from windrow_runtime.columnar.windows.panes import PaneOperator
-from windrow_runtime.storage.record import StepRecord
+from windrow_runtime.storage.group_record import StepRecord
 from windrow_runtime.storage.tuning import ChunkTuning
 
 # Any in this module: pyarrow has no types.

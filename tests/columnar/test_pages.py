@@ -16,7 +16,7 @@ from tests.working_sets import small_working_sets
 from windrow.errors import CheckpointError
 from windrow_runtime.columnar.state.chunks import load_rows
 from windrow_runtime.columnar.state.row_pages import RowPages
-from windrow_runtime.storage.record import WORKING_SET, StepRecord, int64_array
+from windrow_runtime.storage.group_record import WORKING_SET, StepRecord, int64_array
 from windrow_runtime.storage.tuning import ROW_PAGES, HotKeyTuning, PageTuning
 
 # Any in this module: pyarrow has no types.

@@ -43,8 +43,7 @@ from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile
 from windrow_runtime.storage import standard_values
 from windrow_runtime.storage import values as state_codec
-from windrow_runtime.storage.compression import decompress
-from windrow_runtime.storage.packed import Packed, decode, encode, packed
+from windrow_runtime.storage.packed import Packed, decode, decompress, encode, packed
 from windrow_runtime.storage.page_codec import PageCodec
 from windrow_runtime.storage.values import StateCodec
 

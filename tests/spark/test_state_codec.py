@@ -30,10 +30,9 @@ from windrow_runtime.operators.state.model import GrowingList, KeyState, Operato
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.pickled_values import state_codec
-from windrow_runtime.storage.compression import compress, decompress
-from windrow_runtime.storage.group_record import GroupState
+from windrow_runtime.storage.group_record import GroupState, StepRecord
+from windrow_runtime.storage.packed import compress, decompress
 from windrow_runtime.storage.page_codec import PageCodec
-from windrow_runtime.storage.record import StepRecord
 from windrow_runtime.storage.values import StateCodec
 
 FINGERPRINT = bytes(range(16))

@@ -12,8 +12,8 @@ from windrow.errors import CheckpointError
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.state.model import KeyState, OperatorState, StoredList
 from windrow_runtime.spark.exchange.payload import KeyedElements
+from windrow_runtime.storage.group_record import NO_TIMER, int64_array
 from windrow_runtime.storage.object_pages import ObjectPages
-from windrow_runtime.storage.record import NO_TIMER, int64_array
 
 
 def test_a_small_state_needs_no_pages() -> None:

@@ -1,6 +1,6 @@
-"""The record of a key group, which Spark stores beside its pages and which each batch reads that touches the group.
+"""What is stored for a key group: its record, which each batch reads that touches the group, and parts beside it.
 
-It begins with ``b"WDRW"``, the version of the format as u16 in little-endian, and 16 bytes that name the plan. A
+A record begins with ``b"WDRW"``, the version of the format as u16 in little-endian, and 16 bytes that name the plan. A
 :class:`GroupState` follows as MessagePack, compressed.
 """
 
@@ -8,34 +8,162 @@ from __future__ import annotations
 
 import struct
 from array import array
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import msgspec
 
 from windrow.errors import IncompatibleStateError
-from windrow.time import MIN_TIMESTAMP
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
-from windrow_runtime.storage.compression import compress, decompress
-from windrow_runtime.storage.record import NO_TIMER, StepRecord
+from windrow_runtime.storage.packed import compress, decompress
 from windrow_runtime.storage.tuning import BYTES_SEEN
+
+if TYPE_CHECKING:
+    Int64s: TypeAlias = array[int]
+else:
+    Int64s = array  # which takes no type argument when it runs
 
 FORMAT_VERSION: Final = 1
 FINGERPRINT_BYTES: Final = 16
+WORKING_SET: Final = -1
+"""The number of the working set among those of pages."""
+NO_TIMER: Final = MIN_TIMESTAMP
+"""In the place of a page's earliest timer, where it has none."""
 
 _MAGIC = b"WDRW"
 _HEADER = struct.Struct("<4sH16s")
 
 
-# Any: MessagePack has no type for arrays of numbers.
+class PageStore(Protocol):
+    """Stores the parts of a group's state, by number: pages of keys, segments of long lists, chunks of rows."""
+
+    def get(self, number: int) -> bytes | None:
+        """A part; None: there is none."""
+        ...
+
+    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
+        """Several parts, which takes less time than one by one."""
+        ...
+
+    def put(self, number: int, data: bytes) -> None:
+        """Store a part."""
+        ...
+
+    def remove(self, number: int) -> None:
+        """Forget a part that is stored."""
+        ...
 
 
-def _bytes_of(numbers: Any) -> bytes:
-    data: bytes = numbers.tobytes()
+def present(data: bytes | None, what: str, *, given: str, expected: str | None = None) -> bytes:
+    """A part that the store must have; ``what`` names its sort, ``given`` says which one it is.
+
+    Raises:
+        CheckpointError: If the store has nothing.
+    """
+    if data is None:
+        raise damaged_state(given, message=f"{what} is missing", expected=expected)
     return data
 
 
-def _array_of(kind: Any, data: Any) -> array[int]:
-    return array("q", data)
+def stored_timer(time: int | None) -> int:
+    """The time of a timer as records have it; None: there is no timer."""
+    # A timer at the lowest number is due just as well one millisecond later. One beyond the end of time is never due,
+    # and does no harm when its page is looked at then.
+    return NO_TIMER if time is None else min(max(time, NO_TIMER + 1), MAX_TIMESTAMP)
+
+
+def int64_array(*values: int) -> Int64s:
+    """Numbers of 64 bits side by side."""
+    return array("q", values)
+
+
+def _earliest(times: Int64s, time_of_working_set: int) -> int | None:
+    return min((time for time in (*times, time_of_working_set) if time != NO_TIMER), default=None)
+
+
+class StepRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """The part of a group's record for one step: where the step's pages lie, and when their next timers are due.
+
+    Attributes:
+        slot: The number under which the store has its pages.
+        watermark: The watermark under which it was left, in milliseconds.
+        now: The clock under which it was left, in milliseconds.
+        segments: How many segments of long lists it has stored so far, which numbers them.
+        shared: What belongs to the step itself.
+        inline: Its one page, where it has no more.
+        sizes: The size of each page in bytes; 0: it is empty, and not stored.
+        events: The earliest timer of each page in event time; the lowest number: none.
+        clocks: The same in processing time.
+        working: The working set, apart from pages; there is none where there is one page.
+        working_event: Its earliest timer in event time; the lowest number: none.
+        working_clock: The same in processing time.
+        seen: What is remembered of the keys that batches have touched.
+    """
+
+    slot: int
+    watermark: int = MIN_TIMESTAMP
+    now: int = MIN_TIMESTAMP
+    segments: int = 0
+    shared: bytes = b""
+    inline: bytes = b""
+    sizes: Int64s = msgspec.field(default_factory=lambda: int64_array(0))
+    events: Int64s = msgspec.field(default_factory=lambda: int64_array(NO_TIMER))
+    clocks: Int64s = msgspec.field(default_factory=lambda: int64_array(NO_TIMER))
+    working: bytes = b""
+    working_event: int = NO_TIMER
+    working_clock: int = NO_TIMER
+    seen: bytes = b""
+
+    @property
+    def is_empty(self) -> bool:
+        """Returns whether nothing would be lost without it."""
+        return not self.stored_bytes
+
+    @property
+    def stored_bytes(self) -> int:
+        """The size of the state as it is stored, without segments of long lists."""
+        return sum(self.sizes) + len(self.shared) + len(self.working)
+
+    @property
+    def earliest_event_timer(self) -> int | None:
+        """The time of the earliest timer in event time; None: there is none."""
+        return _earliest(self.events, self.working_event)
+
+    @property
+    def earliest_processing_timer(self) -> int | None:
+        """The same in processing time."""
+        return _earliest(self.clocks, self.working_clock)
+
+    def clear_pages(self, count: int) -> None:
+        """Makes room for some pages, which are empty."""
+        self.sizes = int64_array(*[0] * count)
+        self.events = int64_array(*[NO_TIMER] * count)
+        self.clocks = int64_array(*[NO_TIMER] * count)
+
+    def due(self, watermark: int, now: int) -> set[int]:
+        """The pages that have a timer at or before these times, the working set among them."""
+        found = {page for page, time in enumerate(self.events) if NO_TIMER != time <= watermark}
+        found.update(page for page, time in enumerate(self.clocks) if NO_TIMER != time <= now)
+        if NO_TIMER != self.working_event <= watermark or NO_TIMER != self.working_clock <= now:
+            found.add(WORKING_SET)
+        return found
+
+    def check(self) -> None:
+        """Refuses a record that contradicts itself, as damaged bytes may.
+
+        Raises:
+            CheckpointError: If it does.
+        """
+        pages = len(self.sizes)
+        has_times = (self.working_event, self.working_clock) != (NO_TIMER, NO_TIMER)
+        if (
+            not pages == len(self.events) == len(self.clocks) > 0
+            or (self.working and pages == 1)
+            or (has_times and not self.working)
+            or len(self.seen) % BYTES_SEEN
+        ):
+            raise damaged_state(f"a step with {pages} pages")
 
 
 class GroupState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -98,21 +226,14 @@ class GroupState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
         except (msgspec.MsgspecError, ValueError, UnicodeDecodeError) as error:
             raise damaged_state(str(error)) from error
         for step in group.steps.values():
-            _check(step)
+            step.check()
         return group
 
 
-def _check(step: StepRecord) -> None:
-    pages = len(step.sizes)
-    has_times = (step.working_event, step.working_clock) != (NO_TIMER, NO_TIMER)
-    if (
-        not pages == len(step.events) == len(step.clocks) > 0
-        or (step.working and pages == 1)
-        or (has_times and not step.working)
-        or len(step.seen) % BYTES_SEEN
-    ):
-        raise damaged_state(f"a step with {pages} pages")
+# Any: MessagePack has no type for arrays of numbers.
+def _array_of(kind: Any, data: Any) -> Int64s:
+    return array("q", data)
 
 
-_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_bytes_of)
+_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=array.tobytes)
 _DECODER: Final = msgspec.msgpack.Decoder(GroupState, dec_hook=_array_of)

@@ -14,8 +14,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Generic
 
+from windrow_runtime.storage.group_record import StepRecord
 from windrow_runtime.storage.page_contents import Keys, PageContents, State
-from windrow_runtime.storage.record import StepRecord
 from windrow_runtime.storage.tuning import HotKeyTuning
 
 

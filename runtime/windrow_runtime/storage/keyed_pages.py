@@ -15,10 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Generic
 
+from windrow_runtime.storage.group_record import NO_TIMER, WORKING_SET, PageStore, StepRecord, present
 from windrow_runtime.storage.hot_keys import HotKeys
 from windrow_runtime.storage.page_contents import Keys, PageContents, State
-from windrow_runtime.storage.page_store import PageStore, present
-from windrow_runtime.storage.record import NO_TIMER, WORKING_SET, StepRecord
 from windrow_runtime.storage.tuning import PageTuning
 
 

@@ -9,11 +9,10 @@ from itertools import chain, filterfalse, islice
 from typing import Any, Protocol, TypeAlias
 
 from windrow_runtime.operators.state.model import OperatorState, StoredList
+from windrow_runtime.storage.group_record import WORKING_SET, PageStore, StepRecord, present, stored_timer
 from windrow_runtime.storage.keyed_pages import KeyedPages, page_of
 from windrow_runtime.storage.object_states import Layout, join_states, keys_in, layout_of, split_state, take_keys
 from windrow_runtime.storage.page_codec import PageCodec
-from windrow_runtime.storage.page_store import PageStore, present
-from windrow_runtime.storage.record import WORKING_SET, StepRecord, stored_timer
 from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning
 
 # Any in this module: state and elements are of the user's types.

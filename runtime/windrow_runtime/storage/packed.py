@@ -2,12 +2,15 @@
 
 The decoder knows the one shape that it reads. It builds no dictionaries, so nothing is hashed here; it refuses a length
 that goes beyond the end of the bytes before it makes room for it; and it refuses columns that are nested too deeply.
+Compressed bytes are made larger again within bounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from functools import cache
+from struct import Struct
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -15,6 +18,11 @@ from windrow_runtime.codecs.malformed import damaged_state
 
 Scalar: TypeAlias = "bool | int | float | str | None"
 """The values that MessagePack carries as they are: ints of 64 bits, and text without lone surrogates."""
+
+_LENGTH: Final = Struct("<I")
+_SMALL: Final = 256
+_ANY_RATIO: Final = 16 << 20  # this many bytes may come of the fewest
+_LARGEST_RATIO: Final = 256
 
 
 class Packed(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -42,19 +50,17 @@ def packed(tag: str, data: bytes = b"", scalars: Sequence[Scalar] = (), columns:
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Packed)
 
+encode: Final = _ENCODER.encode
+"""The bytes of a column."""
+
 
 def is_encodable(values: Sequence[Scalar]) -> bool:
     """Returns whether MessagePack can carry these values: no int beyond 64 bits, no lone surrogate."""
     try:
-        _ENCODER.encode(values)
+        encode(values)
     except (OverflowError, UnicodeEncodeError):
         return False
     return True
-
-
-def encode(column: Packed) -> bytes:
-    """The bytes of a column."""
-    return _ENCODER.encode(column)
 
 
 def decode(data: bytes) -> Packed:
@@ -67,3 +73,44 @@ def decode(data: bytes) -> Packed:
         return _DECODER.decode(data)
     except Exception as error:  # the decoder has many errors, and each says that these bytes are not ours
         raise damaged_state(f"{data[:16].hex()}: {type(error).__name__}: {error}") from error
+
+
+@cache
+def _zstd() -> Any:  # pyarrow has no types
+    import pyarrow as pa
+
+    return pa.Codec("zstd", compression_level=1)
+
+
+def _most_of(size: int) -> int:
+    """The most bytes that ``size`` compressed ones may give: a few bytes are not to fill the memory."""
+    return max(_ANY_RATIO, min(_LARGEST_RATIO * size, (1 << 32) - 1))
+
+
+def compress(data: bytes) -> bytes:
+    """The bytes, smaller where that is worth it. Undone by :func:`decompress`."""
+    if len(data) >= _SMALL:
+        smaller: bytes = _zstd().compress(data, asbytes=True)
+        if len(data) <= _most_of(len(smaller)):
+            return _LENGTH.pack(len(data)) + smaller
+    return _LENGTH.pack(0) + data
+
+
+def decompress(data: bytes) -> bytes:
+    """The bytes that :func:`compress` was given.
+
+    Raises:
+        CheckpointError: If the bytes are damaged.
+    """
+    if len(data) < _LENGTH.size:
+        raise damaged_state(f"{len(data)} bytes", message="stored state is cut off")
+    (length,) = _LENGTH.unpack_from(data)
+    if not length:
+        return data[_LENGTH.size :]
+    if length > _most_of(len(data) - _LENGTH.size):
+        raise damaged_state(f"{length} of {len(data)} bytes")
+    try:
+        plain: bytes = _zstd().decompress(data[_LENGTH.size :], length, asbytes=True)
+    except OSError as error:
+        raise damaged_state(str(error)) from error
+    return plain

@@ -23,9 +23,8 @@ from windrow_runtime.operators.state.model import (
 )
 from windrow_runtime.operators.state.nan_keys import with_one_nan
 from windrow_runtime.storage.collisions import CollisionBudget
-from windrow_runtime.storage.compression import compress, decompress
 from windrow_runtime.storage.object_states import keys_in
-from windrow_runtime.storage.packed import Packed, decode, encode, packed
+from windrow_runtime.storage.packed import Packed, compress, decode, decompress, encode, packed
 from windrow_runtime.storage.tuning import LONG_LISTS, ListTuning
 from windrow_runtime.storage.values import StateCodec, damage_errors
 

@@ -16,10 +16,9 @@ import msgspec
 
 from windrow.errors import IncompatibleStateError
 from windrow_runtime.codecs.malformed import damaged_state
-from windrow_runtime.storage.compression import compress as compressed
-from windrow_runtime.storage.compression import decompress
-from windrow_runtime.storage.page_store import PageStore, present
-from windrow_runtime.storage.record import StepRecord
+from windrow_runtime.storage.group_record import PageStore, StepRecord, present
+from windrow_runtime.storage.packed import compress as compressed
+from windrow_runtime.storage.packed import decompress
 from windrow_runtime.storage.tuning import ROW_CHUNKS, ChunkTuning
 
 # Any in this module: pyarrow has no types.

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.rows.hashing import bits_in_group, hash_keys, pages_of
 from windrow_runtime.columnar.state.chunks import concatenated, dump_rows, load_rows, no_rows
+from windrow_runtime.storage.group_record import NO_TIMER, WORKING_SET, PageStore, StepRecord, stored_timer
 from windrow_runtime.storage.keyed_pages import KeyedPages
-from windrow_runtime.storage.page_store import PageStore
-from windrow_runtime.storage.record import NO_TIMER, WORKING_SET, StepRecord, stored_timer
 from windrow_runtime.storage.tuning import ROW_PAGES, PageTuning
 
 # Any in this module: pyarrow has no types.

@@ -24,8 +24,7 @@ from windrow_runtime.spark.exchange.rows import PackedRow
 from windrow_runtime.spark.keyed.collector import Collector, counts_of
 from windrow_runtime.spark.keyed.level import KeyedStep
 from windrow_runtime.spark.run.facts import OPEN_WINDOWS, RECORDS_IN, RECORDS_OUT, Count
-from windrow_runtime.storage.page_store import PageStore
-from windrow_runtime.storage.record import StepRecord
+from windrow_runtime.storage.group_record import PageStore, StepRecord
 from windrow_runtime.storage.tuning import StateTuning
 
 # Any in this module: results are of every type, and pyarrow has no types.

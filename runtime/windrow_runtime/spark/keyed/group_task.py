@@ -40,11 +40,9 @@ from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
 from windrow_runtime.spark.keyed.collector import Collector, counts_of
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.run.facts import OPEN_WINDOWS, STATE_BYTES, TIMERS, Count, timers_in, windows_in
-from windrow_runtime.storage.group_record import GroupState
+from windrow_runtime.storage.group_record import GroupState, PageStore, StepRecord
 from windrow_runtime.storage.object_pages import Elements, ObjectPages, Share
 from windrow_runtime.storage.page_codec import PageCodec
-from windrow_runtime.storage.page_store import PageStore
-from windrow_runtime.storage.record import StepRecord
 from windrow_runtime.storage.tuning import StateTuning
 
 if TYPE_CHECKING:
