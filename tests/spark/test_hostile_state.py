@@ -41,7 +41,6 @@ from windrow_runtime.columnar.state.chunks import dump_rows, load_rows
 from windrow_runtime.operators.state.model import GrowingList, KeyState, OperatorState, WindowEntry
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile
-from windrow_runtime.storage import standard_values
 from windrow_runtime.storage import values as state_codec
 from windrow_runtime.storage.packed import Packed, decode, decompress, encode, packed
 from windrow_runtime.storage.page_codec import PageCodec
@@ -147,7 +146,7 @@ NAMES: Final = [
     *("windrow.windows.window:TimeWindow", "windrow.windows.window:GlobalWindow", "uuid:SafeUUID"),
     *("windrow.aggregates.sketches:HllSketch", "list", "Decimal", "RED", "at", "held", "__class__", "1e99"),
 ]
-TAGS: Final = [*state_codec._READERS, *standard_values.READERS, "page", "other"]
+TAGS: Final = [*state_codec._READERS, "page", "other"]
 lengths = st.lists(st.integers(0, 9), max_size=4)
 data = (
     st.binary(max_size=24)

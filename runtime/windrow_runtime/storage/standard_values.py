@@ -1,10 +1,16 @@
-"""Takes values of builtin types and of the standard library apart into columns, and builds them again."""
+"""Takes values of builtin types and of the standard library apart into columns, and builds them again.
+
+The time in which stored keys are put into sets and dicts is bounded. Keys whose hashes are equal are compared with each
+other, so n of them take n * n / 2 comparisons. Whoever writes bytes can choose such keys: Python's hash of an int is
+its remainder by 2**61 - 1. Keys of a genuine state collide seldom, or, as powers of two do, some hundred at a time.
+"""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -16,14 +22,12 @@ from uuid import UUID, SafeUUID
 from zoneinfo import ZoneInfo
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
+from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.operators.state.model import NOTHING, GrowingList, SegmentReader, StoredList
-from windrow_runtime.storage.collisions import UNCHECKED
 from windrow_runtime.storage.packed import Packed, is_encodable, packed
+from windrow_runtime.storage.stored_classes import StoredClasses
 
 # Any throughout this module: values of every type.
-
-Pack: TypeAlias = Callable[[Sequence[Any]], Packed]
-"""Takes the values of a column apart."""
 
 _UTC_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1)
@@ -32,37 +36,84 @@ _FRACTION_BITS: Final = 1 << 17
 """The greatest common divisor of two numbers takes time by the product of their lengths."""
 _SAMPLE: Final = 64
 """Among the first values of a column of texts it shows whether they repeat."""
-
-CLASSES: Final[Mapping[str, type[Any]]] = {
-    kind.__name__: kind
-    for kind in (
-        *(bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset),
-        *(Counter, OrderedDict, deque, date, datetime, time, timedelta, timezone, ZoneInfo),
-        *(Decimal, Fraction, UUID, type(None)),
-    )
-}
-"""Classes that may themselves be values, such as the factory of a defaultdict, by the names under which they are."""
+_UNCHECKED: Final = 64
+"""Even if all keys collide, a set of this size takes no more time for each key than a larger one may take."""
+_COMPARISONS_PER_KEY: Final = 64
+_EXTRA_COMPARISONS: Final = 1 << 22
+_NUMBERS: Final = frozenset({bool, int, float, complex, Decimal, Fraction})
+"""Two numbers are compared in little time; two tuples may share a long beginning."""
 
 
-class ColumnReader(Protocol):
-    """Reads the columns within a column."""
+class CollisionBudget:
+    """Counts the comparisons that the keys of one page, or of one column, may take beyond a few for each key."""
 
-    @property
-    def segments(self) -> SegmentReader | None:
-        """Reads the segments of stored lists; None where there are no stored lists."""
-        ...
+    def __init__(self) -> None:
+        self._left = _EXTRA_COMPARISONS
+
+    def check(self, keys: Sequence[Any]) -> None:
+        """Refuses keys that would take long to be put into a set or a dict; all differ in a genuine state.
+
+        Raises:
+            CheckpointError: If too many have equal hashes.
+        """
+        if len(keys) <= _UNCHECKED:
+            return
+        hashes = list(map(hash, keys))
+        if len(set(hashes)) == len(hashes):
+            return
+        comparisons = sum(count * count for count in Counter(hashes).values() if count > 1)
+        if comparisons <= _COMPARISONS_PER_KEY * len(keys):
+            return
+        if set(map(type, keys)) <= _NUMBERS:
+            self._left -= comparisons
+            if self._left >= 0:
+                return
+        raise damaged_state(
+            f"{len(keys)} keys with {len(set(hashes))} different hashes", expected="keys whose hashes differ"
+        )
+
+
+Pack: TypeAlias = Callable[[Sequence[Any]], Packed]
+"""Takes the values of a column apart."""
+
+
+class PicklesValues(Protocol):
+    """Carries values that have no form of their own; an engine has it from its plan."""
+
+    def dumps(self, kind: type[Any], values: Sequence[Any]) -> bytes:
+        """Values of a class as bytes."""
+
+    def loads(self, data: bytes) -> list[Any]:
+        """The values again."""
+
+
+@dataclass(slots=True)
+class ColumnReader:
+    """Reads one column and those within it, all sets and dicts of which share one budget for collisions.
+
+    Attributes:
+        readers: What reads a column, by its tag.
+        classes: The classes that the plan names.
+        pickles: Reads pickled values; None where the plan does not allow them.
+        segments: Reads the segments of stored lists; None where there are no stored lists.
+    """
+
+    readers: Mapping[str, Callable[[ColumnReader, Packed], list[Any]]]
+    classes: StoredClasses
+    pickles: PicklesValues | None
+    segments: SegmentReader | None
+    collisions: CollisionBudget = field(default_factory=CollisionBudget)
 
     def read(self, column: Packed) -> list[Any]:
         """The values of a column."""
-        ...
+        read = self.readers.get(column.tag)
+        if read is None:
+            raise damaged_state(f"a column of kind {column.tag!r:.100}")
+        return read(self, column)
 
-    def check_distinct(self, keys: Sequence[Any]) -> None:
-        """Refuse keys for a set or a dict whose hashes are equal too often.
-
-        Raises:
-            CheckpointError: If they are.
-        """
-        ...
+    def read_within(self, column: Packed) -> list[list[Any]]:
+        """The values of each column within a column."""
+        return list(map(self.read, column.columns))
 
 
 # Pieces of a column
@@ -124,7 +175,7 @@ def _pack_different_texts(values: Sequence[str]) -> Packed:
 
 
 def _read_repeated(reader: ColumnReader, column: Packed, places: Sequence[int]) -> list[str]:
-    (texts,) = map(reader.read, column.columns)
+    (texts,) = reader.read_within(column)
     # Shared containers within each other would hold more than the bytes do.
     if not set(map(type, texts)) <= {str}:
         raise TypeError("values that are shared are no texts")
@@ -147,7 +198,7 @@ def _pack_tuples(pack: Pack, values: Sequence[tuple[Any, ...]]) -> Packed:
 def _read_tuples(reader: ColumnReader, column: Packed) -> list[tuple[Any, ...]]:
     if not column.columns:
         return [()] * len(column.data)
-    return list(zip(*map(reader.read, column.columns), strict=True))
+    return list(zip(*reader.read_within(column), strict=True))
 
 
 def _pack_items(tag: str, pack: Pack, values: Sequence[Any]) -> Packed:
@@ -155,7 +206,7 @@ def _pack_items(tag: str, pack: Pack, values: Sequence[Any]) -> Packed:
 
 
 def _read_items(make: Callable[[list[Any]], Any], reader: ColumnReader, column: Packed) -> list[Any]:
-    (flat,) = map(reader.read, column.columns)
+    (flat,) = reader.read_within(column)
     lists = _cut(column.data, flat)
     return list(lists if make is list else map(make, lists))
 
@@ -163,7 +214,7 @@ def _read_items(make: Callable[[list[Any]], Any], reader: ColumnReader, column: 
 def _read_sets(make: Callable[[list[Any]], Any], reader: ColumnReader, column: Packed) -> list[Any]:
     lists = _read_items(list, reader, column)
     for items in lists:
-        reader.check_distinct(items)
+        reader.collisions.check(items)
     return list(map(make, lists))
 
 
@@ -174,14 +225,14 @@ def _pack_dicts(pack: Pack, values: Sequence[dict[Any, Any]]) -> Packed:
 
 
 def _read_dicts(reader: ColumnReader, column: Packed) -> list[dict[Any, Any]]:
-    keys, held = map(reader.read, column.columns)
+    keys, held = reader.read_within(column)
     # Zipped as a whole, which is faster than piece by piece.
     pairs = list(zip(keys, held, strict=True))
-    return [dict(some if len(some) <= UNCHECKED else _distinct(reader, some)) for some in _cut(column.data, pairs)]
+    return [dict(some if len(some) <= _UNCHECKED else _distinct(reader, some)) for some in _cut(column.data, pairs)]
 
 
 def _distinct(reader: ColumnReader, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    reader.check_distinct([key for key, _ in pairs])
+    reader.collisions.check([key for key, _ in pairs])
     return pairs
 
 
@@ -193,7 +244,7 @@ def _pack_stored_lists(pack: Pack, values: Sequence[StoredList]) -> Packed:
 def _read_stored_lists(reader: ColumnReader, column: Packed) -> list[StoredList]:
     segments = reader.segments
     assert segments is not None, "stored lists are read with their reader"
-    numbers, tails = map(reader.read, column.columns)
+    numbers, tails = reader.read_within(column)
     if not (
         set(map(type, tails)) <= {list}
         and set(map(type, numbers)) <= {tuple}
@@ -223,34 +274,18 @@ def _read_datetimes(epoch: datetime, reader: ColumnReader, column: Packed) -> li
 # Values of few parts
 
 
-_Columns: TypeAlias = Callable[[Pack, Sequence[Any]], Sequence[Packed]]
-
-
 class _Parts(NamedTuple):
     """Takes values of a class apart, and makes them again.
 
     Attributes:
-        columns: Takes values apart into columns.
+        parts: What gives each part of a value, each of which is a column; or the name of its attribute.
         make: Makes a value of the parts.
         first: The class of the first part, where the first part decides what is made.
     """
 
-    columns: _Columns
+    parts: Sequence[Callable[[Any], Any] | str]
     make: Callable[..., Any]
     first: type[Any] | None = None
-
-
-def _attributes(*names: str) -> _Columns:
-    getters = [attrgetter(name) for name in names]
-    return lambda pack, values: [pack(list(map(get, values))) for get in getters]
-
-
-def _each(part: Callable[[Any], Any]) -> _Columns:
-    return lambda pack, values: [pack(list(map(part, values)))]
-
-
-def _and(own: Callable[[Pack, Sequence[Any]], Packed], *names: str) -> _Columns:
-    return lambda pack, values: [own(pack, values), *_attributes(*names)(pack, values)]
 
 
 def _microseconds(value: time) -> int:
@@ -292,16 +327,15 @@ def _zone(key: Any) -> ZoneInfo:
         ) from error
 
 
-def _fraction_columns(pack: Pack, values: Sequence[Fraction]) -> Sequence[Packed]:
-    for value in values:
-        if max(value.numerator.bit_length(), value.denominator.bit_length()) > _FRACTION_BITS:
-            raise UnsupportedOperationError(
-                "a Fraction is too long to be stored",
-                given=f"{value.numerator.bit_length()} over {value.denominator.bit_length()} bits",
-                expected=f"at most {_FRACTION_BITS} bits in each",
-                hint="limit_denominator(...) gives a near one that is shorter",
-            )
-    return _attributes("numerator", "denominator")(pack, values)
+def _numerator(value: Fraction) -> int:
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _FRACTION_BITS:
+        raise UnsupportedOperationError(
+            "a Fraction is too long to be stored",
+            given=f"{value.numerator.bit_length()} over {value.denominator.bit_length()} bits",
+            expected=f"at most {_FRACTION_BITS} bits in each",
+            hint="limit_denominator(...) gives a near one that is shorter",
+        )
+    return value.numerator
 
 
 def _fraction(*parts: Any) -> Fraction:
@@ -326,40 +360,39 @@ def _default_dict(held: dict[Any, Any], factory: Any) -> defaultdict[Any, Any]:
 _SAFETY: Final = {safety.value: safety for safety in SafeUUID}
 
 _PARTS: Final[Mapping[type[Any], _Parts]] = {
-    bytearray: _Parts(_each(bytes), bytearray, bytes),
-    complex: _Parts(_attributes("real", "imag"), complex),
-    range: _Parts(_attributes("start", "stop", "step"), range),
+    bytearray: _Parts([bytes], bytearray, bytes),
+    complex: _Parts(["real", "imag"], complex),
+    range: _Parts(["start", "stop", "step"], range),
     # From a float, Decimal makes another number.
-    Decimal: _Parts(_each(str), Decimal, str),
-    Fraction: _Parts(_fraction_columns, _fraction),
-    UUID: _Parts(_attributes("bytes", "is_safe.value"), lambda data, safe: UUID(bytes=data, is_safe=_SAFETY[safe])),
-    date: _Parts(_each(date.toordinal), date.fromordinal),
-    datetime: _Parts(
-        _and(lambda pack, values: pack([v.replace(tzinfo=None, fold=0) for v in values]), "tzinfo", "fold"), _zoned
-    ),
+    Decimal: _Parts([str], Decimal, str),
+    Fraction: _Parts([_numerator, "denominator"], _fraction),
+    UUID: _Parts(["bytes", "is_safe.value"], lambda data, safe: UUID(bytes=data, is_safe=_SAFETY[safe])),
+    date: _Parts([date.toordinal], date.fromordinal),
+    datetime: _Parts([lambda value: value.replace(tzinfo=None, fold=0), "tzinfo", "fold"], _zoned),
     time: _Parts(
-        _and(lambda pack, values: pack(list(map(_microseconds, values))), "tzinfo", "fold"),
+        [_microseconds, "tzinfo", "fold"],
         lambda since, zone, fold: _zoned((datetime.min + _MICROSECOND * since).time(), zone, fold),
     ),
-    timedelta: _Parts(_each(lambda value: value // _MICROSECOND), lambda number: _MICROSECOND * number),
+    timedelta: _Parts([lambda value: value // _MICROSECOND], lambda number: _MICROSECOND * number),
     timezone: _Parts(
-        lambda pack, values: [pack([value.utcoffset(None) for value in values]), pack(list(map(_own_name, values)))],
+        [lambda value: value.utcoffset(None), _own_name],
         lambda offset, name: timezone(offset) if name is None else timezone(offset, name),
     ),
-    ZoneInfo: _Parts(_each(_zone_key), _zone),
-    Counter: _Parts(_and(_pack_dicts), _counter, dict),
-    OrderedDict: _Parts(_and(_pack_dicts), OrderedDict, dict),
-    defaultdict: _Parts(_and(_pack_dicts, "default_factory"), _default_dict, dict),
-    deque: _Parts(_and(partial(_pack_items, "l"), "maxlen"), deque, list),
+    ZoneInfo: _Parts([_zone_key], _zone),
+    Counter: _Parts([dict], _counter, dict),
+    OrderedDict: _Parts([dict], OrderedDict, dict),
+    defaultdict: _Parts([dict, "default_factory"], _default_dict, dict),
+    deque: _Parts([list, "maxlen"], deque, list),
 }
 
 
 def _pack_parts(kind: type[Any], pack: Pack, values: Sequence[Any]) -> Packed:
-    return packed(kind.__name__, columns=_PARTS[kind].columns(pack, values))
+    getters = [attrgetter(part) if isinstance(part, str) else part for part in _PARTS[kind].parts]
+    return packed(kind.__name__, columns=[pack(list(map(get, values))) for get in getters])
 
 
 def _read_parts(parts: _Parts, reader: ColumnReader, column: Packed) -> list[Any]:
-    columns = list(map(reader.read, column.columns))
+    columns = reader.read_within(column)
     if parts.first is not None and not set(map(type, columns[0])) <= {parts.first}:
         raise TypeError(f"values that are not made of a {parts.first.__name__}")
     if len(set(map(len, columns))) != 1:

@@ -3,17 +3,26 @@
 A class is found by its name among those that the plan names, and nowhere else. No value is built by calling a function
 that stored bytes name: a record is built by its fields, an Enum member is looked up by its name, and an object of any
 other class gets its attributes back, without a call of its constructor.
+
+Nor is what the class of a record defines, such as ``__post_init__``, called: whoever writes stored bytes chooses the
+class and the fields. That code has run already when the record was made, which comes back as it was.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
-from dataclasses import is_dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
 from enum import Enum, EnumMeta, Flag, auto
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
-from uuid import SafeUUID
+from fractions import Fraction
+from functools import lru_cache, partial
+from inspect import getattr_static
+from types import MemberDescriptorType
+from typing import Any, Final
+from uuid import UUID, SafeUUID
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -22,13 +31,29 @@ from windrow.errors import IncompatibleStateError
 from windrow.kafka import KafkaRecord
 from windrow.sources import MalformedRecord, RateRecord
 from windrow.windows import GlobalWindow, TimeWindow, Window
-from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.operators.class_facts import is_of_windrow
+from windrow_runtime.codecs.records import (
+    UserClass,
+    construct,
+    has_generated,
+    is_plain_named_tuple,
+    record_fields,
+    struct_fields,
+)
+from windrow_runtime.operators.class_facts import is_frozen, is_of_windrow
 from windrow_runtime.operators.state.time_to_live import TtlTimer
-from windrow_runtime.storage.stored_records import is_record
 
 # Any throughout this module: classes and values of the user's.
 
+STANDARD_CLASSES: Final[Mapping[str, type[Any]]] = {
+    kind.__name__: kind
+    for kind in (
+        *(bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset),
+        *(Counter, OrderedDict, deque, date, datetime, time, timedelta, timezone, ZoneInfo),
+        *(Decimal, Fraction, UUID, type(None)),
+    )
+}
+"""Classes that may themselves be values, such as the factory of a defaultdict, by the names under which they are."""
+_FACTORIES: Final = frozenset(STANDARD_CLASSES.values())
 _OWN_RECORDS: Final = (
     *(TimeWindow, GlobalWindow, KafkaRecord, RateRecord, MalformedRecord, HllSketch, KllSketch, TtlTimer),
     SafeUUID,
@@ -39,59 +64,39 @@ _OPEN_BASES: Final = frozenset({TimeWindow, GlobalWindow, Window})
 
 
 class Way(Enum):
-    """Takes values of a class apart, and makes them again."""
+    """How values of a class are taken apart and made again."""
 
     MEMBER = auto()
-    """The name of an Enum member."""
+    """By the name of an Enum member."""
     FIELDS = auto()
-    """The fields of a record."""
+    """By the fields of a record."""
     PLAIN = auto()
-    """A value of a builtin class from which the class derives, and attributes."""
+    """By a value of the builtin class from which the class derives, and attributes."""
     ATTRIBUTES = auto()
-    """The attributes."""
+    """By the attributes."""
     NONE = auto()
-    """The class has methods for its end or for pickling, or its objects hold more than attributes."""
+    """Not at all: the class has methods for its end or for pickling, or its objects hold more than attributes."""
 
 
-class _Base(NamedTuple):
-    """A builtin class from which a user's class may derive.
-
-    Attributes:
-        kind: The class.
-        plain: Gives the builtin value of an object, past the methods of the user's class.
-        fill: Fills an empty object; None: the value is given when the object is made.
-    """
-
-    kind: type[Any]
-    plain: Callable[[Any], Any]
-    fill: Callable[[Any, Any], object] | None = None
-
-
-def _argument(kind: type[Any]) -> Callable[[Any], Any]:
-    return lambda value: kind.__getnewargs__(value)[0]
-
-
-def _items(kind: type[Any]) -> Callable[[Any], Any]:
-    return lambda value: kind(kind.__iter__(value))
-
-
-_BASES: Final = (
-    *(_Base(kind, _argument(kind)) for kind in (int, float, str, bytes)),
-    _Base(complex, lambda value: complex(value.real, value.imag)),
-    *(_Base(kind, _items(kind)) for kind in (tuple, frozenset)),
-    _Base(list, _items(list), list.extend),
-    _Base(set, _items(set), set.update),
-    _Base(dict, lambda value: dict(dict.items(value)), dict.update),
-)
-_OTHER_CONTAINERS: Final = (Counter, OrderedDict, defaultdict, deque)
+_PLAIN: Final[Mapping[type[Any], Callable[[Any], Any]]] = {
+    int: lambda value: int.__getnewargs__(value)[0],
+    float: lambda value: float.__getnewargs__(value)[0],
+    str: lambda value: str.__getnewargs__(value)[0],
+    bytes: lambda value: bytes.__getnewargs__(value)[0],
+    complex: lambda value: complex(value.real, value.imag),
+    tuple: lambda value: tuple(tuple.__iter__(value)),
+    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
+    list: lambda value: list(list.__iter__(value)),
+    set: lambda value: set(set.__iter__(value)),
+    dict: lambda value: dict(dict.items(value)),
+}
+"""Gives the builtin value of an object whose class derives from one of these, past the methods of its class."""
+_FILL: Final[Mapping[type[Any], Callable[[Any, Any], object]]] = {list: list.extend, set: set.update, dict: dict.update}
+"""Fills an empty object; those of other classes get their value when they are made."""
 
 
 class StoredClasses:
-    """The classes of one plan.
-
-    Args:
-        classes: The classes that the plan names.
-    """
+    """The classes that one plan names."""
 
     def __init__(self, classes: Iterable[UserClass]) -> None:
         self._kinds: dict[str, type[Any]] = {f"{kind.__module__}:{kind.__qualname__}": kind for kind in _OWN_RECORDS}
@@ -123,8 +128,18 @@ def _is_ours(kind: type[Any]) -> bool:
     return any(is_of_windrow(base.__module__) and base not in _OPEN_BASES for base in kind.__mro__)
 
 
+def refused(name: str) -> IncompatibleStateError:
+    """The error for a class that stored bytes name and the plan does not."""
+    return IncompatibleStateError(
+        "stored state names a class that the plan does not know",
+        given=name,
+        expected="a class that the plan names, in annotations or in the code of its functions",
+        hint="use the plan that wrote the checkpoint; a class that was renamed or moved needs a new checkpoint",
+    )
+
+
 def way_of(kind: type[Any]) -> Way:
-    """Takes values of a class apart, and makes them again."""
+    """Finds how values of a class are taken apart and made again."""
     return _way_of(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
 
 
@@ -136,12 +151,11 @@ def _way_of(kind: type[Any]) -> Way:
     if hasattr(kind, "__del__"):
         # Whoever writes the bytes would choose what it is called on.
         return Way.NONE
-    if is_record(kind):
+    if _is_record(kind):
         return Way.FIELDS
-    if issubclass(kind, msgspec.Struct):
-        return Way.NONE
-    base = next((base.kind for base in _BASES if issubclass(kind, base.kind)), object)
-    if issubclass(kind, _OTHER_CONTAINERS) or not _pickles_as(kind, base):
+    base = _base_of(kind)
+    others = (msgspec.Struct, Counter, OrderedDict, defaultdict, deque)
+    if issubclass(kind, others) or not _pickles_as(kind, base):
         return Way.NONE
     if base is not object:
         return Way.PLAIN
@@ -156,15 +170,6 @@ def _is_made_empty(kind: type[Any]) -> bool:
     except TypeError:
         return False
     return True
-
-
-def holds_flags(kind: type[Enum]) -> bool:
-    """Returns whether values of an Enum may be members together, which are found without code of the user's."""
-    return (
-        issubclass(kind, Flag)
-        and kind._missing_.__func__ is Flag._missing_.__func__  # type: ignore[attr-defined]  # it is a class method
-        and type(kind).__call__ is EnumMeta.__call__
-    )
 
 
 def _pickles_as(kind: type[Any], base: type[Any]) -> bool:
@@ -182,35 +187,206 @@ def _pickles_as(kind: type[Any], base: type[Any]) -> bool:
 def _is_generated(kind: type[Any], method: Any) -> bool:
     """Returns whether dataclasses or attrs wrote the method, which gets and sets slots then."""
     module = getattr(method, "__module__", None) or ""
-    return (is_dataclass(kind) and module == "dataclasses") or (
+    return (dataclasses.is_dataclass(kind) and module == "dataclasses") or (
         hasattr(kind, "__attrs_attrs__") and module.partition(".")[0] == "attr"
     )
 
 
-def plain_base(kind: type[Any]) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """Gives the builtin value of an object, and makes an object of a builtin value; None stands for that of others."""
-    base = next((found for found in _BASES if issubclass(kind, found.kind)), None)
-    if base is None:
-        return lambda value: None, lambda value: object.__new__(kind)
+# Enums, and objects that have attributes
 
-    def made(value: Any) -> Any:
-        if type(value) is not base.kind:
-            raise TypeError(f"{type(value).__name__} for a {base.kind.__name__}")
-        make: Any = base.kind.__new__  # not that of the user's class
-        if base.fill is None:
-            return make(kind, value)
-        empty = make(kind)
-        base.fill(empty, value)
+
+def holds_flags(kind: type[Enum]) -> bool:
+    """Returns whether values of an Enum may be members together, which are found without code of the user's."""
+    return (
+        issubclass(kind, Flag)
+        and kind._missing_.__func__ is Flag._missing_.__func__  # type: ignore[attr-defined]  # it is a class method
+        and type(kind).__call__ is EnumMeta.__call__
+    )
+
+
+def _base_of(kind: type[Any]) -> type[Any]:
+    return next((base for base in _PLAIN if issubclass(kind, base)), object)
+
+
+def plain_value(kind: type[Any]) -> Callable[[Any], Any]:
+    """Returns what gives the builtin value of an object of a class; None stands for that of a class without one."""
+    return _PLAIN.get(_base_of(kind), lambda value: None)
+
+
+def object_maker(kind: type[Any]) -> Callable[[Any], Any]:
+    """Returns what makes an object of a class from its builtin value, past the methods of the class."""
+    base: Any = _base_of(kind)
+    fill = _FILL.get(base)
+    if base is object:
+        return lambda value: object.__new__(kind)
+
+    def make(value: Any) -> Any:
+        if type(value) is not base:
+            raise TypeError(f"{type(value).__name__} for a {base.__name__}")
+        if fill is None:
+            return base.__new__(kind, value)
+        empty = base.__new__(kind)
+        fill(empty, value)
         return empty
 
-    return base.plain, made
+    return make
 
 
-def refused(name: str) -> IncompatibleStateError:
-    """The error for a class that stored bytes name and the plan does not."""
-    return IncompatibleStateError(
-        "stored state names a class that the plan does not know",
-        given=name,
-        expected="a class that the plan names, in annotations or in the code of its functions",
-        hint="use the plan that wrote the checkpoint; a class that was renamed or moved needs a new checkpoint",
+# Records
+
+
+def _is_record(kind: type[Any]) -> bool:
+    """Returns whether :func:`build_records` can build records of a class."""
+    if _only_sets_fields(kind):
+        return True
+    if issubclass(kind, tuple):
+        return kind.__bases__[0] is tuple and getattr(kind, "_fields", None) == ()
+    if not (issubclass(kind, msgspec.Struct) and _has_plain_metaclass(kind)):
+        return False
+    try:
+        _twin(kind)
+    except Exception:  # the bases of the Struct are the user's, and may raise anything
+        return False
+    return True
+
+
+def fields_of(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a record class."""
+    return record_fields(kind) or getattr(kind, "__struct_fields__", ())
+
+
+def build_records(kind: type[Any], fields: Sequence[Any], columns: Sequence[Sequence[Any]], count: int) -> list[Any]:
+    """Records of a class, as many as ``count``, from their fields as they were stored and the values of each.
+
+    A field that the class has got since has its default.
+
+    Raises:
+        IncompatibleStateError: If a new field has no default, or no field is left.
+    """
+    now = fields_of(kind)
+    if now != tuple(fields):
+        columns = _fitted(kind, dict(zip(fields, columns, strict=True)), count)
+    if _only_sets_fields(kind):
+        return construct(kind, columns)
+    if not issubclass(kind, msgspec.Struct):
+        return [tuple.__new__(kind) for _ in range(count)]
+    twin = _twin(kind)
+    if columns and now == kind.__match_args__:
+        made = construct(twin, columns)
+    else:
+        rows = zip(*columns, strict=True) if columns else [()] * count
+        made = [twin(**dict(zip(now, row, strict=True))) for row in rows]
+    for record in made:
+        _set_class(record, kind)
+    return made
+
+
+_set_class: Final[Callable[[object, type[Any]], None]] = vars(object)["__class__"].__set__
+
+
+def _fitted(kind: type[Any], held: dict[Any, Sequence[Any]], count: int) -> list[Sequence[Any]]:
+    """The columns of a record whose class has changed."""
+    now = fields_of(kind)
+    makers = default_makers(kind)
+    if any(field not in held and field not in makers for field in now) or (held and held.keys().isdisjoint(now)):
+        raise IncompatibleStateError(
+            f"stored values of {kind.__module__}:{kind.__qualname__} do not fit the class as it is now",
+            given=f"fields {', '.join(map(str, held))}",
+            expected=f"fields {', '.join(now)}; a new one needs a default",
+            hint="give the new field a default, or a class such as list as its factory (reading state calls no "
+            "function of the user's), or use a new checkpoint",
+        )
+    return [held[field] if field in held else [makers[field]() for _ in range(count)] for field in now]
+
+
+def _only_sets_fields(kind: type[Any]) -> bool:
+    """Returns whether the constructor of a class takes its fields in order, and runs no code that the user wrote."""
+    return _sets_fields_alone(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
+
+
+@lru_cache(maxsize=1024)
+def _sets_fields_alone(kind: type[Any]) -> bool:
+    names = record_fields(kind)
+    if not names:
+        return False
+    if issubclass(kind, tuple):
+        return is_plain_named_tuple(kind)
+    if issubclass(kind, msgspec.Struct):
+        return _has_plain_metaclass(kind)
+    own: Any = kind  # its methods may have any type
+    return not (
+        type(own).__call__ is not type.__call__
+        or own.__new__ is not object.__new__
+        # The constructor of a frozen dataclass sets its fields past a method of the class.
+        or (own.__setattr__ is not object.__setattr__ and not is_frozen(kind))
+        or not has_generated(kind, "__init__")
+        or any(_calls_code_when_set(kind, name) for name in names)
     )
+
+
+def _calls_code_when_set(kind: type[Any], name: str) -> bool:
+    held = getattr_static(kind, name, None)
+    if isinstance(held, MemberDescriptorType) or is_of_windrow(type(held).__module__):
+        return False
+    return hasattr(type(held), "__set__")
+
+
+def _has_plain_metaclass(kind: type[Any]) -> bool:
+    own, plain = type(kind), msgspec.StructMeta
+    return own.__call__ is plain.__call__ and own.__new__ is plain.__new__
+
+
+class _Quiet:
+    """Keeps ``__init_subclass__`` of the user's class from being called."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **_: object) -> None:
+        pass
+
+
+@lru_cache(maxsize=1024)
+def _twin(kind: Any) -> type[Any]:
+    """A class like a Struct, without its code: its instances become those of the Struct.
+
+    Msgspec has no other way to make an instance without a call of ``__post_init__``.
+    """
+    # Instances without fields would have the layout of the other base.
+    bases = (_Quiet, kind) if kind.__struct_fields__ else (kind,)
+    space = {"__module__": __name__, "__post_init__": lambda record: None}
+    made: type[Any] = type(kind)(kind.__name__, bases, space)
+    return made
+
+
+def default_makers(kind: type[Any]) -> dict[str, Callable[[], Any]]:
+    """Functions that make the default of each field that has one, without a call of a function of the user's.
+
+    A field whose factory is no class of the standard library, such as ``list``, is not among them.
+    """
+    makers: dict[str, Callable[[], Any]] = {}
+    for name, given in _defaults_of(kind).items():
+        if "default" in given:
+            makers[name] = partial(_same, given["default"])
+        elif given.get("default_factory") in _FACTORIES:
+            makers[name] = given["default_factory"]
+    return makers
+
+
+def _same(default: Any) -> Any:
+    return default
+
+
+def _defaults_of(kind: type[Any]) -> dict[str, dict[str, Any]]:
+    """The default or the factory of each field that has one, under the name that ``field()`` has for it."""
+    if issubclass(kind, msgspec.Struct):
+        return struct_fields(kind)
+    if dataclasses.is_dataclass(kind):
+        return {
+            field.name: {
+                name: value
+                for name in ("default", "default_factory")
+                if (value := getattr(field, name)) is not dataclasses.MISSING
+            }
+            for field in dataclasses.fields(kind)
+        }
+    return {name: {"default": value} for name, value in getattr(kind, "_field_defaults", {}).items()}

@@ -17,34 +17,31 @@ from contextlib import contextmanager
 from enum import Enum
 from itertools import compress
 from operator import attrgetter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError, WindrowError
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.class_facts import attributes_of, set_attributes
 from windrow_runtime.operators.state.model import SegmentReader
-from windrow_runtime.storage import standard_values
-from windrow_runtime.storage.collisions import CollisionBudget
 from windrow_runtime.storage.packed import Packed, decode, encode, is_encodable, packed
-from windrow_runtime.storage.stored_classes import StoredClasses, Way, holds_flags, plain_base, refused, way_of
-from windrow_runtime.storage.stored_records import build_records, fields_of
-
-__all__ = ["Packed", "PicklesValues", "StateCodec", "damage_errors"]
+from windrow_runtime.storage.standard_values import PACKERS, READERS, ColumnReader, PicklesValues
+from windrow_runtime.storage.stored_classes import (
+    STANDARD_CLASSES,
+    StoredClasses,
+    Way,
+    build_records,
+    fields_of,
+    holds_flags,
+    object_maker,
+    plain_value,
+    refused,
+    way_of,
+)
 
 # Any throughout this module: state is of the user's types.
 
 _SCALARS: Final = frozenset({bool, int, float, str, type(None)})
-
-
-class PicklesValues(Protocol):
-    """Carries values that have no form of their own; an engine has it from its plan."""
-
-    def dumps(self, kind: type[Any], values: Sequence[Any]) -> bytes:
-        """Values of a class as bytes."""
-
-    def loads(self, data: bytes) -> list[Any]:
-        """The values again."""
 
 
 @contextmanager
@@ -68,7 +65,7 @@ class StateCodec:
 
     def __init__(self, classes: Iterable[UserClass] = (), *, pickles: PicklesValues | None = None) -> None:
         self._classes = StoredClasses(classes)
-        self._pickle = pickles
+        self._pickles = pickles
 
     # Out
 
@@ -90,7 +87,7 @@ class StateCodec:
         kinds = set(map(type, values))
         if len(kinds) == 1:
             (kind,) = kinds
-            pack_standard = standard_values.PACKERS.get(kind)
+            pack_standard = PACKERS.get(kind)
             return self._pack_class(kind, values) if pack_standard is None else pack_standard(self._pack, values)
         if kinds <= _SCALARS and is_encodable(values):
             return packed("v", scalars=list(values))
@@ -107,10 +104,12 @@ class StateCodec:
         if issubclass(kind, type):
             return self._pack_classes(values)
         name = self._classes.name_of(kind)
-        pack = None if name is None else _CLASS_PACKERS.get(way_of(kind))
-        if name is None or pack is None:
+        way = Way.NONE if name is None else way_of(kind)
+        if name is None or way is Way.NONE:
             return self._pickled(kind, values)
-        return pack(self, name, kind, values)
+        if way is Way.MEMBER:
+            return self._pack_members(name, kind, values)
+        return (self._pack_records if way is Way.FIELDS else self._pack_objects)(name, kind, values)
 
     def _pack_members(self, name: str, kind: type[Any], values: Sequence[Any]) -> Packed:
         members = kind.__members__
@@ -134,14 +133,13 @@ class StateCodec:
         if way_of(kind) is Way.ATTRIBUTES and len(names) == 1 and (fields := names.pop()):
             held = zip(*[found.values() for found in attributes], strict=True)
             return packed("a", scalars=[name, *fields], columns=[*map(self._pack, held)])
-        plain, _ = plain_base(kind)
-        columns = [self._pack(list(map(plain, values))), self._pack(attributes)]
+        columns = [self._pack(list(map(plain_value(kind), values))), self._pack(attributes)]
         return packed("b", scalars=[name], columns=columns)
 
     def _pack_classes(self, values: Sequence[Any]) -> Packed:
         names: list[str] = []
         for kind in values:
-            standard = standard_values.CLASSES.get(kind.__name__) is kind
+            standard = STANDARD_CLASSES.get(kind.__name__) is kind
             name = kind.__name__ if standard else self._classes.name_of(kind)
             if name is None:
                 return self._pickled(kind, values)
@@ -149,8 +147,8 @@ class StateCodec:
         return packed("class", scalars=names)
 
     def _pickled(self, kind: type[Any], values: Sequence[Any]) -> Packed:
-        if self._pickle is not None:
-            return packed("P", self._pickle.dumps(kind, values))
+        if self._pickles is not None:
+            return packed("P", self._pickles.dumps(kind, values))
         known = self._classes.name_of(kind) is not None
         raise UnsupportedOperationError(
             "a value of a class that cannot be stored by its attributes is to be stored"
@@ -175,108 +173,74 @@ class StateCodec:
         return self.unpack(decode(data), segments)
 
     def unpack(self, column: Packed, segments: SegmentReader | None = None) -> list[Any]:
-        """The values of a column.
-
-        Args:
-            column: The column.
-            segments: Reads the segments of stored lists.
+        """The values of a column; ``segments`` reads the segments of stored lists.
 
         Raises:
             CheckpointError: If the bytes are damaged.
             IncompatibleStateError: If they name a class that the plan does not know.
         """
         with damage_errors():
-            return _Reader(self._classes, self._pickle, segments).read(column)
+            return ColumnReader(_READERS, self._classes, self._pickles, segments).read(column)
 
 
-_CLASS_PACKERS: Final[Mapping[Way, Callable[[StateCodec, str, type[Any], Sequence[Any]], Packed]]] = {
-    Way.MEMBER: StateCodec._pack_members,
-    Way.FIELDS: StateCodec._pack_records,
-    Way.PLAIN: StateCodec._pack_objects,
-    Way.ATTRIBUTES: StateCodec._pack_objects,
-}
+def _read_optional(reader: ColumnReader, column: Packed) -> list[Any]:
+    (found,) = reader.read_within(column)
+    present = iter(found)
+    return [next(present) if filled else None for filled in column.data]
 
 
-class _Reader:
-    """Reads one column and those within it."""
+def _read_mixed(reader: ColumnReader, column: Packed) -> list[Any]:
+    columns = list(map(iter, reader.read_within(column)))
+    return [next(columns[place]) for place in array("H", column.data)]
 
-    def __init__(self, classes: StoredClasses, pickled: PicklesValues | None, segments: SegmentReader | None) -> None:
-        self.segments = segments
-        self.check_distinct = CollisionBudget().check
-        self._classes = classes
-        self._pickle = pickled
 
-    def read(self, column: Packed) -> list[Any]:
-        read_standard = standard_values.READERS.get(column.tag)
-        if read_standard is not None:
-            return read_standard(self, column)
-        read = _READERS.get(column.tag)
-        if read is None:
-            raise damaged_state(f"a column of kind {column.tag!r:.100}")
-        return read(self, column)
+def _read_members(reader: ColumnReader, column: Packed) -> list[Any]:
+    kind, (names,) = _enum(reader, column), reader.read_within(column)
+    members: Mapping[Any, Any] = kind.__members__
+    try:
+        return [members[name] for name in names]
+    except KeyError as error:
+        raise IncompatibleStateError(
+            f"stored values of {column.scalars[0]} do not fit the class as it is now",
+            given=f"member {error}",
+            expected=f"one of {', '.join(members)}",
+            hint="a member that was stored has to stay; or use a new checkpoint",
+        ) from error
 
-    def optional(self, column: Packed) -> list[Any]:
-        (found,) = map(self.read, column.columns)
-        present = iter(found)
-        return [next(present) if filled else None for filled in column.data]
 
-    def of_kinds(self, column: Packed) -> list[Any]:
-        columns = [iter(self.read(part)) for part in column.columns]
-        return [next(columns[place]) for place in array("H", column.data)]
+def _read_flags(reader: ColumnReader, column: Packed) -> list[Any]:
+    kind, (values,) = _enum(reader, column), reader.read_within(column)
+    if not (holds_flags(kind) and all(type(value) is int for value in values)):
+        raise refused(f"{column.scalars[0]} as flags")
+    return list(map(kind, values))
 
-    def members(self, column: Packed) -> list[Any]:
-        kind, (names,) = self._enum(column), map(self.read, column.columns)
-        members: Mapping[Any, Any] = kind.__members__
-        try:
-            return [members[name] for name in names]
-        except KeyError as error:
-            raise IncompatibleStateError(
-                f"stored values of {column.scalars[0]} do not fit the class as it is now",
-                given=f"member {error}",
-                expected=f"one of {', '.join(members)}",
-                hint="a member that was stored has to stay; or use a new checkpoint",
-            ) from error
 
-    def flags(self, column: Packed) -> list[Any]:
-        kind, (values,) = self._enum(column), map(self.read, column.columns)
-        if not (holds_flags(kind) and all(type(value) is int for value in values)):
-            raise refused(f"{column.scalars[0]} as flags")
-        return list(map(kind, values))
+def _enum(reader: ColumnReader, column: Packed) -> type[Enum]:
+    (name,) = column.scalars
+    return reader.classes.find(name, Way.MEMBER)
 
-    def _enum(self, column: Packed) -> type[Enum]:
-        (name,) = column.scalars
-        return self._classes.find(name, Way.MEMBER)
 
-    def records(self, column: Packed) -> list[Any]:
-        name, *fields = column.scalars
-        kind = self._classes.find(name, Way.FIELDS)
-        columns = list(map(self.read, column.columns))
-        if len(columns) != len(fields) or len(set(map(len, columns))) > 1:
-            raise damaged_state(f"columns of {name}")
-        return build_records(kind, fields, columns, len(columns[0]) if columns else len(column.data))
+def _read_records(reader: ColumnReader, column: Packed) -> list[Any]:
+    name, *fields = column.scalars
+    kind = reader.classes.find(name, Way.FIELDS)
+    columns = reader.read_within(column)
+    if len(columns) != len(fields) or len(set(map(len, columns))) > 1:
+        raise damaged_state(f"columns of {name}")
+    return build_records(kind, fields, columns, len(columns[0]) if columns else len(column.data))
 
-    def objects(self, column: Packed) -> list[Any]:
-        name, *fields = column.scalars
-        kind = self._classes.find(name, Way.ATTRIBUTES)
-        rows = zip(*map(self.read, column.columns), strict=True)
-        return [_with_attributes(object.__new__(kind), dict(zip(fields, row, strict=True))) for row in rows]
 
-    def plain(self, column: Packed) -> list[Any]:
-        (name,) = column.scalars
-        _, made = plain_base(self._classes.find(name, Way.PLAIN, Way.ATTRIBUTES))
-        values, attributes = map(self.read, column.columns)
-        return [_with_attributes(made(value), held) for value, held in zip(values, attributes, strict=True)]
+def _read_objects(reader: ColumnReader, column: Packed) -> list[Any]:
+    name, *fields = column.scalars
+    kind = reader.classes.find(name, Way.ATTRIBUTES)
+    rows = zip(*reader.read_within(column), strict=True)
+    return [_with_attributes(object.__new__(kind), dict(zip(fields, row, strict=True))) for row in rows]
 
-    def classes(self, column: Packed) -> list[Any]:
-        return [
-            standard_values.CLASSES[name] if name in standard_values.CLASSES else self._classes.find(name)  # type: ignore[index]  # None is not in it
-            for name in column.scalars
-        ]
 
-    def pickled(self, column: Packed) -> list[Any]:
-        if self._pickle is None:
-            raise refused("values that were pickled")
-        return self._pickle.loads(column.data)
+def _read_plain(reader: ColumnReader, column: Packed) -> list[Any]:
+    (name,) = column.scalars
+    make = object_maker(reader.classes.find(name, Way.PLAIN, Way.ATTRIBUTES))
+    values, attributes = reader.read_within(column)
+    return [_with_attributes(make(value), held) for value, held in zip(values, attributes, strict=True)]
 
 
 def _with_attributes(value: Any, attributes: Mapping[Any, Any]) -> Any:
@@ -284,14 +248,28 @@ def _with_attributes(value: Any, attributes: Mapping[Any, Any]) -> Any:
     return value
 
 
-_READERS: Final[Mapping[str, Callable[[_Reader, Packed], list[Any]]]] = {
-    "o": _Reader.optional,
-    "m": _Reader.of_kinds,
-    "e": _Reader.members,
-    "E": _Reader.flags,
-    "r": _Reader.records,
-    "a": _Reader.objects,
-    "b": _Reader.plain,
-    "class": _Reader.classes,
-    "P": _Reader.pickled,
+def _read_classes(reader: ColumnReader, column: Packed) -> list[Any]:
+    return [
+        STANDARD_CLASSES[name] if name in STANDARD_CLASSES else reader.classes.find(name)  # type: ignore[index]  # None is not in it
+        for name in column.scalars
+    ]
+
+
+def _read_pickled(reader: ColumnReader, column: Packed) -> list[Any]:
+    if reader.pickles is None:
+        raise refused("values that were pickled")
+    return reader.pickles.loads(column.data)
+
+
+_READERS: Final[Mapping[str, Callable[[ColumnReader, Packed], list[Any]]]] = {
+    **READERS,
+    "o": _read_optional,
+    "m": _read_mixed,
+    "e": _read_members,
+    "E": _read_flags,
+    "r": _read_records,
+    "a": _read_objects,
+    "b": _read_plain,
+    "class": _read_classes,
+    "P": _read_pickled,
 }

@@ -26,8 +26,7 @@ from windrow_runtime.codecs.record_type import record_type, type_name
 from windrow_runtime.codecs.value_type import Kind, RecordShape, ValueType
 from windrow_runtime.operators.state.handles import declared_state, held_types
 from windrow_runtime.operators.topology import Topology, key_step
-from windrow_runtime.storage.stored_classes import Way, way_of
-from windrow_runtime.storage.stored_records import default_makers
+from windrow_runtime.storage.stored_classes import Way, default_makers, way_of
 
 # Any in this module: what JSON holds, and functions of every type.
 Shape = dict[str, Any]
