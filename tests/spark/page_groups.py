@@ -12,8 +12,7 @@ from windrow_runtime.operators.state.model import GrowingList, KeyState, Operato
 from windrow_runtime.spark.exchange.payload import KeyedElements
 from windrow_runtime.storage.group_record import WORKING_SET, StepRecord
 from windrow_runtime.storage.object_pages import ObjectPages
-from windrow_runtime.storage.object_states import keys_in
-from windrow_runtime.storage.page_codec import PageCodec
+from windrow_runtime.storage.page_codec import PageCodec, keys_in
 from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning
 from windrow_runtime.storage.values import StateCodec
 

@@ -45,8 +45,7 @@ from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.shipping import known_classes
 from windrow_runtime.storage.group_record import WORKING_SET, GroupState
 from windrow_runtime.storage.object_pages import ObjectPages, Share, segments_in
-from windrow_runtime.storage.object_states import keys_in
-from windrow_runtime.storage.page_codec import PageCodec
+from windrow_runtime.storage.page_codec import PageCodec, keys_in
 from windrow_runtime.storage.tuning import ListTuning, PageTuning, StateTuning
 from windrow_runtime.storage.values import StateCodec
 

@@ -16,17 +16,11 @@ from typing import Generic
 
 from windrow_runtime.storage.group_record import StepRecord
 from windrow_runtime.storage.page_contents import Keys, PageContents, State
-from windrow_runtime.storage.tuning import HotKeyTuning
+from windrow_runtime.storage.tuning import BYTES_SEEN, HotKeyTuning
 
 
 class HotKeys(Generic[State, Keys]):
-    """The working set of one step in one key group, during a batch: which keys it has, takes in, and lets go.
-
-    Args:
-        record: The step's part of the group's record; it is changed.
-        contents: Handles states and their keys.
-        tuning: How many keys it holds.
-    """
+    """The working set of one step in one key group, during a batch: which keys it has, takes in, and lets go."""
 
     def __init__(self, record: StepRecord, contents: PageContents[State, Keys], tuning: HotKeyTuning) -> None:
         self._record = record
@@ -48,19 +42,19 @@ class HotKeys(Generic[State, Keys]):
         return self._contents.keys(self._contents.join([]) if self._held is None else self._held)
 
     def begin(self, touched: Keys, total: int) -> Keys:
-        """Choose the keys that come in.
+        """Chooses the keys that come in, and gives those of the touched keys that lie in pages.
 
         Args:
             touched: All keys that the batch touches.
             total: The size of all pages in bytes.
-
-        Returns:
-            Those of the touched keys that lie in pages.
         """
+        record, tuning = self._record, self._tuning
         self._touched = touched
         in_pages = self._contents.beyond(touched, self.keys) if len(self.keys) else touched
-        if len(touched) < self._tuning.largest_informative_batch(total + len(self._record.working)):
-            self._coming, self._fresh = self._contents.remembered(in_pages, self._record.seen)
+        # A batch does not tell which keys are hot if it touches most of the state, or more than a working set takes.
+        most = min(total + len(record.working), tuning.most_bytes) // tuning.least_bytes_of_a_key
+        if len(touched) < most:
+            self._coming, self._fresh = self._contents.remembered(in_pages, record.seen)
         return in_pages
 
     def take(self) -> State:
@@ -70,21 +64,22 @@ class HotKeys(Generic[State, Keys]):
         return self._contents.join([]) if state is None else state
 
     def keep(self, state: State, size: int, *, is_whole: bool) -> State:
-        """Take what belongs here out of a state; gives the rest.
+        """Takes what belongs here out of a state, and gives the rest.
 
         Args:
             state: Some pages, after the batch.
             size: The bytes that these pages took before it.
             is_whole: Whether the state of :meth:`take` is among it.
         """
-        contents = self._contents
+        contents, tuning = self._contents, self._tuning
         if is_whole and len(self.keys):
             own, state = contents.take(state, self.keys)
             self._kept.append(own)
         if self._coming is not None and len(self._coming):
             keys = contents.keys(state)
             bytes_of_a_key = size / max(1, len(keys))
-            most = self._tuning.room_for(len(self._record.working) + int(self._came), bytes_of_a_key)
+            room = tuning.most_bytes - self._size
+            most = max(0, int(room / max(bytes_of_a_key, tuning.least_bytes_of_a_key)))
             coming = contents.among(keys, self._coming, most)
             if len(coming):
                 self._came += len(coming) * bytes_of_a_key
@@ -93,7 +88,7 @@ class HotKeys(Generic[State, Keys]):
         return state
 
     def take_all(self) -> State | None:
-        """All that is in it now, and leave nothing; None: there is nothing."""
+        """Takes out all that is in it now; None: there is nothing."""
         if self._held is None and not self._kept:
             return None
         state = self._whole()
@@ -102,19 +97,17 @@ class HotKeys(Generic[State, Keys]):
         return state
 
     def end(self, pages: int) -> State | None:
-        """Note in the record what is in it now; gives the state of the keys that leave, None: there are none.
+        """Notes in the record what is in it now, and gives the state of the keys that leave; None: there are none.
 
         Args:
             pages: How many pages there are.
         """
-        record, touched = self._record, self._touched
-        leaving: list[State] = []
+        touched = self._touched
         if touched is not None:
-            record.seen = self._tuning.seen_after(record.seen, self._fresh, len(touched))
-            if not self._kept and not any(map(len, self._leaving(self.keys, touched, pages))):
-                return None
-        elif not self._kept:
+            self._remember(len(touched))
+        if not self._kept and (touched is None or not any(map(len, self._leaving(self.keys, touched, pages)))):
             return None
+        leaving: list[State] = []
         state = self._whole()
         if touched is not None:
             for keys in self._leaving(self._contents.keys(state), touched, pages):
@@ -124,19 +117,39 @@ class HotKeys(Generic[State, Keys]):
         self._store(state)
         return self._contents.join(leaving) if leaving else None
 
+    @property
+    def _size(self) -> int:
+        return len(self._record.working) + int(self._came)
+
+    def _remember(self, touched: int) -> None:
+        """Adds the touched keys in pages to those that are remembered, by up to 32 bits of each hash, oldest first."""
+        record, tuning = self._record, self._tuning
+        # A small batch among large ones makes it forget a part alone.
+        remembered = len(record.seen) // BYTES_SEEN
+        most = max(tuning.times_remembered * touched, remembered * 3 // 4, tuning.least_remembered)
+        record.seen = (record.seen + self._fresh)[-BYTES_SEEN * most :]
+
     def _whole(self) -> State:
         state = self._contents.join([self.take(), *self._kept])
         self._kept = []
         return state
 
     def _leaving(self, keys: Keys, touched: Keys, pages: int) -> tuple[Keys, Keys]:
-        """The keys to leave that the batch has not touched, and those that it has."""
-        size = len(self._record.working) + int(self._came)
-        untouched, any_of_them = self._tuning.how_many_leave(len(keys), self._record.seen, len(touched), size, pages)
-        leaving = self._contents.beyond(keys, touched, untouched)
-        return leaving, self._contents.among(keys, touched, max(0, any_of_them - len(leaving)))
+        """The keys to leave that the batch has not touched, and those that it has.
+
+        Keys that it has not touched go first, and of these the ones that came first. Others go only if the set is too
+        large, since what it holds has grown. Each key that leaves may touch another page, so they leave by and by.
+        """
+        tuning, held, size = self._tuning, len(keys), self._size
+        lately = max(len(touched), len(self._record.seen) // (BYTES_SEEN * tuning.times_remembered))
+        too_large = held - held * tuning.most_bytes // size if size > tuning.most_bytes else 0
+        too_many = max(0, held - max(tuning.times_kept * lately, tuning.least_kept))
+        at_once = max(tuning.leave_at_once, lately, held // tuning.leave_at_once)
+        if pages > at_once:
+            too_many = min(too_many, at_once)
+        leaving = self._contents.beyond(keys, touched, max(too_large, too_many))
+        return leaving, self._contents.among(keys, touched, max(0, too_large - len(leaving)))
 
     def _store(self, state: State) -> None:
-        record, contents = self._record, self._contents
-        record.working = b"" if contents.is_empty(state) else contents.dump(state)
-        record.working_event, record.working_clock = contents.timers(state)
+        self._record.working = self._contents.dump(state)
+        self._record.working_event, self._record.working_clock = self._contents.timers(state)

@@ -22,12 +22,7 @@ from windrow_runtime.storage.tuning import PageTuning
 
 
 def page_of(bits: int, count: int) -> int:
-    """The page of a key.
-
-    Args:
-        bits: The bits of the key's hash that distinguish it from other keys of its group; at least 0.
-        count: How many pages there are; at least 1.
-    """
+    """The page of a key among ``count`` pages, by the bits of its hash that tell it apart from others of its group."""
     reach = 1 << (count - 1).bit_length()
     page = bits & (reach - 1)
     return page if page < count else page - (reach >> 1)
@@ -39,16 +34,10 @@ def half_of(page: int) -> int:
 
 
 class KeyedPages(Generic[State, Keys]):
-    """The pages of one step in one key group, during a batch.
+    """The pages of one step in one key group, during a batch, which changes the step's record.
 
     A batch asks with :meth:`parts` which pages to work on, has each part with :meth:`load` and :meth:`save`, and ends
     with :meth:`end_batch`.
-
-    Args:
-        record: The step's part of the group's record; it is changed.
-        contents: Handles what pages hold.
-        store: Where they are.
-        tuning: How large they are to be.
     """
 
     def __init__(
@@ -66,14 +55,9 @@ class KeyedPages(Generic[State, Keys]):
         self._bytes_read = 0
 
     def parts(self, touched: Keys, watermark: int, now: int) -> list[list[int]]:
-        """Choose the pages to work on: those of touched keys, and those in which something is due.
+        """Chooses the pages to work on: those of touched keys, and those in which something is due.
 
         Each part fits into memory, however large the whole is. The working set may be in the first one.
-
-        Args:
-            touched: The keys that the batch touches.
-            watermark: The watermark of the batch, in milliseconds.
-            now: Its clock, in milliseconds.
         """
         record, tuning = self.record, self._tuning
         pages = record.due(watermark, now)
@@ -128,11 +112,12 @@ class KeyedPages(Generic[State, Keys]):
         record = self.record
         if not record.sizes[page]:
             return self._contents.join([])
-        data: bytes | None = record.inline if len(record.sizes) == 1 else b""
-        if not data:
-            data = self._ahead.pop(page) if page in self._ahead else self._store.get(self._number(page))
+        if len(record.sizes) == 1:
+            found = record.inline or None
+        else:
+            found = self._ahead.pop(page, None) or self._store.get(self._number(page))
         data = self._read[page] = present(
-            data,
+            found,
             "a page of the stored state",
             given=f"page {page} of {len(record.sizes)}",
             expected=f"{record.sizes[page]} bytes",
@@ -141,7 +126,7 @@ class KeyedPages(Generic[State, Keys]):
         return self._contents.load(data)
 
     def save(self, pages: Sequence[int], state: State) -> None:
-        """Store what is left of pages that were loaded."""
+        """Stores what is left of pages that were loaded."""
         sizes = self.record.sizes
         pages_alone = [page for page in pages if page != WORKING_SET]
         if len(sizes) > 1:
@@ -158,9 +143,6 @@ class KeyedPages(Generic[State, Keys]):
     def _save_all(self, state: State) -> None:
         tuning, contents = self._tuning, self._contents
         count = len(self.record.sizes)
-        if contents.is_empty(state):
-            self._put_inline(state, b"")
-            return
         if count == 1:
             parts, dumped = {0: state}, {0: contents.dump(state)}
         else:
@@ -184,13 +166,13 @@ class KeyedPages(Generic[State, Keys]):
         record.events[0], record.clocks[0] = self._contents.timers(state)
 
     def _lay_out(self, state: State, count: int) -> None:
-        """Lay the whole state out in pages."""
+        """Lays the whole state out in pages."""
         self._resize(count)
         self.record.inline = b""
         self._save_pages(range(count), self._contents.split(state, count))
 
     def _resize(self, count: int) -> None:
-        """Change the number of pages; what they held is at hand."""
+        """Changes the number of pages; what they held is at hand."""
         record = self.record
         old = len(record.sizes)
         if old == count:
@@ -211,23 +193,19 @@ class KeyedPages(Generic[State, Keys]):
     def _save_page(self, page: int, state: State | None, data: bytes | None = None) -> None:
         record, contents = self.record, self._contents
         old = self._read.pop(page, None)
-        if state is None or contents.is_empty(state):
-            if record.sizes[page]:
-                self._store.remove(self._number(page))
-            record.sizes[page] = 0
-            record.events[page] = record.clocks[page] = NO_TIMER
-            return
         if data is None:
-            data = contents.dump(state)
-        if data != old:
+            data = b"" if state is None else contents.dump(state)
+        if data and data != old:
             self._store.put(self._number(page), data)
+        elif not data and record.sizes[page]:
+            self._store.remove(self._number(page))
         record.sizes[page] = len(data)
-        record.events[page], record.clocks[page] = contents.timers(state)
+        record.events[page], record.clocks[page] = (NO_TIMER, NO_TIMER) if state is None else contents.timers(state)
 
     # Between batches
 
     def end_batch(self) -> None:
-        """Let keys leave the working set, and split or join pages until they are of the right size again."""
+        """Lets keys leave the working set, and splits or joins pages until they are of the right size again."""
         record = self.record
         if not any(record.sizes):
             self._resize(1)
@@ -242,7 +220,7 @@ class KeyedPages(Generic[State, Keys]):
         self._split_or_join(left)
 
     def _put_back(self, state: State) -> None:
-        """Keys that leave the working set go to their pages."""
+        """Adds the state of keys that leave the working set to their pages."""
         parts = self._contents.split(state, len(self.record.sizes))
         pages = sorted(parts)
         for start in range(0, len(pages), self._tuning.read_ahead):
@@ -252,11 +230,7 @@ class KeyedPages(Generic[State, Keys]):
                 self._save_page(page, self._contents.join([self._load_page(page), parts[page]]))
 
     def _split_or_join(self, left: int) -> None:
-        """Add or take away one page at a time.
-
-        Args:
-            left: This many bytes of pages are split for batches to come, at most.
-        """
+        """Adds or takes away one page at a time; splits at most ``left`` bytes of pages for batches to come."""
         record, tuning = self.record, self._tuning
         total = sum(record.sizes)
         for done in range(tuning.splits_per_batch):
@@ -280,7 +254,7 @@ class KeyedPages(Generic[State, Keys]):
             total += self._split_one(source, count)
 
     def _split_one(self, source: int, count: int) -> int:
-        """One page more: its keys are in one that is there. Gives by how many bytes all pages have grown."""
+        """Adds a page, whose keys are in ``source``. Gives by how many bytes all pages have grown."""
         record = self.record
         before = record.sizes[source]
         for entries in (record.sizes, record.events, record.clocks):
@@ -291,7 +265,7 @@ class KeyedPages(Generic[State, Keys]):
         return record.sizes[source] + record.sizes[count] - before
 
     def _join_one(self, last: int) -> int:
-        """One page less: its keys go to its other half. Gives by how many bytes all pages have grown."""
+        """Takes the last page away; its keys go to its other half. Gives by how many bytes all pages have grown."""
         record = self.record
         target = half_of(last)
         before = record.sizes[target] + record.sizes[last]

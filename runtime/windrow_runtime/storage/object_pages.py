@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, filterfalse, islice
 from typing import Any, Protocol, TypeAlias
 
-from windrow_runtime.operators.state.model import OperatorState, StoredList
+from windrow_runtime.operators.state.model import OperatorState, StoredList, TimerQueue
 from windrow_runtime.storage.group_record import WORKING_SET, PageStore, StepRecord, present, stored_timer
 from windrow_runtime.storage.keyed_pages import KeyedPages, page_of
-from windrow_runtime.storage.object_states import Layout, join_states, keys_in, layout_of, split_state, take_keys
-from windrow_runtime.storage.page_codec import PageCodec
+from windrow_runtime.storage.page_codec import TIMERS, PageCodec, keys_in
 from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning
 
 # Any in this module: state and elements are of the user's types.
 
 _Keys: TypeAlias = "dict[Hashable, None]"
+
+_Layout: TypeAlias = "dict[int | None, list[Hashable]]"
+"""The keys of a page: those in each table, by its start, and under None those with a state of their own."""
 
 
 class Elements(Protocol):
@@ -26,21 +29,17 @@ class Elements(Protocol):
     @property
     def keys(self) -> Sequence[Any]:
         """The keys."""
-        ...
 
     @property
     def values(self) -> Sequence[Any]:
         """The elements; they may be made when they are asked for."""
-        ...
 
     @property
     def timestamps(self) -> Sequence[int | None]:
         """Milliseconds; None: an element has no timestamp."""
-        ...
 
     def pick(self, places: Sequence[int]) -> Elements:
         """Those at some places."""
-        ...
 
 
 @dataclass(slots=True)
@@ -88,14 +87,7 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
     def shares(
         self, before: Sequence[Elements], after: Sequence[Elements], watermark: int, now: int
     ) -> Iterator[Share]:
-        """Divides a batch into shares whose state fits into memory, however large the whole is.
-
-        Args:
-            before: Elements that precede the watermark.
-            after: Elements that follow it.
-            watermark: The watermark, in milliseconds.
-            now: The clock, in milliseconds.
-        """
+        """Divides the elements before and after the watermark into shares whose state fits into memory."""
         keys = dict.fromkeys(chain.from_iterable(elements.keys for elements in (*before, *after)))
         parts = self.parts(keys, watermark, now)
         if len(parts) == 1:
@@ -114,12 +106,12 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
         return state
 
     def save(self, pages: Sequence[int], state: OperatorState) -> None:
-        """Store what is left of pages that were loaded."""
+        """Stores what is left of pages that were loaded."""
         self._shared = state.shared
         super().save(pages, state)
 
     def end_batch(self) -> None:
-        """Let keys leave the working set, split or join pages, and fill in the record."""
+        """Lets keys leave the working set, splits or joins pages, and fills in the record."""
         super().end_batch()
         self.record.shared = self._codec.dump_shared(self._shared)
         self._objects.forget_unused_segments()
@@ -166,7 +158,7 @@ class _ObjectContents:
         self._bits: dict[Hashable, int] = {}  # those of touched keys, which are asked for several times
         self._count = len(record.sizes)
         self._homes = _Homes(self._home)  # those of the keys that were opened last
-        self._layouts: dict[int, Layout] = {}
+        self._layouts: dict[int, _Layout] = {}  # those of the pages that were opened last, which make a split faster
         self._opened_segments: set[int] = set()
         self._dumped_segments: set[int] = set()
 
@@ -176,12 +168,11 @@ class _ObjectContents:
         return self._codec.load(data, self)
 
     def dump(self, state: OperatorState) -> bytes:
+        if not (state.keys or state.tables or state.event_timers or state.processing_timers):
+            return b""
         data = self._codec.dump(state, self._write_segment)
         self._dumped_segments.update(self._segments_of(state))
         return data
-
-    def is_empty(self, state: OperatorState) -> bool:
-        return not (state.keys or state.tables or state.event_timers or state.processing_timers)
 
     def timers(self, state: OperatorState) -> tuple[int, int]:
         return stored_timer(state.earliest_event_timer()), stored_timer(state.processing_timers.earliest())
@@ -189,28 +180,85 @@ class _ObjectContents:
     # States
 
     def open(self, pages: Mapping[int, OperatorState]) -> OperatorState:
-        self._homes.clear()
-        self._layouts.clear()
+        self._forget_homes()
         for page, state in pages.items():
             self._opened_segments.update(self._segments_of(state))
             # The keys of the working set are taken out again before the state is split.
             if len(pages) > 1 and page != WORKING_SET:
                 self._homes.update(dict.fromkeys(chain(state.keys, *state.tables.values()), page))
-                self._layouts[page] = layout_of(state)
-        return join_states(pages.values())
+                self._layouts[page] = {start: list(table) for start, table in state.tables.items()}
+                self._layouts[page][None] = list(state.keys)
+        return self.join([*pages.values()])
 
     def join(self, parts: Sequence[OperatorState]) -> OperatorState:
-        return join_states(parts)
+        joined, *others = parts or [OperatorState()]
+        if not others:
+            return joined
+        timers = {name: [*chain.from_iterable(getattr(part, name) for part in parts)] for name in TIMERS}
+        for part in others:
+            joined.keys.update(part.keys)
+            for start, table in part.tables.items():
+                if start in joined.tables:
+                    joined.tables[start].update(table)
+                else:
+                    joined.tables[start] = table
+            joined.table_size = part.table_size or joined.table_size
+        for name, found in timers.items():
+            if len(found) > len(getattr(joined, name)):
+                setattr(joined, name, TimerQueue(found))
+        return joined
 
     def split(self, state: OperatorState, count: int) -> dict[int, OperatorState]:
         if count != self._count:
             self._count = count
-            self._homes.clear()
-            self._layouts.clear()
-        return split_state(state, self._homes.__getitem__, self._layouts)
+            self._forget_homes()
+        parts: defaultdict[int, OperatorState] = defaultdict(OperatorState)
+        for page, keys in self._split_dict(state.keys, None).items():
+            parts[page].keys = keys
+        for start, table in state.tables.items():
+            for page, piece in self._split_dict(table, start).items():
+                parts[page].tables[start] = piece
+        for name in TIMERS:
+            by_page: defaultdict[int, list[tuple[Hashable, Any, int]]] = defaultdict(list)
+            for timer in getattr(state, name):
+                by_page[self._homes[timer[0]]].append(timer)
+            for page, found in by_page.items():
+                setattr(parts[page], name, TimerQueue(found))
+        for part in parts.values():
+            part.table_size = state.table_size
+        return dict(parts)
+
+    def _split_dict(self, whole: dict[Hashable, Any], start: int | None) -> dict[int, dict[Hashable, Any]]:
+        """A dictionary by pages; without a step of the interpreter's for a key that is where it was."""
+        pieces: dict[int, dict[Hashable, Any]] = {}
+        known = {page: layout[start] for page, layout in self._layouts.items() if layout.get(start)}
+        found = 0
+        for page, there in known.items():
+            keys = there if all(map(whole.__contains__, there)) else list(filter(whole.__contains__, there))
+            if keys:
+                pieces[page] = dict(zip(keys, map(whole.__getitem__, keys), strict=True))
+                found += len(keys)
+        if found == len(whole):
+            return pieces
+        placed = set().union(*known.values()) if found else frozenset()
+        for key in filterfalse(placed.__contains__, whole):
+            pieces.setdefault(self._homes[key], {})[key] = whole[key]
+        return pieces
 
     def take(self, state: OperatorState, keys: _Keys) -> tuple[OperatorState, OperatorState]:
-        return take_keys(state, keys), state
+        taken = OperatorState(keys=_take(state.keys, keys), table_size=state.table_size)
+        for start, table in list(state.tables.items()):
+            if found := _take(table, keys):
+                taken.tables[start] = found
+            if not table:
+                del state.tables[start]
+        for name in TIMERS:
+            timers = list(getattr(state, name))
+            chosen = [timer for timer in timers if timer[0] in keys]
+            if chosen:
+                setattr(taken, name, TimerQueue(chosen))
+                setattr(state, name, TimerQueue([timer for timer in timers if timer[0] not in keys]))
+        return taken, state
 
     # Keys
 
@@ -220,7 +268,7 @@ class _ObjectContents:
     def pages_of(self, keys: _Keys, count: int) -> set[int]:
         return set(self.homes_of(keys, count).values())
 
-    def homes_of(self, keys: Iterable[Hashable], count: int) -> dict[Hashable, int]:
+    def homes_of(self, keys: _Keys, count: int) -> dict[Hashable, int]:
         """The page of each touched key."""
         return {key: page_of(bits, count) for key, bits in self._bits_of(keys).items()}
 
@@ -236,7 +284,7 @@ class _ObjectContents:
         again = {key: None for key, found in bits.items() if found in known}
         return again, array("I", filterfalse(known.__contains__, bits.values())).tobytes()
 
-    def _bits_of(self, keys: Iterable[Hashable]) -> dict[Hashable, int]:
+    def _bits_of(self, keys: _Keys) -> dict[Hashable, int]:
         known = self._bits
         known.update((key, self._hashed(key)) for key in filterfalse(known.__contains__, keys))
         return {key: known[key] for key in keys}
@@ -248,6 +296,10 @@ class _ObjectContents:
     def _home(self, key: Hashable) -> int:
         bits = self._bits.get(key)
         return page_of(self._hashed(key) if bits is None else bits, self._count)
+
+    def _forget_homes(self) -> None:
+        self._homes.clear()
+        self._layouts.clear()
 
     # Segments of long lists
 
@@ -273,6 +325,11 @@ class _ObjectContents:
 
     def _segment_number(self, number: int) -> int:
         return -(self._record.slot << 48 | number)
+
+
+def _take(whole: dict[Hashable, Any], keys: Container[Hashable]) -> dict[Hashable, Any]:
+    # By the keys of the state: 1 and 1.0 are one key, and the first one that came stays.
+    return {key: whole.pop(key) for key in list(filter(keys.__contains__, whole))}
 
 
 def segments_in(state: OperatorState) -> Iterator[int]:

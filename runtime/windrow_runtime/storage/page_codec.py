@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from itertools import count, islice
+from itertools import chain, count, islice
 from typing import Any, Final
 
 from windrow_runtime.codecs.malformed import damaged_state
@@ -22,36 +22,35 @@ from windrow_runtime.operators.state.model import (
     WindowEntry,
 )
 from windrow_runtime.operators.state.nan_keys import with_one_nan
-from windrow_runtime.storage.collisions import CollisionBudget
-from windrow_runtime.storage.object_states import keys_in
 from windrow_runtime.storage.packed import Packed, compress, decode, decompress, encode, packed
+from windrow_runtime.storage.standard_values import CollisionBudget
 from windrow_runtime.storage.tuning import LONG_LISTS, ListTuning
 from windrow_runtime.storage.values import StateCodec, damage_errors
 
 # Any in this module: state is of the user's types.
 
+TIMERS: Final = ("event_timers", "processing_timers")
+"""The attributes of a state that hold timers."""
+
 _PAGE: Final = "page"
 _NONE: Final = packed("")
 
 
-class PageCodec:
-    """Encodes and decodes pages.
+def keys_in(state: OperatorState) -> dict[Hashable, None]:
+    """The keys of a state, each once, in their order."""
+    timers = (key for name in TIMERS for key, _, _ in getattr(state, name))
+    return dict.fromkeys(chain(state.keys, *state.tables.values(), timers))
 
-    Args:
-        codec: Encodes columns of values.
-        lists: When a long list gets segments of its own.
-    """
+
+class PageCodec:
+    """Encodes and decodes pages."""
 
     def __init__(self, codec: StateCodec, lists: ListTuning = LONG_LISTS) -> None:
         self._codec = codec
         self._lists = lists
 
     def dump(self, state: OperatorState, write_segment: Callable[[bytes], int]) -> bytes:
-        """A page.
-
-        Args:
-            state: What it holds. Long lists in it become stored lists.
-            write_segment: Stores a segment of a long list, and gives its number.
+        """A page. Long lists in the state become stored lists: ``write_segment`` stores a segment and gives its number.
 
         Raises:
             UnsupportedOperationError: For a value that cannot be stored.
@@ -61,8 +60,7 @@ class PageCodec:
             self._codec.pack(names),
             self._pack_tables(state, names),
             self._pack_keys(state, write_segment),
-            self._pack_timers(state.event_timers, names),
-            self._pack_timers(state.processing_timers, names),
+            *(self._pack_timers(getattr(state, name), names) for name in TIMERS),
         ]
         return compress(encode(packed(_PAGE, columns=columns)))
 
@@ -124,11 +122,7 @@ class PageCodec:
         return packed("", _members(list(keys), names), columns=columns)
 
     def load(self, data: bytes, reader: SegmentReader) -> OperatorState:
-        """A page that :meth:`dump` gave.
-
-        Args:
-            data: The page.
-            reader: Reads segments of long lists, when somebody asks for them.
+        """The state of a page; ``reader`` reads segments of its long lists when somebody asks for them.
 
         Raises:
             CheckpointError: If the bytes are damaged.
@@ -147,26 +141,18 @@ class PageCodec:
             return self._codec.loads(decompress(data), reader)
 
     def dump_shared(self, shared: dict[str, Any]) -> bytes:
-        """The state of a step itself as bytes."""
+        """The state of a step itself as bytes; none if there is none."""
         return self._codec.dumps([shared]) if shared else b""
 
     def load_shared(self, data: bytes) -> dict[str, Any]:
         """The state that :meth:`dump_shared` was given."""
-        if not data:
-            return {}
         with damage_errors():
-            (shared,) = self._codec.loads(data)
+            (shared,) = self._codec.loads(data) if data else [{}]
             return dict(shared)
 
 
 class _PageReader:
-    """Reads the columns of one page.
-
-    Args:
-        codec: Decodes columns of values.
-        reader: Reads segments of long lists.
-        keys: The column of the keys.
-    """
+    """Reads the columns of one page."""
 
     def __init__(self, codec: StateCodec, reader: SegmentReader, keys: Packed) -> None:
         self._codec = codec
@@ -175,7 +161,6 @@ class _PageReader:
         self._keys = self._distinct(with_one_nan(self._distinct(self._read(keys))))
 
     def state(self, tables: Packed, held: Packed, events: Packed, clocks: Packed) -> OperatorState:
-        """The page."""
         state = OperatorState()
         state.table_size, *starts = self._typed(tables.columns[0], int)
         for start, table in zip(starts, tables.columns[1:], strict=True):

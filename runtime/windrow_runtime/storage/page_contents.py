@@ -13,66 +13,43 @@ Keys = TypeVar("Keys", bound=Sized)
 
 
 class PageContents(Protocol[State, Keys]):
-    """Handles the state of some keys."""
-
-    # Bytes
+    """Handles the state of some keys. A state that was joined, split or taken from must not be used any more."""
 
     def load(self, data: bytes) -> State:
-        """The state that :meth:`dump` gave.
-
-        Raises:
-            CheckpointError: If the bytes are damaged.
-        """
-        ...
+        """The state that :meth:`dump` gave; raises a CheckpointError if the bytes are damaged."""
 
     def dump(self, state: State) -> bytes:
-        """The state as bytes. The same bytes for the same state, so that a page that has not changed is not written."""
-        ...
+        """The state as bytes, the same for the same state, so that no page is written that has not changed.
 
-    def is_empty(self, state: State) -> bool:
-        """Returns whether the state has no key."""
-        ...
+        No bytes stand for a state without keys.
+        """
 
     def timers(self, state: State) -> tuple[int, int]:
         """The times at which something is due first, in event time and in processing time, as the record has it."""
-        ...
-
-    # States of several pages. One that was given away must not be used any more.
 
     def open(self, pages: Mapping[int, State]) -> State:
         """One state of those of some pages, to be worked on; the working set may be among them."""
-        ...
 
     def join(self, parts: Sequence[State]) -> State:
         """One state of several that have no key in common; an empty one of none."""
-        ...
 
     def split(self, state: State, count: int) -> Mapping[int, State]:
         """The state of each of ``count`` pages; pages without a key are left out."""
-        ...
 
     def take(self, state: State, keys: Keys) -> tuple[State, State]:
         """The state of those of some keys that are in it, and the rest."""
-        ...
-
-    # Keys
 
     def keys(self, state: State) -> Keys:
         """The keys of a state."""
-        ...
 
     def pages_of(self, keys: Keys, count: int) -> set[int]:
         """The page of each key, if there are ``count`` pages."""
-        ...
 
     def among(self, keys: Keys, others: Keys, most: int) -> Keys:
         """The first keys that are among others."""
-        ...
 
     def beyond(self, keys: Keys, others: Keys, most: int | None = None) -> Keys:
         """The first keys that are not among others; all of them, if no number is given."""
-        ...
 
     def remembered(self, keys: Keys, seen: bytes) -> tuple[Keys, bytes]:
         """The keys whose hashes are among some that are remembered, and the hashes of all others, 32 bits of each."""
-        ...

@@ -34,51 +34,6 @@ class HotKeyTuning:
     least_remembered: int = 128
     leave_at_once: int = 64
 
-    def largest_informative_batch(self, total: int) -> int:
-        """A batch that touches this many keys or more, of a state of ``total`` bytes, does not tell which are hot.
-
-        They are most of the state, where keys are small, or more than a working set takes.
-        """
-        return min(total, self.most_bytes) // self.least_bytes_of_a_key
-
-    def seen_after(self, seen: bytes, fresh: bytes, keys: int) -> bytes:
-        """The touches to remember after a batch: up to 32 bits of each key's hash, the oldest first.
-
-        Args:
-            seen: What was remembered.
-            fresh: The keys that this batch has touched, and that are not in the working set.
-            keys: How many keys it has touched in all.
-        """
-        # A small batch among large ones makes it forget a part alone.
-        kept = max(self.times_remembered * keys, len(seen) // BYTES_SEEN * 3 // 4, self.least_remembered)
-        return (seen + fresh)[-BYTES_SEEN * kept :]
-
-    def room_for(self, size: int, bytes_of_a_key: float) -> int:
-        """The number of keys, of some bytes each, that may come into a working set of ``size`` bytes."""
-        return max(0, int((self.most_bytes - size) / max(bytes_of_a_key, self.least_bytes_of_a_key)))
-
-    def how_many_leave(self, held: int, seen: bytes, touched: int, size: int, pages: int) -> tuple[int, int]:
-        """The number of keys that are to leave a working set.
-
-        Those that the batch has not touched go first, and of these the ones that came first. Others go only if the set
-        is too large, since what it holds has grown.
-
-        Args:
-            held: How many keys are in it.
-            seen: The touches that are remembered.
-            touched: How many keys this batch has touched.
-            size: Its size in bytes.
-            pages: How many pages there are: each key that leaves may touch another one.
-
-        Returns:
-            How many go if the batch has not touched them, and how many go in any case.
-        """
-        lately = max(touched, len(seen) // (BYTES_SEEN * self.times_remembered))
-        too_large = held - held * self.most_bytes // size if size > self.most_bytes else 0
-        too_many = max(0, held - max(self.times_kept * lately, self.least_kept))
-        at_once = max(self.leave_at_once, lately, held // self.leave_at_once)
-        return max(too_large, too_many if pages <= at_once else min(too_many, at_once)), too_large
-
 
 @dataclass(frozen=True, slots=True)
 class PageTuning:

@@ -121,10 +121,7 @@ class _RowContents:
         return _Rows(load_rows(data, self._schema))
 
     def dump(self, state: _Rows) -> bytes:
-        return dump_rows(state.rows)
-
-    def is_empty(self, state: _Rows) -> bool:
-        return not state.rows.num_rows
+        return dump_rows(state.rows) if state.rows.num_rows else b""
 
     def timers(self, state: _Rows) -> tuple[int, int]:
         return stored_timer(self._due(state.rows) if state.rows.num_rows else None), NO_TIMER
