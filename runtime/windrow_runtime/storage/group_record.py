@@ -40,27 +40,19 @@ class PageStore(Protocol):
 
     def get(self, number: int) -> bytes | None:
         """A part; None: there is none."""
-        ...
 
     def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
         """Several parts, which takes less time than one by one."""
-        ...
 
     def put(self, number: int, data: bytes) -> None:
-        """Store a part."""
-        ...
+        """Stores a part."""
 
     def remove(self, number: int) -> None:
-        """Forget a part that is stored."""
-        ...
+        """Forgets a part that is stored."""
 
 
 def present(data: bytes | None, what: str, *, given: str, expected: str | None = None) -> bytes:
-    """A part that the store must have; ``what`` names its sort, ``given`` says which one it is.
-
-    Raises:
-        CheckpointError: If the store has nothing.
-    """
+    """A part that the store must have, or else a CheckpointError; ``what`` names its sort, ``given`` says which one."""
     if data is None:
         raise damaged_state(given, message=f"{what} is missing", expected=expected)
     return data
@@ -83,37 +75,21 @@ def _earliest(times: Int64s, time_of_working_set: int) -> int | None:
 
 
 class StepRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """The part of a group's record for one step: where the step's pages lie, and when their next timers are due.
+    """The part of a group's record for one step: where the step's pages lie, and when their next timers are due."""
 
-    Attributes:
-        slot: The number under which the store has its pages.
-        watermark: The watermark under which it was left, in milliseconds.
-        now: The clock under which it was left, in milliseconds.
-        segments: How many segments of long lists it has stored so far, which numbers them.
-        shared: What belongs to the step itself.
-        inline: Its one page, where it has no more.
-        sizes: The size of each page in bytes; 0: it is empty, and not stored.
-        events: The earliest timer of each page in event time; the lowest number: none.
-        clocks: The same in processing time.
-        working: The working set, apart from pages; there is none where there is one page.
-        working_event: Its earliest timer in event time; the lowest number: none.
-        working_clock: The same in processing time.
-        seen: What is remembered of the keys that batches have touched.
-    """
-
-    slot: int
-    watermark: int = MIN_TIMESTAMP
-    now: int = MIN_TIMESTAMP
-    segments: int = 0
-    shared: bytes = b""
-    inline: bytes = b""
-    sizes: Int64s = msgspec.field(default_factory=lambda: int64_array(0))
-    events: Int64s = msgspec.field(default_factory=lambda: int64_array(NO_TIMER))
-    clocks: Int64s = msgspec.field(default_factory=lambda: int64_array(NO_TIMER))
-    working: bytes = b""
-    working_event: int = NO_TIMER
-    working_clock: int = NO_TIMER
-    seen: bytes = b""
+    slot: int  # the number under which the store has its pages
+    watermark: int = MIN_TIMESTAMP  # under which it was left, in milliseconds
+    now: int = MIN_TIMESTAMP  # the clock under which it was left, in milliseconds
+    segments: int = 0  # how many segments of long lists it has stored so far, which numbers them
+    shared: bytes = b""  # what belongs to the step itself
+    inline: bytes = b""  # its one page, where it has no more
+    sizes: Int64s = msgspec.field(default_factory=lambda: int64_array(0))  # bytes of each page; 0: empty, not stored
+    events: Int64s = msgspec.field(default_factory=lambda: int64_array(NO_TIMER))  # each page's first in event time
+    clocks: Int64s = msgspec.field(default_factory=lambda: int64_array(NO_TIMER))  # the same in processing time
+    working: bytes = b""  # the working set, apart from pages; there is none where there is one page
+    working_event: int = NO_TIMER  # its earliest timer in event time
+    working_clock: int = NO_TIMER  # the same in processing time
+    seen: bytes = b""  # what is remembered of the keys that batches have touched
 
     @property
     def is_empty(self) -> bool:
@@ -150,11 +126,7 @@ class StepRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
         return found
 
     def check(self) -> None:
-        """Refuses a record that contradicts itself, as damaged bytes may.
-
-        Raises:
-            CheckpointError: If it does.
-        """
+        """Raises a CheckpointError if the record contradicts itself, as damaged bytes may."""
         pages = len(self.sizes)
         has_times = (self.working_event, self.working_clock) != (NO_TIMER, NO_TIMER)
         if (
@@ -167,19 +139,12 @@ class StepRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class GroupState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """The record of one key group at one level of the query.
+    """The record of one key group at one level of the query."""
 
-    Attributes:
-        watermark: The watermark at the last call, in milliseconds.
-        now: The clock at the last call, in milliseconds.
-        timer: The Spark timer that is registered, in Spark's milliseconds; 0: none.
-        steps: The records of steps by their ids.
-    """
-
-    watermark: int = MIN_TIMESTAMP
-    now: int = MIN_TIMESTAMP
-    timer: int = 0
-    steps: dict[str, StepRecord] = msgspec.field(default_factory=dict)
+    watermark: int = MIN_TIMESTAMP  # at the last call, in milliseconds
+    now: int = MIN_TIMESTAMP  # the clock at the last call, in milliseconds
+    timer: int = 0  # the Spark timer that is registered, in Spark's milliseconds; 0: none
+    steps: dict[str, StepRecord] = msgspec.field(default_factory=dict)  # by the ids of steps
 
     def record_of(self, step: str) -> StepRecord:
         """The record of a step; a new one if the step has none yet."""
@@ -189,15 +154,15 @@ class GroupState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
         return self.steps[step]
 
     def dump(self, fingerprint: bytes) -> bytes:
-        """As bytes."""
+        """The record as bytes."""
         return _HEADER.pack(_MAGIC, FORMAT_VERSION, fingerprint) + compress(_ENCODER.encode(self))
 
     @staticmethod
     def load(data: bytes, fingerprint: bytes) -> GroupState:
-        """From bytes.
+        """The record that :meth:`dump` gave.
 
         Raises:
-            CheckpointError: If these are not ours, or damaged.
+            CheckpointError: If the bytes are not ours, or damaged.
             IncompatibleStateError: If they are of an unknown version, or of another plan.
         """
         if len(data) < _HEADER.size or not data.startswith(_MAGIC):

@@ -32,7 +32,7 @@ class Elements(Protocol):
 
     @property
     def values(self) -> Sequence[Any]:
-        """The elements; they may be made when they are asked for."""
+        """The elements, which may be made when somebody asks for them."""
 
     @property
     def timestamps(self) -> Sequence[int | None]:
@@ -44,30 +44,17 @@ class Elements(Protocol):
 
 @dataclass(slots=True)
 class Share:
-    """Pages that are worked on together, and the elements for the keys in them.
+    """Pages that are worked on together, and the elements for the keys in them, before and after the watermark."""
 
-    Attributes:
-        pages: Their numbers; that of the working set may be among them.
-        before: Elements that precede the watermark.
-        after: Elements that follow it.
-    """
-
-    pages: list[int]
+    pages: list[int]  # that of the working set may be among them
     before: Sequence[Elements]
     after: Sequence[Elements]
 
 
 class ObjectPages(KeyedPages[OperatorState, _Keys]):
-    """The state of one step on objects in one key group, during a batch.
+    """The state of one step on objects in one key group, during a batch, which changes the step's record.
 
-    Args:
-        record: The step's part of the group's record; it is changed.
-        codec: Encodes pages.
-        store: Where they are.
-        hash_key: Hashes keys alike in every process.
-        groups: How many key groups there are: within one of them, only what a hash holds beside its number tells keys
-            apart.
-        tuning: How large pages are to be.
+    Of the hash of a key, only what it holds beside the number of the group, one of ``groups``, tells keys apart.
     """
 
     def __init__(

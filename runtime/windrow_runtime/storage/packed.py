@@ -26,20 +26,13 @@ _LARGEST_RATIO: Final = 256
 
 
 class Packed(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
-    """A column of values, taken apart.
-
-    Attributes:
-        tag: How the values were taken apart.
-        data: Numbers side by side, or text and bytes joined.
-        scalars: Values that MessagePack carries, or names.
-        columns: The columns within.
-    """
+    """A column of values, taken apart."""
 
     # No field has a default: a few bytes shall not make a column.
-    tag: str
-    data: bytes
-    scalars: Sequence[Scalar]
-    columns: Sequence[Packed]
+    tag: str  # how the values were taken apart
+    data: bytes  # numbers side by side, or text and bytes joined
+    scalars: Sequence[Scalar]  # values that MessagePack carries, or names
+    columns: Sequence[Packed]  # the columns within
 
 
 def packed(tag: str, data: bytes = b"", scalars: Sequence[Scalar] = (), columns: Sequence[Packed] = ()) -> Packed:
@@ -64,11 +57,7 @@ def is_encodable(values: Sequence[Scalar]) -> bool:
 
 
 def decode(data: bytes) -> Packed:
-    """The column that :func:`encode` was given.
-
-    Raises:
-        CheckpointError: If the bytes are not those of a column.
-    """
+    """The column that :func:`encode` was given, or else a CheckpointError."""
     try:
         return _DECODER.decode(data)
     except Exception as error:  # the decoder has many errors, and each says that these bytes are not ours
@@ -97,11 +86,7 @@ def compress(data: bytes) -> bytes:
 
 
 def decompress(data: bytes) -> bytes:
-    """The bytes that :func:`compress` was given.
-
-    Raises:
-        CheckpointError: If the bytes are damaged.
-    """
+    """The bytes that :func:`compress` was given, or else a CheckpointError."""
     if len(data) < _LENGTH.size:
         raise damaged_state(f"{len(data)} bytes", message="stored state is cut off")
     (length,) = _LENGTH.unpack_from(data)

@@ -137,8 +137,7 @@ class PageCodec:
 
     def load_segment(self, data: bytes, reader: SegmentReader) -> list[Any]:
         """The elements of a segment."""
-        with damage_errors():
-            return self._codec.loads(decompress(data), reader)
+        return self._codec.loads(decompress(data), reader)
 
     def dump_shared(self, shared: dict[str, Any]) -> bytes:
         """The state of a step itself as bytes; none if there is none."""
@@ -177,7 +176,7 @@ class _PageReader:
         return self._codec.unpack(column, self._reader)
 
     def _typed(self, column: Packed, *kinds: type[Any]) -> list[Any]:
-        """The values of a column that are all of these classes: what a step would otherwise find out much later."""
+        """The values of a column, all of these classes: a step would find out much later that they are not."""
         values = self._read(column)
         if not set(map(type, values)) <= set(kinds):
             raise TypeError(f"values that are not {kinds[0].__name__}")

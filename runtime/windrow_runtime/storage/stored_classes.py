@@ -17,8 +17,9 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, EnumMeta, Flag, auto
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from inspect import getattr_static
+from itertools import repeat
 from types import MemberDescriptorType
 from typing import Any, Final
 from uuid import UUID, SafeUUID
@@ -363,30 +364,19 @@ def default_makers(kind: type[Any]) -> dict[str, Callable[[], Any]]:
 
     A field whose factory is no class of the standard library, such as ``list``, is not among them.
     """
-    makers: dict[str, Callable[[], Any]] = {}
-    for name, given in _defaults_of(kind).items():
-        if "default" in given:
-            makers[name] = partial(_same, given["default"])
-        elif given.get("default_factory") in _FACTORIES:
-            makers[name] = given["default_factory"]
-    return makers
-
-
-def _same(default: Any) -> Any:
-    return default
-
-
-def _defaults_of(kind: type[Any]) -> dict[str, dict[str, Any]]:
-    """The default or the factory of each field that has one, under the name that ``field()`` has for it."""
+    missing = dataclasses.MISSING
+    defaults: dict[str, tuple[Any, Any]]  # and factories
     if issubclass(kind, msgspec.Struct):
-        return struct_fields(kind)
-    if dataclasses.is_dataclass(kind):
-        return {
-            field.name: {
-                name: value
-                for name in ("default", "default_factory")
-                if (value := getattr(field, name)) is not dataclasses.MISSING
-            }
-            for field in dataclasses.fields(kind)
+        struct = struct_fields(kind)
+        defaults = {
+            n: (given.get("default", missing), given.get("default_factory", missing)) for n, given in struct.items()
         }
-    return {name: {"default": value} for name, value in getattr(kind, "_field_defaults", {}).items()}
+    elif dataclasses.is_dataclass(kind):
+        defaults = {field.name: (field.default, field.default_factory) for field in dataclasses.fields(kind)}
+    else:
+        defaults = {name: (value, missing) for name, value in getattr(kind, "_field_defaults", {}).items()}
+    return {
+        name: factory if default is missing else repeat(default).__next__
+        for name, (default, factory) in defaults.items()
+        if default is not missing or factory in _FACTORIES
+    }

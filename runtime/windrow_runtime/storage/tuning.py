@@ -14,25 +14,15 @@ BYTES_SEEN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class HotKeyTuning:
-    """The limits of a working set of keys. To read and write a key there takes up to a tenth of its page's time.
+    """The limits of a working set of keys. To read and write a key there takes up to a tenth of its page's time."""
 
-    Attributes:
-        most_bytes: The size of a working set; each batch that touches it reads and writes all of it.
-        least_bytes_of_a_key: A key takes at least this many bytes, for estimates.
-        times_kept: The set keeps this many times as many keys as batches touch.
-        times_remembered: Touches of this many batches are remembered.
-        least_kept: This many keys stay however few a batch touches.
-        least_remembered: This many touches are remembered however few a batch has.
-        leave_at_once: This many keys may leave after one batch, and one of this many of those that are held.
-    """
-
-    most_bytes: int = 256 << 10
-    least_bytes_of_a_key: int = 16
-    times_kept: int = 4
-    times_remembered: int = 2
-    least_kept: int = 32
-    least_remembered: int = 128
-    leave_at_once: int = 64
+    most_bytes: int = 256 << 10  # each batch that touches the set reads and writes all of it
+    least_bytes_of_a_key: int = 16  # for estimates
+    times_kept: int = 4  # the set keeps this many times as many keys as batches touch
+    times_remembered: int = 2  # touches of this many batches are remembered
+    least_kept: int = 32  # this many keys stay however few a batch touches
+    least_remembered: int = 128  # this many touches are remembered however few a batch has
+    leave_at_once: int = 64  # keys that may leave after one batch, and one of this many of those that are held
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,36 +35,22 @@ class PageTuning:
 
     The methods ask about a batch that touches ``keys`` keys, and a state of ``total`` bytes in ``count`` pages. The
     defaults are those of pages of objects: to read and write one takes 0.2 ms, and 0.001 to 0.01 ms for each key in it.
-
-    Attributes:
-        small: Bytes of a page where batches touch few keys.
-        dense: Bytes of a page where they touch all pages.
-        least: Pages that have fewer bytes on average are joined whatever a batch touches; 0: they are not.
-        keys_per_page_for_full_scan: Above this many touched keys for each page nearly every page is touched, and all
-            are read.
-        sparse_factor: A batch is sparse if this many times its keys are fewer than there would be small pages.
-        split_budget_when_due: A batch in which timers are due splits at most this many bytes of pages for later
-            batches.
-        inline_bytes: A state of at most this many bytes lies in the group's record: one read and one write.
-        bytes_at_once: Bytes of pages that are in memory at a time; objects take a hundred times as much.
-        whole_bytes: The same where most pages are touched anyway: a batch that has all of a state can lay it out anew,
-            and small pages come by splitting alone only after many batches.
-        splits_per_batch: Pages that one batch splits or joins at most.
-        read_ahead: Pages that are read by one call to the store.
-        hot_keys: The working set beside the pages.
     """
 
-    small: int = 512
-    dense: int = 32 << 10
-    least: int = 128
+    small: int = 512  # bytes of a page where batches touch few keys
+    dense: int = 32 << 10  # bytes of a page where they touch all pages
+    least: int = 128  # pages with fewer bytes on average are joined whatever a batch touches; 0: they are not
+    # Above this many touched keys for each page nearly every page is touched, and all are read.
     keys_per_page_for_full_scan: int = 3
-    sparse_factor: int = 4
-    split_budget_when_due: int = 64 << 10
-    inline_bytes: int = 16 << 10
-    bytes_at_once: int = 512 << 10
+    sparse_factor: int = 4  # a batch is sparse if this many times its keys are fewer than there would be small pages
+    split_budget_when_due: int = 64 << 10  # bytes of pages that a batch with due timers splits for later ones at most
+    inline_bytes: int = 16 << 10  # a state up to this size lies in the group's record: one read and one write
+    bytes_at_once: int = 512 << 10  # bytes of pages in memory at a time; objects take a hundred times as much
+    # The same where most pages are touched anyway: a batch that has all of a state can lay it out anew, and small pages
+    # come by splitting alone only after many batches.
     whole_bytes: int = 8 << 20
-    splits_per_batch: int = 512
-    read_ahead: int = 32
+    splits_per_batch: int = 512  # pages that one batch splits or joins at most
+    read_ahead: int = 32  # pages that are read by one call to the store
     hot_keys: HotKeyTuning = HotKeyTuning()
 
     def touch_all(self, keys: int, count: int) -> bool:
@@ -112,44 +88,25 @@ class PageTuning:
 
 @dataclass(frozen=True, slots=True)
 class ListTuning:
-    """The limits at which elements of a long list move into a segment, which a batch does not write again.
+    """The limits at which elements of a long list move into a segment, which a batch does not write again."""
 
-    Attributes:
-        tail_elements: A list with fewer elements behind its last segment is left as it is, without a look at its size.
-        segment_bytes: The fewest bytes of a segment, before they are compressed.
-    """
-
-    tail_elements: int = 32
-    segment_bytes: int = 4096
+    tail_elements: int = 32  # a list with fewer behind its last segment is left as it is, without a look at its size
+    segment_bytes: int = 4096  # the fewest bytes of a segment, before they are compressed
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkTuning:
-    """The sizes of the chunks in which rows of windows are stored, and of the portions that are fired from.
+    """The sizes of the chunks in which rows of windows are stored, and of the portions that are fired from."""
 
-    Attributes:
-        tail_bytes: More bytes of new rows than that become a chunk.
-        fanout: This many chunks of about one size become one; each row is written so often at most as this goes into
-            the state.
-        largest_chunk: Bytes of a chunk that is not merged any more.
-        fired_bytes: Bytes of rows that are fired from at a time; what is made of them on the way takes some times as
-            much.
-        held_bytes: Bytes of stored chunks that are held while they are read several times.
-        most_parts: Parts into which rows are dealt at most; their numbers are bytes.
-        merged_rows: Rows that are merged at a time when windows fire; a sliding window has one for each pane and key.
-        merged_bytes: Bytes of these rows, where they are wide.
-        least_shared_panes: Windows of fewer panes are merged each by itself.
-    """
-
-    tail_bytes: int = 16 << 10
-    fanout: int = 8
-    largest_chunk: int = 4 << 20
-    fired_bytes: int = 64 << 20
-    held_bytes: int = 32 << 20
-    most_parts: int = 256
-    merged_rows: int = 500_000
-    merged_bytes: int = 64 << 20
-    least_shared_panes: int = 64
+    tail_bytes: int = 16 << 10  # more bytes of new rows than that become a chunk
+    fanout: int = 8  # this many chunks of about one size become one; a row is written so often at most as it goes in
+    largest_chunk: int = 4 << 20  # bytes of a chunk that is not merged any more
+    fired_bytes: int = 64 << 20  # bytes of rows fired from at a time; what is made of them takes some times as much
+    held_bytes: int = 32 << 20  # bytes of stored chunks that are held while they are read several times
+    most_parts: int = 256  # parts into which rows are dealt at most; their numbers are bytes
+    merged_rows: int = 500_000  # rows merged at a time when windows fire: of a sliding window one for each pane and key
+    merged_bytes: int = 64 << 20  # bytes of these rows, where they are wide
+    least_shared_panes: int = 64  # windows of fewer panes are merged each by itself
 
 
 OBJECT_PAGES: Final = PageTuning()
@@ -169,14 +126,7 @@ ROW_CHUNKS: Final = ChunkTuning()
 
 @dataclass(frozen=True, slots=True)
 class StateTuning:
-    """The layout of the state of all steps.
-
-    Attributes:
-        object_pages: Pages of steps on objects.
-        row_pages: Pages of steps on columns.
-        lists: Long lists of objects.
-        row_chunks: Chunks of rows.
-    """
+    """The layout of the state of all steps: pages of objects and of rows, long lists of objects, chunks of rows."""
 
     object_pages: PageTuning = OBJECT_PAGES
     row_pages: PageTuning = ROW_PAGES

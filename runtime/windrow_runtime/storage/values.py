@@ -56,11 +56,9 @@ def damage_errors() -> Iterator[None]:
 
 
 class StateCodec:
-    """Encodes and decodes columns of state.
+    """Encodes and decodes columns of state, whose values are of the classes that a plan names.
 
-    Args:
-        classes: The classes that the plan names.
-        pickles: Pickles values of other classes, where the plan allows that; None: they are refused.
+    ``pickles`` carries values of other classes, where the plan allows that; without it they are refused.
     """
 
     def __init__(self, classes: Iterable[UserClass] = (), *, pickles: PicklesValues | None = None) -> None:

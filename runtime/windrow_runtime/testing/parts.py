@@ -11,7 +11,7 @@ from windrow.time import MIN_TIMESTAMP
 from windrow.triggers import MergingTrigger, Trigger, TriggerResult
 from windrow.windows import MergingWindowAssigner, Window, WindowAssigner
 from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.state.model import KeyState, TimerQueue, WindowEntry
+from windrow_runtime.operators.state.model import WindowEntry
 from windrow_runtime.operators.windows.contexts import TriggerContextImpl
 from windrow_runtime.operators.windows.general import Merged, add_window
 
@@ -98,12 +98,12 @@ class TriggerHarness(Generic[T, W]):
     @property
     def event_timers(self) -> list[tuple[W, int]]:
         """Window and time of each event timer that is set."""
-        return _timers(self._driver.state.event_timers)
+        return [(window, time) for _, window, time in self._driver.state.event_timers]
 
     @property
     def processing_timers(self) -> list[tuple[W, int]]:
         """Window and time of each processing timer that is set."""
-        return _timers(self._driver.state.processing_timers)
+        return [(window, time) for _, window, time in self._driver.state.processing_timers]
 
     @property
     def state_windows(self) -> list[W]:
@@ -111,17 +111,12 @@ class TriggerHarness(Generic[T, W]):
         return [window for window, entry in self._driver.windows.items() if entry.trigger_state]
 
 
-# Any: one driver serves triggers of every type.
-def _timers(queue: TimerQueue) -> list[tuple[Any, int]]:
-    return [(window, time) for _, window, time in queue]
-
-
 class _TriggerDriver(KeyedOperator):
-    """Time and timers for a trigger without an operator around it."""
+    """Time and timers for a trigger without an operator around it. Any: it serves triggers of every type."""
 
     def __init__(self, trigger: Trigger[Any, Any]) -> None:
         super().__init__()
-        self.windows: dict[Any, WindowEntry] = KeyState().windows
+        self.windows: dict[Any, WindowEntry] = {}
         self._trigger = trigger
         self._context = TriggerContextImpl(self)
         self._answers: list[TriggerAnswer[Any]] = []
@@ -158,7 +153,6 @@ def assign_windows(
     Raises:
         MissingTimestampError: For an event-time assigner and an element without a timestamp, as in a pipeline.
     """
-    driver = _Clock(processing_time)
     if timestamp is None and assigner.is_event_time:
         raise MissingTimestampError(
             "an event-time assigner was given an element without a timestamp",
@@ -166,7 +160,7 @@ def assign_windows(
             expected="timestamp=...",
         )
     stamp = MIN_TIMESTAMP if timestamp is None else timestamp
-    return list(assigner.assign_windows(element, stamp, driver))
+    return list(assigner.assign_windows(element, stamp, _Clock(processing_time)))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
-from types import TracebackType
 from typing import Any, Generic, Self, overload
 
 from typing_extensions import TypeForm, TypeVar
@@ -283,9 +282,7 @@ class StreamHarness(Generic[In, Out]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
