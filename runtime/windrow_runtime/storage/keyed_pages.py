@@ -143,11 +143,8 @@ class KeyedPages(Generic[State, Keys]):
     def _save_all(self, state: State) -> None:
         tuning, contents = self._tuning, self._contents
         count = len(self.record.sizes)
-        if count == 1:
-            parts, dumped = {0: state}, {0: contents.dump(state)}
-        else:
-            parts = dict(contents.split(state, count))
-            dumped = {page: contents.dump(part) for page, part in parts.items()}
+        parts = {0: state} if count == 1 else contents.split(state, count)
+        dumped = {page: contents.dump(part) for page, part in parts.items()}
         total = sum(map(len, dumped.values()))
         if total <= tuning.inline_bytes:
             self._put_inline(state, dumped[0] if count == 1 else contents.dump(state))

@@ -367,10 +367,8 @@ def default_makers(kind: type[Any]) -> dict[str, Callable[[], Any]]:
     missing = dataclasses.MISSING
     defaults: dict[str, tuple[Any, Any]]  # and factories
     if issubclass(kind, msgspec.Struct):
-        struct = struct_fields(kind)
-        defaults = {
-            n: (given.get("default", missing), given.get("default_factory", missing)) for n, given in struct.items()
-        }
+        given = struct_fields(kind).items()
+        defaults = {name: (held.get("default", missing), held.get("default_factory", missing)) for name, held in given}
     elif dataclasses.is_dataclass(kind):
         defaults = {field.name: (field.default, field.default_factory) for field in dataclasses.fields(kind)}
     else:
