@@ -216,17 +216,18 @@ def plain_value(kind: type[Any]) -> Callable[[Any], Any]:
 
 def object_maker(kind: type[Any]) -> Callable[[Any], Any]:
     """Returns what makes an object of a class from its builtin value, past the methods of the class."""
-    base: Any = _base_of(kind)
+    base = _base_of(kind)
+    new: Any = base.__new__  # not that of the user's class
     fill = _FILL.get(base)
-    if base is object:
-        return lambda value: object.__new__(kind)
 
     def make(value: Any) -> Any:
+        if base is object:
+            return new(kind)
         if type(value) is not base:
             raise TypeError(f"{type(value).__name__} for a {base.__name__}")
         if fill is None:
-            return base.__new__(kind, value)
-        empty = base.__new__(kind)
+            return new(kind, value)
+        empty = new(kind)
         fill(empty, value)
         return empty
 
