@@ -92,7 +92,6 @@ class HotKeys(Generic[State, Keys]):
         if self._held is None and not self._kept:
             return None
         state = self._whole()
-        self.keys = self._contents.keys(self._contents.join([]))
         self._store(self._contents.join([]))
         return state
 

@@ -160,17 +160,11 @@ def _way_of(kind: type[Any]) -> Way:
         return Way.NONE
     if base is not object:
         return Way.PLAIN
-    return Way.ATTRIBUTES if _is_made_empty(kind) else Way.NONE
-
-
-def _is_made_empty(kind: type[Any]) -> bool:
-    """Returns whether ``object`` makes instances of a class. One written in C may hold what no attribute shows."""
-    make: Any = object.__new__
     try:
-        make(kind)
-    except TypeError:
-        return False
-    return True
+        object.__new__(kind)
+    except TypeError:  # a class written in C may hold what no attribute shows
+        return Way.NONE
+    return Way.ATTRIBUTES
 
 
 def _pickles_as(kind: type[Any], base: type[Any]) -> bool:
