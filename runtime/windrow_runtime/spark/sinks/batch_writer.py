@@ -84,7 +84,7 @@ class BatchWriter:
         self._facts: list[Count] = []
         self._warned: set[tuple[str, Location | None]] = set()
         self._ended = False
-        self._parts = {} if setup.parts is None else setup.parts.sinks
+        self._parts = {} if setup.parts is None else setup.parts.of_files
         # Spark writes these sinks from the workers, in a pass of its own over the batch.
         self._by_spark = {
             number: step for number, step in setup.sinks.items() if way_of(step) in {SinkWay.SPARK_FILES, SinkWay.KAFKA}

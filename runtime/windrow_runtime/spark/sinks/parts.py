@@ -13,8 +13,9 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any
 
 from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSink
@@ -38,48 +39,6 @@ from windrow_runtime.spark.sinks.table import SinkWay, way_of
 # Any in this module: elements of every type, and pyarrow has no types.
 
 
-class TaskWriter(Protocol):
-    """Writes the elements of one task for one sink."""
-
-    @property
-    def name(self) -> bytes | None:
-        """The name that the driver has to know, such as a file's, once something is written; None if there is none."""
-        ...
-
-    def write(self, values: list[Any]) -> int:
-        """Write elements; returns how many bytes they took, 0 if that is unknown."""
-        ...
-
-    def write_columns(self, rows: Any) -> None:
-        """Write the elements of an Arrow batch; only sinks get one whose rows are columns."""
-        ...
-
-    def close(self) -> None:
-        """Finish the writes, also after one that failed."""
-        ...
-
-
-class WorkerSink(Protocol):
-    """A sink that workers write; it is sent to them."""
-
-    @property
-    def step(self) -> Step:
-        """The sink, without the steps in front of it."""
-        ...
-
-    def begin(self, batch: int) -> None:
-        """Prepare for a batch; the driver calls this before the tasks of the batch begin."""
-        ...
-
-    def task(self, batch: int) -> TaskWriter:
-        """Make a writer; a worker calls this in each task that has rows for the sink."""
-        ...
-
-    def publish(self, batch: int, names: Sequence[bytes]) -> None:
-        """Make a batch visible; the driver calls this after the tasks of the batch, with the names of their parts."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class PartSink:
     """A sink in a folder of the file system whose files workers write.
@@ -98,24 +57,19 @@ class PartSink:
         """Returns the folder of the parts of a batch."""
         return BatchFolder(Path(self.path), batch)
 
-    def task(self, batch: int) -> TaskWriter:
-        """Make the writer of a task's part file."""
-        return _FileTask(self, batch)
+    def task(self, batch: int) -> PartFile:
+        """Makes the part file of a task, in a worker."""
+        return PartFile(self.step, self.kind, self.folder(batch).aside, f"part-{uuid.uuid4().hex}")
 
     def begin(self, batch: int) -> None:
-        """Delete the files that an earlier attempt left.
-
-        Raises:
-            SinkError: If that fails.
-        """
+        """Delete the files that an earlier attempt left; the driver calls this before the tasks of the batch begin."""
         with sink_errors(self.step, self.path):
             self.folder(batch).begin()
 
     def publish(self, batch: int, names: Sequence[bytes]) -> None:
         """Make the parts of a batch visible, in the place of those that it had before.
 
-        Raises:
-            SinkError: If that fails, or if not all of them are there.
+        The driver calls this after the tasks of the batch, with the names of all parts.
         """
         folder = self.folder(batch)
         with sink_errors(self.step, self.path):
@@ -138,7 +92,7 @@ class PartSink:
 
 @dataclass(frozen=True, slots=True)
 class CustomWorkerSink:
-    """A sink of the user's own that workers write.
+    """A sink of the user's own that workers write; it makes its elements visible by itself.
 
     Attributes:
         step: The sink, without the steps in front of it.
@@ -150,31 +104,36 @@ class CustomWorkerSink:
     sink: CustomSink[Any]
     query: str
 
-    def begin(self, batch: int) -> None:
-        """Do nothing: the sink itself replaces what an earlier attempt wrote."""
+    def task(self, batch: int) -> CustomOutput:
+        """Opens the sink for a task, in a worker."""
+        from pyspark import TaskContext
 
-    def task(self, batch: int) -> TaskWriter:
-        """Open the sink for a task."""
-        return _CustomTask(self, batch)
-
-    def publish(self, batch: int, names: Sequence[bytes]) -> None:
-        """Do nothing: the sink itself makes its elements visible."""
+        context = TaskContext.get()
+        assert context is not None, "Spark has one in every task"
+        output = CustomOutput(self.step, self.sink, Identity(self.query, ""), context.partitionId())
+        output.open()
+        return output
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSinks:
-    """The sinks that the last stage of a query writes.
+    """The sinks that the last stage of a query writes; they are sent to workers.
 
     Attributes:
         sinks: The sinks, by their numbers.
         batch: The number of the one batch of a job; None: Spark gives each task of a stream the number of its batch.
     """
 
-    sinks: Mapping[int, WorkerSink]
+    sinks: Mapping[int, PartSink | CustomWorkerSink]
     batch: int | None = None
 
+    @property
+    def of_files(self) -> dict[int, PartSink]:
+        """The sinks whose files the driver makes visible."""
+        return {number: sink for number, sink in self.sinks.items() if isinstance(sink, PartSink)}
+
     def writer(self) -> PartWriter:
-        """Make the writer of a task; it opens a sink when it gets the first elements for it."""
+        """Makes the writer of a task; it opens a sink when it gets the first elements for it."""
         return PartWriter(self)
 
 
@@ -193,7 +152,7 @@ def worker_sinks(sinks: Mapping[int, Step], query: Callable[[], str], batch: int
     return WorkerSinks(found, batch) if found else None
 
 
-def _worker_sink(step: Step, query: Callable[[], str]) -> WorkerSink:
+def _worker_sink(step: Step, query: Callable[[], str]) -> PartSink | CustomWorkerSink:
     sink = sink_of(step)
     if isinstance(sink, CustomSink):
         make_picklable(type(sink))
@@ -206,29 +165,18 @@ def _worker_sink(step: Step, query: Callable[[], str]) -> WorkerSink:
 
 
 class PartWriter:
-    """Writes the elements of one task for the sinks that workers write.
-
-    Args:
-        sinks: The sinks.
-    """
+    """Writes the elements of one task for the sinks that workers write."""
 
     def __init__(self, sinks: WorkerSinks) -> None:
         self._sinks = sinks
-        self._tasks: dict[int, TaskWriter] = {}
-        self._unnamed: dict[int, TaskWriter] = {}
+        self._tasks: dict[int, PartFile | CustomOutput] = {}
+        self._unnamed: dict[int, PartFile] = {}
 
     def __contains__(self, sink: object) -> bool:
-        """Returns whether the sink of a number is one of them."""
         return sink in self._sinks.sinks
 
     def pass_on(self, rows: Iterable[PackedRow]) -> Iterator[PackedRow]:
-        """Write the rows for the sinks; yield all other rows, and a row for each name that the driver has to know.
-
-        Raises:
-            SinkError: If a file cannot be written.
-            InvalidArgumentError: If an element is not of its type.
-            UserFunctionError: If a sink of the user's own raised.
-        """
+        """Writes the rows for the sinks; yields all other rows, and a row for each name that the driver has to know."""
         for row in rows:
             if not (row.is_output and row.target in self):
                 yield row
@@ -241,86 +189,48 @@ class PartWriter:
                 yield row._replace(kind=RowKind.PART, target=sink, payload=name)
 
     def write(self, sink: int, values: Sequence[Any]) -> int:
-        """Write elements; returns how many bytes they took, 0 if that is unknown. Raises as :meth:`pass_on`."""
-        return self._task(sink).write(list(values))
+        """Writes elements for the sink of a number; returns how many bytes they took, 0 if that is unknown."""
+        task = self._task(sink)
+        if isinstance(task, PartFile):
+            return task.write(values)
+        if values:
+            # The user's sink may change the objects, which other sinks may get, too.
+            task.write(self._batch, list(map(own, values)))
+        return 0
 
     def write_columns(self, sink: int, rows: Any) -> None:
-        """Write the elements of an Arrow batch. Raises as :meth:`pass_on`."""
-        self._task(sink).write_columns(rows)
+        """Writes the elements of an Arrow batch for the sink of a number, whose elements are written as columns."""
+        file = self._task(sink)
+        assert isinstance(file, PartFile), "a sink of the user's own takes values"
+        if rows.num_rows:
+            file.write_content(rows)
 
     def take_names(self) -> list[tuple[int, bytes]]:
-        """Returns the names since the last call that the driver has to know, with their sinks."""
-        named = [(sink, name) for sink, task in self._unnamed.items() if (name := task.name) is not None]
-        for sink, _ in named:
+        """Returns the names of the files that were made since the last call, for the driver, with their sinks."""
+        made = [(sink, file.name.encode()) for sink, file in self._unnamed.items() if file.exists]
+        for sink, _ in made:
             del self._unnamed[sink]
-        return named
+        return made
 
-    def _task(self, sink: int) -> TaskWriter:
+    def _task(self, sink: int) -> PartFile | CustomOutput:
         task = self._tasks.get(sink)
         if task is None:
-            batch = current_batch() if self._sinks.batch is None else self._sinks.batch
-            assert batch is not None, "Spark gives the batch's number to every task of a query"
-            task = self._tasks[sink] = self._unnamed[sink] = self._sinks.sinks[sink].task(batch)
+            task = self._tasks[sink] = self._sinks.sinks[sink].task(self._batch)
+            if isinstance(task, PartFile):
+                self._unnamed[sink] = task
         return task
 
-    def close(self) -> None:
-        """Close the part files, which nobody can read before, and the sinks of the user's own.
+    @cached_property
+    def _batch(self) -> int:
+        batch = current_batch() if self._sinks.batch is None else self._sinks.batch
+        assert batch is not None, "Spark gives the batch's number to every task of a query"
+        return batch
 
-        Raises:
-            SinkError: If a file cannot be written.
-            UserFunctionError: If a sink of the user's own raised.
-        """
+    def close(self) -> None:
+        """Close the part files, which nobody can read before, and the sinks of the user's own."""
         with ExitStack() as stack:
             for task in self._tasks.values():
                 stack.callback(task.close)
-
-
-class _FileTask:
-    """Writes the part file of a task; makes no file if there are no elements."""
-
-    def __init__(self, sink: PartSink, batch: int) -> None:
-        self._file = PartFile(sink.step, sink.kind, sink.folder(batch).aside, f"part-{uuid.uuid4().hex}")
-
-    @property
-    def name(self) -> bytes | None:
-        return self._file.name.encode() if self._file.exists else None
-
-    def write(self, values: list[Any]) -> int:
-        return self._file.write(values)
-
-    def write_columns(self, rows: Any) -> None:
-        if rows.num_rows:
-            self._file.write_content(rows)
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class _CustomTask:
-    """Opens a sink of the user's own for a task, and hands it the elements."""
-
-    name: Final = None
-
-    def __init__(self, sink: CustomWorkerSink, batch: int) -> None:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None, "Spark has one in every task"
-        self._batch = batch
-        self._output = CustomOutput(sink.step, sink.sink, Identity(sink.query, ""), context.partitionId())
-        self._output.open()
-
-    def write(self, values: list[Any]) -> int:
-        if values:
-            # The user's sink may change the objects, which other sinks may get, too.
-            self._output.write(self._batch, list(map(own, values)))
-        return 0
-
-    def write_columns(self, rows: Any) -> None:
-        raise AssertionError("a sink of the user's own takes values")
-
-    def close(self) -> None:
-        self._output.close()
 
 
 def _columns_in(stream: bytes) -> Any:
