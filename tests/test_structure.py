@@ -107,7 +107,7 @@ def test_contributing_names_what_exists() -> None:
 
 SHARED_NAMES = {
     ("local", "spark"): {"runner"},  # each engine has one
-    ("spark/sinks", "spark/sources"): {"table"},  # each says which part of the engine does what
+    ("spark/sinks", "spark/sources"): {"table"},  # who reads each source, and who writes each sink
 }
 """Modules of sibling folders that have one name since they are one thing in two places."""
 

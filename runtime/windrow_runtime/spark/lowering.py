@@ -28,8 +28,7 @@ from windrow_runtime.columnar.windows.geometry import Sessions
 from windrow_runtime.operators.choose import form_text, operator_for
 from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
-from windrow_runtime.spark.batch_number import END_LINE, JOB_BATCH
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.folder import END_LINE, Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import StoredPlan
 from windrow_runtime.spark.clock.clock_files import ClockFiles
@@ -53,6 +52,7 @@ from windrow_runtime.spark.sources.column_scan import ColumnTarget
 from windrow_runtime.spark.sources.scan import ScanContext
 from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, MalformedRule, SourceStage
 from windrow_runtime.spark.sources.table import check_columns, scan_source
+from windrow_runtime.spark.worker import JOB_BATCH
 
 
 def forms_of(topology: Topology) -> dict[str, Form]:

@@ -48,8 +48,7 @@ from windrow_runtime.spark.session import (
     session_with,
 )
 from windrow_runtime.spark.sinks.batch_writer import driver_sinks
-from windrow_runtime.spark.sinks.by_spark import refuse_written, unpacked
-from windrow_runtime.spark.sinks.dataframe import checkpoint_inside, pipeline_of
+from windrow_runtime.spark.sinks.by_spark import pipeline_of, refuse_written, unpacked
 from windrow_runtime.spark.sinks.table import SinkWay, way_of
 from windrow_runtime.spark.sources.table import check_resumable
 
@@ -265,7 +264,7 @@ class SparkRunner:
         if batch:
             lowered = self._batch(pipeline, topology, self._spark)
         else:
-            lowered = self._lowered(pipeline, topology, checkpoint_inside(self._checkpoint), by_user=True)
+            lowered = self._lowered(pipeline, topology, Checkpoint.inside(self._checkpoint), by_user=True)
         ((number, step),) = lowered.sinks.items()
         return unpacked(lowered.frame, number, step, lowered.classes)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from windrow.addresses.paths import local_path
 from windrow.addresses.redaction import redact_address
@@ -15,7 +15,6 @@ from windrow.plan import SourceNode, Step
 from windrow.sources import DataFrameSource
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs.whole_files import write_whole
-from windrow_runtime.spark.batch_number import END_LINE, BatchNote, EndMark
 from windrow_runtime.spark.checkpoint.spark_files import (
     check_source_logs,
     check_spark_files,
@@ -23,18 +22,71 @@ from windrow_runtime.spark.checkpoint.spark_files import (
     last_number,
 )
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
-from windrow_runtime.spark.clock.clock_files import ClockFiles
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
+from windrow_runtime.spark.worker import current_batch
+
+END_LINE: Final = "end"
+"""The line in the control folder that ends the stream. Any other line only wakes the query."""
+
+# Any in this module: Arrow batches, and pyarrow has no types; and the shapes of steps, as JSON holds them.
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNote:
+    """Notes the highest number of a batch in a file of a checkpoint.
+
+    Spark's part of a checkpoint can get lost, or be put back from an older copy, by itself. Spark would then begin
+    anew, or give numbers of batches a second time, which sinks take for batches that they have. The note of the newest
+    batch shows it.
+    """
+
+    path: Path
+
+    def batch(self) -> int:
+        """Returns the number that was noted; -1: none."""
+        number = self._file.read()
+        return -1 if number is None else number
+
+    def note(self, batch: int) -> None:
+        """Note a batch. One that runs again changes nothing."""
+        if batch > self.batch():
+            self._file.write(batch)
+
+    @property
+    def _file(self) -> StoredFile[int]:
+        return StoredFile(self.path, int)
+
+
+class EndMark(BatchNote):
+    """Notes which batch read the end of a stream that is drained.
+
+    That batch moves the watermark to the end of time, and the batch behind it fires all open windows. Sources may go on
+    delivering meanwhile; elements that batches behind the end read would be late everywhere, so they are left in the
+    sources.
+    """
+
+    __slots__ = ()
+
+    def note_end(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Notes the batch if rows of the control folder end the stream, and passes them on; for ``mapInArrow``."""
+        for batch in batches:
+            number = current_batch()
+            if number is not None and END_LINE in batch.column(0).to_pylist():
+                self.note(number)
+            yield batch
+
+    def before_end(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Yields the batches of a source's partition, or nothing if the stream is at its end already."""
+        end, number = self.batch(), current_batch()
+        over = number is not None and number > end >= 0
+        for batch in batches:  # read to their end in any case, since Spark writes them
+            if not over:
+                yield batch
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSource:
-    """The stored description of a source; sources are stored in the order of Spark's log of offsets.
-
-    Attributes:
-        kind: The name of its class.
-        folder: The name of its folder in the checkpoint.
-    """
+    """The class of a source and the name of its folder, stored in the order of Spark's log of offsets."""
 
     kind: str
     folder: str
@@ -51,7 +103,6 @@ class Description:
         groups: Key groups in each of them.
         fingerprint: The plan's number in all stored state, in hexadecimal digits.
         time: The kind of time by which the query runs.
-        sources: The sources.
         steps: The shape of each keyed step, on which its state depends, by the name under which it is stored.
     """
 
@@ -62,7 +113,7 @@ class Description:
     fingerprint: str
     time: str
     sources: Sequence[StoredSource]
-    steps: Mapping[str, dict[str, Any]]  # Any: a shape, as JSON holds it; see plan_shape
+    steps: Mapping[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +125,11 @@ class Checkpoint:
     """A checkpoint folder. Its methods raise :class:`~windrow.errors.CheckpointError` where a file is damaged.
 
     Args:
-        path: The folder, on the local file system or on one that every machine has mounted.
+        path: The folder, in a file system that every machine has mounted.
         folders: The folders of sources by the id of the step, where they are not named by its number.
         inside: Whether the folder lies in that of Spark, as for a query that the user starts; else it is around it.
 
     Attributes:
-        path: As given.
         spark_folder: The folder of Spark's part, as Spark takes it.
         plan: The notes of the first run on its plan.
         newest_batch: The newest batch that has begun to write.
@@ -126,6 +176,24 @@ class Checkpoint:
         with checkpoint_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         return Checkpoint(folder, inside=inside)
+
+    @staticmethod
+    def inside(path: str | os.PathLike[str] | None) -> Checkpoint:
+        """Opens windrow's part inside the checkpoint folder of a query that is the user's own."""
+        if path is None:
+            raise InvalidArgumentError(
+                "a streaming DataFrame needs a checkpoint",
+                expected="SparkRunner(checkpoint=folder)",
+                hint='give Spark the same folder: df.writeStream.option("checkpointLocation", folder)',
+            )
+        text = os.fspath(path)
+        if Checkpoint(Path(local_path(text) or text)).plan.path.exists():
+            raise IncompatibleStateError(
+                "the checkpoint belongs to a run of a pipeline",
+                given=text,
+                expected="a folder of its own for each query",
+            )
+        return Checkpoint.at(f"{text}/windrow", inside=True)
 
     def folder_of(self, step: Step) -> Path:
         """Returns the folder for elements of a source that Spark cannot read again from elsewhere."""
@@ -208,7 +276,7 @@ class Checkpoint:
             self.newest_batch.batch(),
             self.end_mark.batch(),
             # The time of a batch is stored at the end of the one before.
-            ClockFiles(self.clock_folder).newest() - 1,
+            last_number(self.clock_folder) - 1,
             -1 if reported is None else reported.batch,
         )
 

@@ -22,7 +22,7 @@ from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, exchange_bat
 from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import Level
-from windrow_runtime.spark.worker.gc_tuning import infrequent_gc
+from windrow_runtime.spark.worker import infrequent_gc
 
 # Any in this module: pyarrow has no types.
 

@@ -9,7 +9,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.spark.batch_number import current_batch
 from windrow_runtime.spark.clock.times import NO_TIME, BatchTime, BatchTimes, decode_watermark, encode_timer
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import Phase, dump_values, load_values, phase_of
@@ -18,7 +17,7 @@ from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import Level
 from windrow_runtime.spark.keyed.state_calls import StateCalls, StoredPages
-from windrow_runtime.spark.worker.gc_tuning import infrequent_gc
+from windrow_runtime.spark.worker import current_batch, infrequent_gc
 from windrow_runtime.storage.group_record import GroupState
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs import Output, closing_outputs, open_outputs
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
-from windrow_runtime.spark.batch_number import JOB_BATCH
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.clock.keeper import ClockKeeper
@@ -33,6 +32,7 @@ from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.batch_writer import BatchSetup, BatchWriter, ConnectWriter, driver_sinks
 from windrow_runtime.spark.sinks.by_spark import refuse_written, unpacked
 from windrow_runtime.spark.sinks.results import MemoryResults, Results, SpooledResults
+from windrow_runtime.spark.worker import JOB_BATCH
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

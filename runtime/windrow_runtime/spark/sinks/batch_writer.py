@@ -17,7 +17,7 @@ from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.outputs import Output, closing_outputs, open_outputs
 from windrow_runtime.outputs.file_sinks import check_owner
-from windrow_runtime.spark.batch_number import BatchNote, batch_tag
+from windrow_runtime.spark.checkpoint.folder import BatchNote
 from windrow_runtime.spark.clock.keeper import ClockKeeper, Report
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import load_values
@@ -31,6 +31,7 @@ from windrow_runtime.spark.sinks.by_spark import are_of, rows_of, write_files
 from windrow_runtime.spark.sinks.parts import WorkerSinks
 from windrow_runtime.spark.sinks.results import Results
 from windrow_runtime.spark.sinks.table import SinkWay, way_of
+from windrow_runtime.spark.worker import batch_tag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from windrow import DataStream, DataStreamSink, Pipeline
 from windrow.addresses.paths import local_path
-from windrow.errors import WindrowError
-from windrow.plan import Step
+from windrow.errors import InvalidArgumentError, WindrowError
+from windrow.plan import SinkNode, Step
 from windrow.sinks import FileSink, JsonFileSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_files import line_encoder
@@ -24,9 +26,9 @@ from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import load_values
 from windrow_runtime.spark.exchange.rows import RowKind
 from windrow_runtime.spark.faults.marked import failures_marked
-from windrow_runtime.spark.faults.spark_errors import causes_of, engine_failure, unwritable
+from windrow_runtime.spark.faults.spark_errors import causes_of, engine_errors, unwritable
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
-from windrow_runtime.spark.sinks.table import takes_columns
+from windrow_runtime.spark.sinks.table import ColumnsSink, takes_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,74 +40,69 @@ _TIMESTAMP: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
 @dataclass(frozen=True)
 class _Unpack:
-    """Turns packed rows into typed columns, in a worker."""
+    """Turns the packed rows of a sink into Arrow batches, in a worker.
+
+    Attributes:
+        lines: The sink whose lines are the only column; None: each field is a column.
+    """
 
     kind: RecordType
     where: str
     classes: tuple[UserClass, ...]
+    lines: FileSink[Any] | None = None
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         register_classes(self.classes)
-        schema = arrow_schema(self.kind)
+        schema = arrow_schema(self.kind) if self.lines is None else None
+        encode = self._encoder()
         with failures_marked():
             for batch in batches:
                 kinds, payloads = (column.to_pylist() for column in batch.columns)
                 for kind, payload in zip(kinds, payloads, strict=True):
-                    rows = load_rows(payload, schema) if kind == RowKind.OUTPUT_COLUMNS else self._encoded(payload)
+                    if kind == RowKind.OUTPUT_COLUMNS:
+                        rows = load_rows(payload, schema)
+                    else:
+                        try:
+                            rows = encode(load_values(payload))
+                        except WindrowError as error:
+                            raise with_field(self.where, error) from error.__cause__
                     if rows.num_rows:
                         yield rows
 
-    def _encoded(self, payload: bytes) -> Any:
-        try:
-            return encode_batch(load_values(payload), self.kind)
-        except WindrowError as error:
-            raise with_field(self.where, error) from error.__cause__
-
-
-@dataclass(frozen=True)
-class _Lines:
-    """Turns packed rows into the lines of text files, in a worker."""
-
-    sink: FileSink[Any]
-    kind: RecordType
-    where: str
-    classes: tuple[UserClass, ...]
-
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def _encoder(self) -> Callable[[Sequence[Any]], Any]:
+        if self.lines is None:
+            return partial(encode_batch, record_type=self.kind)
         import pyarrow as pa
 
-        register_classes(self.classes)
-        encoder = line_encoder(self.sink, self.kind)
+        encoder = line_encoder(self.lines, self.kind)
         assert encoder is not None, "sinks that take columns have no lines"
         header = [] if encoder.header is None else [encoder.header]
-        with failures_marked():
-            for batch in batches:
-                for payload in batch.column(1).to_pylist():
-                    try:
-                        lines = list(map(encoder.encode, load_values(payload)))
-                    except WindrowError as error:
-                        raise with_field(self.where, error) from error.__cause__
-                    yield pa.record_batch([pa.array([*header, *lines], pa.string())], names=["value"])
-                    header = []
+
+        def to_lines(values: Sequence[Any]) -> Any:
+            lines = [*header, *map(encoder.encode, values)]
+            header.clear()
+            return pa.record_batch([pa.array(lines, pa.string())], names=["value"])
+
+        return to_lines
+
+
+def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:
+    """Makes a plan that ends in the columns of a stream's elements, for ``to_dataframe``."""
+    if not isinstance(stream, DataStream):
+        raise InvalidArgumentError("a DataFrame is made of a stream", given=type(stream), expected="a DataStream")
+    node = stream.node
+    end = SinkNode(input=node, sink=ColumnsSink(), element_type=node.element_type, location=node.location)
+    return Pipeline(name, DataStreamSink(end))
 
 
 def refuse_written(spark: SparkSession, sinks: Iterable[Step]) -> None:
-    """Refuse file sinks in other file systems whose folders have batches; runs that begin with batch 0 call this.
-
-    Raises:
-        SinkError: If a folder has batches.
-    """
+    """Refuse file sinks in other file systems whose folders have batches; runs that begin with batch 0 call this."""
     for step in sinks:
         sink = sink_of(step)
         if not isinstance(sink, FileSink) or local_path(sink.path) is not None:
             continue
-        try:
+        with engine_errors(step.where, sink.secrets):
             written = exists_for_spark(spark, f"{as_read_path(sink.path)}/batch-*")
-        except WindrowError as error:
-            raise error.at(step.where) from None
-        except Exception as error:
-            failure = engine_failure(error, step.where, sink.secrets)
-            raise failure from failure.__cause__
         if written:
             raise other_run(step, sink.shown_path)
 
@@ -134,15 +131,11 @@ def write_files(
 
     Args:
         frame: The rows of the batch.
-        batch: Its number.
+        batch: The number of the batch.
         number: The number of the sink.
         step: The sink.
         classes: The user's classes that may occur in elements.
         has_rows: Whether there are rows for the sink.
-
-    Raises:
-        SinkError: If they cannot be written.
-        InvalidArgumentError: If an element is not of its type.
     """
     sink = file_sink_of(step)
     local = local_path(sink.path)
@@ -175,9 +168,8 @@ def _write_folder(frame: DataFrame, number: int, step: Step, place: str | Path, 
     sink = file_sink_of(step)
     path = as_spark_path(place)
     if not takes_columns(step):
-        to_lines = _Lines(sink, record_type(step.node.element_type), step.where, classes)
-        lines = rows_of(frame, number).mapInArrow(to_lines, "value string")
-        lines.write.mode("overwrite").text(path)
+        to_lines = _Unpack(record_type(step.node.element_type), step.where, classes, sink)
+        rows_of(frame, number).mapInArrow(to_lines, "value string").write.mode("overwrite").text(path)
         return
     writer = unpacked(frame, number, step, classes).write.mode("overwrite")
     if isinstance(sink, JsonFileSink):

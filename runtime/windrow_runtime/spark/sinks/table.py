@@ -11,16 +11,35 @@ from windrow.connectors import CustomSink
 from windrow.errors import UnsupportedOperationError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
-from windrow.sinks import CollectSink, CsvFileSink, JsonFileSink, ParquetFileSink, TextFileSink, WriterSink
+from windrow.sinks import (
+    CollectSink,
+    CsvFileSink,
+    FileSink,
+    JsonFileSink,
+    ParquetFileSink,
+    Sink,
+    TextFileSink,
+    WriterSink,
+)
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs import has_output
-from windrow_runtime.spark.sinks.dataframe import ColumnsSink
 
 # Any in this module: sinks of elements of every type.
 
 _SPARKS_OWN: Final = (Kind.TIMEDELTA, Kind.NONE)
 """Types of fields that Spark has, and that Parquet files without Spark's metadata lose."""
+
+
+class ColumnsSink(Sink[Any]):
+    """The end of a plan whose elements the user's own query takes as a DataFrame."""
+
+    @property
+    def needs_schema(self) -> bool:
+        return True
+
+    def describe(self) -> str:
+        return "DataFrame"
 
 
 class SinkWay(Enum):
@@ -35,11 +54,7 @@ class SinkWay(Enum):
 
 
 def way_of(step: Step) -> SinkWay:
-    """Returns the way to write the sink of a step.
-
-    Raises:
-        UnsupportedOperationError: If Spark cannot write to it.
-    """
+    """Returns the way to write the sink of a step; refuses a sink that Spark cannot write to."""
     sink = sink_of(step)
     for kind, way in _WAYS.items():
         if isinstance(sink, kind):
@@ -67,29 +82,23 @@ def _custom(sink: CustomSink[Any], step: Step) -> SinkWay:
     return SinkWay.WORKERS if sink.on_workers else SinkWay.OUTPUT
 
 
-def _text(sink: CsvFileSink[Any] | TextFileSink, step: Step) -> SinkWay:
-    return SinkWay.SPARK_FILES if local_path(sink.path) is None else SinkWay.WORKERS
-
-
-def _json(sink: JsonFileSink[Any], step: Step) -> SinkWay:
-    by_spark = local_path(sink.path) is None or _is_json_of_spark(record_type(step.node.element_type))
-    return SinkWay.SPARK_FILES if by_spark else SinkWay.WORKERS
-
-
-def _parquet(sink: ParquetFileSink[Any], step: Step) -> SinkWay:
-    by_spark = local_path(sink.path) is None or record_type(step.node.element_type).root.contains(*_SPARKS_OWN)
-    return SinkWay.SPARK_FILES if by_spark else SinkWay.WORKERS
+def _file(sink: FileSink[Any], step: Step) -> SinkWay:
+    kind = record_type(step.node.element_type)
+    by_spark = isinstance(sink, ParquetFileSink) and kind.root.contains(*_SPARKS_OWN)
+    if isinstance(sink, JsonFileSink):
+        by_spark = _is_json_of_spark(kind)
+    return SinkWay.SPARK_FILES if by_spark or local_path(sink.path) is None else SinkWay.WORKERS
 
 
 _WAYS: Final[dict[type[Any], SinkWay | Callable[[Any, Step], SinkWay]]] = {
     CollectSink: SinkWay.RESULTS,
     ColumnsSink: SinkWay.QUERY,
-    CsvFileSink: _text,
+    CsvFileSink: _file,
     CustomSink: _custom,
-    JsonFileSink: _json,
+    JsonFileSink: _file,
     KafkaSink: SinkWay.KAFKA,
-    ParquetFileSink: _parquet,
-    TextFileSink: _text,
+    ParquetFileSink: _file,
+    TextFileSink: _file,
     WriterSink: SinkWay.QUERY,
 }
 

@@ -11,7 +11,7 @@ from windrow.errors import Location
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.batch import SourceBatch
-from windrow_runtime.spark.batch_number import BatchNote, EndMark, current_batch
+from windrow_runtime.spark.checkpoint.folder import BatchNote, EndMark
 from windrow_runtime.spark.clock.times import NO_TIME, encode_watermark
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.packer import Packer
@@ -21,7 +21,7 @@ from windrow_runtime.spark.faults.marked import failures_marked
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.level import Fragment, SourceFragment
 from windrow_runtime.spark.run.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, Count
-from windrow_runtime.spark.worker.gc_tuning import infrequent_gc
+from windrow_runtime.spark.worker import current_batch, infrequent_gc
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType

@@ -1,34 +1,62 @@
-"""Makes Python's cyclic garbage collector run seldom while a task makes many small objects, which form no cycles."""
+"""Tells a Python worker which batch its task belongs to, and has its garbage collector run seldom."""
 
 from __future__ import annotations
 
 import gc
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
-_RARE = (500_000, 20, 100)
+JOB_BATCH: Final = 0
+"""The number of the one batch of a batch job."""
+
+_BATCH_PROPERTY: Final = "streaming.sql.batchId"
+_TAGS_PROPERTY: Final = "spark.job.tags"
+_TAG: Final = "windrow-batch-"
+_SELDOM: Final = (500_000, 20, 100)
 _entered = 0
+
+
+def batch_tag(batch: int) -> str:
+    """Returns the tag of a batch's jobs over Spark Connect, where Spark gives their tasks no number."""
+    return f"{_TAG}{batch}"
+
+
+def current_batch() -> int | None:
+    """Returns the number of the batch that this task belongs to; None outside of a streaming query."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return None
+    number = context.getLocalProperty(_BATCH_PROPERTY)
+    if number is not None:
+        return int(number)
+    # Spark makes the tag part of a longer one.
+    tagged = re.search(rf"{_TAG}(\d+)", context.getLocalProperty(_TAGS_PROPERTY) or "")
+    return None if tagged is None else int(tagged[1])
 
 
 @contextmanager
 def infrequent_gc() -> Iterator[None]:
-    """Makes the garbage collector run seldom.
+    """Makes the cyclic garbage collector run seldom while a task makes many small objects, which form no cycles.
 
     By default it looks at all young objects whenever 700 more have been made than freed. While a task turns a batch of
     records into objects, all of them live, that doubles the time. Cycles that the user's functions make are still
     collected, only later.
     """
-    _leave_out_what_stays()
+    _freeze_modules()
     thresholds = gc.get_threshold()
-    gc.set_threshold(*_RARE)
+    gc.set_threshold(*_SELDOM)
     try:
         yield
     finally:
         gc.set_threshold(*thresholds)
 
 
-def _leave_out_what_stays() -> None:
+def _freeze_modules() -> None:
     """Have the collector pass over the modules of a worker.
 
     Spark's worker collects all garbage after each task, before it takes the next one, and some 50,000 objects of
