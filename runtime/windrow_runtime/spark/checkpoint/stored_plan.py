@@ -11,18 +11,17 @@ from typing import Final
 
 import windrow
 from windrow.errors import IncompatibleStateError
-from windrow.plan import SourceNode, Step
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form
 from windrow_runtime.operators.declined import DeclinedError
-from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.checkpoint.compatible import merged, step_changes
+from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
-from windrow_runtime.spark.checkpoint.plan_shape import Shape, state_ids, step_shape
+from windrow_runtime.spark.checkpoint.plan_shape import Shape, merged, state_ids, step_changes, step_shape
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.storage.group_record import FINGERPRINT_BYTES
 
 _DEFAULT_GROUPS: Final = 2
 _HINT: Final = "give a changed plan a checkpoint of its own; a step with a name= keeps its state when others move"
+_TURNED_OFF: Final = DeclinedError("columns are turned off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,29 +88,38 @@ def resume(
     shapes = {names[step.id]: step_shape(topology, step) for step in topology.keyed}
     stored = checkpoint.description()
     if stored is None:
-        stored = _new_description(topology, time, wanted.groups(), names, shapes, forms)
+        for step, form in forms.items():
+            if isinstance(form, ColumnarForm):
+                shapes[names[step]]["form"] = form.state_text
+        stored = _new_description(topology, time, wanted.groups(), shapes)
         checkpoint.plan.write(stored)
-        return _stored_plan(topology, names, stored)
-    _check_parallelism(stored, wanted, checkpoint)
-    changes = [
-        *_step_changes(stored, topology, names, shapes),
-        *_setting_changes(stored, topology, time),
-        *_form_changes(stored, topology, names, forms),
-    ]
-    if changes:
-        raise IncompatibleStateError(
-            "the checkpoint belongs to another plan",
-            given="; ".join(changes),
-            expected="steps that can read what is stored",
-            where=str(checkpoint.path),
-            hint=_HINT,
-        )
-    steps = {name: merged(stored.steps[name], shape) for name, shape in shapes.items()}
-    if steps != stored.steps:
-        # The next run has to read the state that this one stores.
-        stored = replace(stored, steps=steps)
-        checkpoint.plan.write(stored)
-    return _stored_plan(topology, names, stored)
+    else:
+        _check_parallelism(stored, wanted, checkpoint)
+        changes = [
+            *_step_changes(stored, topology, names, shapes),
+            *_setting_changes(stored, topology, time),
+            *_form_changes(stored, topology, names, forms),
+        ]
+        if changes:
+            raise IncompatibleStateError(
+                "the checkpoint belongs to another plan",
+                given="; ".join(changes),
+                expected="steps that can read what is stored",
+                where=str(checkpoint.path),
+                hint=_HINT,
+            )
+        steps = {name: merged(stored.steps[name], shape) for name, shape in shapes.items()}
+        if steps != stored.steps:
+            # The next run has to read the state that this one stores.
+            stored = replace(stored, steps=steps)
+            checkpoint.plan.write(stored)
+    return StoredPlan(
+        KeyGroups.balanced(stored.partitions, stored.groups),
+        bytes.fromhex(stored.fingerprint),
+        names,
+        {step.id: source.folder for step, source in zip(topology.sources, stored.sources, strict=True)},
+        frozenset(step.id for step in topology.keyed if stored.steps[names[step.id]]["form"] is not None),
+    )
 
 
 def unstored(topology: Topology, groups: KeyGroups, forms: Mapping[str, Form]) -> StoredPlan:
@@ -120,24 +128,7 @@ def unstored(topology: Topology, groups: KeyGroups, forms: Mapping[str, Form]) -
     return StoredPlan(groups, bytes(FINGERPRINT_BYTES), state_ids(topology), {}, columnar)
 
 
-def _stored_plan(topology: Topology, names: Mapping[str, str], stored: Description) -> StoredPlan:
-    folders = {step.id: source.folder for step, source in zip(topology.sources, stored.sources, strict=True)}
-    columnar = {step.id for step in topology.keyed if stored.steps[names[step.id]]["form"] is not None}
-    groups = KeyGroups.balanced(stored.partitions, stored.groups)
-    return StoredPlan(groups, bytes.fromhex(stored.fingerprint), names, folders, frozenset(columnar))
-
-
-def _new_description(
-    topology: Topology,
-    time: str,
-    groups: KeyGroups,
-    names: Mapping[str, str],
-    shapes: dict[str, Shape],
-    forms: Mapping[str, Form],
-) -> Description:
-    for step, form in forms.items():
-        if isinstance(form, ColumnarForm):
-            shapes[names[step]]["form"] = form.state_text
+def _new_description(topology: Topology, time: str, groups: KeyGroups, shapes: Mapping[str, Shape]) -> Description:
     fingerprint = blake2b(json.dumps(shapes, sort_keys=True).encode(), digest_size=FINGERPRINT_BYTES)
     return Description(
         windrow=windrow.__version__,
@@ -146,14 +137,9 @@ def _new_description(
         groups=groups.count // groups.partitions,
         fingerprint=fingerprint.hexdigest(),
         time=time,
-        sources=[StoredSource(_source_kind(step), str(step.index)) for step in topology.sources],
+        sources=[StoredSource(type(source_of(step)).__name__, str(step.index)) for step in topology.sources],
         steps=shapes,
     )
-
-
-def _source_kind(step: Step) -> str:
-    assert isinstance(step.node, SourceNode)
-    return type(step.node.source).__name__
 
 
 def _check_parallelism(stored: Description, wanted: Parallelism, checkpoint: Checkpoint) -> None:
@@ -192,7 +178,7 @@ def _setting_changes(stored: Description, topology: Topology, time: str) -> Iter
         yield f"the query ran by {stored.time} and would run by {time}"
     # Spark identifies sources by their order alone.
     before = [source.kind for source in stored.sources]
-    now = list(map(_source_kind, topology.sources))
+    now = [type(source_of(step)).__name__ for step in topology.sources]
     if before != now:
         yield f"the sources were {', '.join(before)} and are {', '.join(now)}"
 
@@ -202,7 +188,7 @@ def _form_changes(
 ) -> Iterator[str]:
     for step in topology.keyed:
         before = stored.steps.get(names[step.id], {}).get("form")
-        form = forms.get(step.id, DeclinedError("columns are turned off"))
+        form = forms.get(step.id, _TURNED_OFF)
         if before is None:
             continue
         if isinstance(form, DeclinedError):
