@@ -1,11 +1,17 @@
-"""Computes the watermark of a plan on the driver, batch by batch, as the interpreter does."""
+"""Computes the watermark of a plan on the driver, batch by batch, as the interpreter does, and stores it in files.
+
+Spark follows one watermark, made from the rows of its sources. A plan with several timestamp-assigning steps, with one
+behind a window, or with a generator of the user's needs more: the driver computes the watermark at the end of a batch,
+and the workers read it when the next one begins. A batch that is run again finds the same file.
+"""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from windrow.errors import WindrowError
 from windrow.plan import TimestampsNode
@@ -16,10 +22,93 @@ from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, clock_millis, watermarks_of
-from windrow_runtime.spark.clock.clock_files import BatchClock, ClockFiles, TrackerNote
+from windrow_runtime.spark.checkpoint.stored_file import StoredFile, StoredTime, checkpoint_errors, damaged_file
 from windrow_runtime.storage.values import StateCodec
 
 # Any in this module: elements of every type.
+
+V = TypeVar("V")
+
+TrackerNote: TypeAlias = tuple[StoredTime, bool, StoredTime | None, str]
+"""The state of a tracker: its watermark, whether it is idle, its last active time, its generator's attributes."""
+
+_FILES_KEPT: Final = 3
+_HIGHEST_ONLY: Final = (BoundedOutOfOrdernessWatermarks, NoWatermarks)
+"""Generators that need the highest timestamp of a batch alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchClock:
+    """The time at the beginning of a batch.
+
+    Attributes:
+        watermarks: The watermark of each keyed step, in milliseconds, by step id.
+        previous: The same in the batch before.
+        now: The clock of the batch in milliseconds; None: Spark's clock.
+        ended: Whether the stream is at its end.
+        trackers: The state of each timestamp-assigning step's tracker, by step id.
+    """
+
+    watermarks: Mapping[str, StoredTime] = field(default_factory=dict)
+    previous: Mapping[str, StoredTime] = field(default_factory=dict)
+    now: StoredTime | None = None
+    ended: bool = False
+    trackers: Mapping[str, TrackerNote] = field(default_factory=dict)
+
+    @property
+    def settled(self) -> bool:
+        """Returns whether every watermark is that of the batch before."""
+        return self.watermarks == self.previous
+
+    def renamed(self, names: Mapping[str, str]) -> BatchClock:
+        """Returns the same time with other names of steps."""
+
+        def named(values: Mapping[str, V]) -> dict[str, V]:
+            return {names.get(step, step): value for step, value in values.items()}
+
+        return replace(
+            self, watermarks=named(self.watermarks), previous=named(self.previous), trackers=named(self.trackers)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClockFiles:
+    """The files of a checkpoint with the time of each batch. One that is damaged raises a ``CheckpointError``.
+
+    Attributes:
+        folder: The folder of the files, which the driver and all workers see.
+        stored_ids: The names of steps in the files, by the ids of the steps.
+    """
+
+    folder: Path
+    stored_ids: Mapping[str, str] = field(default_factory=dict)
+
+    def file(self, batch: int) -> StoredFile[BatchClock]:
+        """Returns the file of a batch."""
+        return StoredFile(self.folder / f"{batch}", BatchClock)
+
+    def exists(self, batch: int) -> bool:
+        """Returns whether the time of a batch is known."""
+        return self.file(batch).path.exists()
+
+    def read(self, batch: int) -> BatchClock:
+        """Returns the time of a batch. The first one may begin without a file; a later file that is missing raises."""
+        found = self.find(batch)
+        if found is None and batch > 0:
+            raise damaged_file(self.file(batch).path, "it is missing")
+        return found or BatchClock()
+
+    def find(self, batch: int) -> BatchClock | None:
+        """Returns the time of a batch; None: there is no file."""
+        clock = self.file(batch).read()
+        return clock and clock.renamed({name: step for step, name in self.stored_ids.items()})
+
+    def write(self, batch: int, clock: BatchClock) -> None:
+        """Write the time of a batch, and delete the oldest file."""
+        with checkpoint_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.file(batch).write(clock.renamed(self.stored_ids))
+            self.file(batch - _FILES_KEPT).path.unlink(missing_ok=True)
 
 
 class Report(NamedTuple):
@@ -69,9 +158,6 @@ class ReportingTracker:
         return report
 
 
-_HIGHEST_ONLY = (BoundedOutOfOrdernessWatermarks, NoWatermarks)
-
-
 def needs_keeper(topology: Topology) -> bool:
     """Returns whether windrow has to keep a plan's watermark, as Spark's single watermark does not suffice.
 
@@ -87,12 +173,6 @@ def needs_keeper(topology: Topology) -> bool:
     return topology.keyed_before(step) or type(step.node.strategy.create_generator()) not in _HIGHEST_ONLY
 
 
-@dataclass(slots=True)
-class _Trackers:
-    batch: int
-    trackers: dict[str, WatermarkTracker]
-
-
 class ClockKeeper:
     """Computes the time of the next batch when one has ended.
 
@@ -106,45 +186,44 @@ class ClockKeeper:
     def __init__(
         self, files: ClockFiles, topology: Topology, clock: Callable[[], int] | None, codec: StateCodec
     ) -> None:
-        self.files = files
+        self._files = files
         self._codec = codec
         self._topology = topology
-        self._steps = [(step, step.node) for step in topology.timestamps if isinstance(step.node, TimestampsNode)]
         self._clock = clock
-        self._known: _Trackers | None = None
+        # The trackers behind the batches before one, with the number of that one.
+        self._known: tuple[int, dict[str, WatermarkTracker]] = (-1, {})
 
     def begin(self) -> None:
         """Store the time of the first batch, unless Spark's clock gives it."""
-        if self._clock is not None and not self.files.exists(0):
-            self.files.write(0, BatchClock(now=clock_millis(self._clock)))
+        if self._clock is not None and not self._files.exists(0):
+            self._files.write(0, BatchClock(now=clock_millis(self._clock)))
 
     def end_batch(self, batch: int, reports: Iterable[Report], *, ended: bool) -> None:
-        """Compute and store the time of the batch behind ``batch``.
+        """Compute and store the time of the batch behind ``batch``, which has ended.
 
         Args:
             batch: The batch that has ended.
             reports: The reports of timestamp-assigning steps, in order.
             ended: Whether the stream is at its end.
         """
-        if self.files.exists(batch + 1):
+        if self._files.exists(batch + 1):
             # The batch was run before, and perhaps the next one as well: the stored time stays.
             return
-        stored = self.files.read(batch)
+        stored = self._files.read(batch)
         trackers = self._trackers_of(batch, stored)
         # If this fails from here on, the next attempt must not use trackers that have seen the reports already.
-        self._known = None
+        self._known = (-1, {})
         for report in reports:
             trackers[report.step].observe(report.values, report.timestamps)
         now = now_millis() if stored.now is None else stored.now
         for tracker in trackers.values():
             tracker.end_batch(now)
         ended = ended or stored.ended
-        reached = watermarks_of(self._topology, trackers)
         watermarks = {
             step: MAX_TIMESTAMP if ended else max(stored.watermarks.get(step, MIN_TIMESTAMP), watermark)
-            for step, watermark in reached.items()
+            for step, watermark in watermarks_of(self._topology, trackers).items()
         }
-        self.files.write(
+        self._files.write(
             batch + 1,
             BatchClock(
                 watermarks=watermarks,
@@ -155,16 +234,18 @@ class ClockKeeper:
                 trackers={step: self._encoded(tracker) for step, tracker in trackers.items()},
             ),
         )
-        self._known = _Trackers(batch + 1, trackers)
+        self._known = (batch + 1, trackers)
 
     def _trackers_of(self, batch: int, stored: BatchClock) -> dict[str, WatermarkTracker]:
-        if self._known is not None and self._known.batch == batch:
-            return self._known.trackers
-        trackers: dict[str, WatermarkTracker] = {}
-        for step, node in self._steps:
-            tracker = trackers[step.id] = WatermarkTracker(step, node)
+        known, trackers = self._known
+        if known == batch:
+            return trackers
+        trackers = {}
+        for step in self._topology.timestamps:
+            assert isinstance(step.node, TimestampsNode)
+            tracker = trackers[step.id] = WatermarkTracker(step, step.node)
             if step.id in stored.trackers:
-                with errors_at(str(self.files.file(batch))):
+                with errors_at(str(self._files.file(batch))):
                     tracker.remember(self._decoded(stored.trackers[step.id]))
         return trackers
 
@@ -187,4 +268,4 @@ class ClockKeeper:
             ) from error
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_known": None}
+        return {**self.__dict__, "_known": (-1, {})}

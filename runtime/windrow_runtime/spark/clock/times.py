@@ -44,19 +44,13 @@ def encode_timer(time: int) -> int:
 
 
 class BatchTime(NamedTuple):
-    """The time under which a batch runs.
+    """The time under which a batch runs: its watermark and its clock, in milliseconds.
 
-    Attributes:
-        watermark: The watermark, in milliseconds.
-        now: The clock, in milliseconds. Spark keeps it with the batch, so that a batch that is run again sees the same.
+    Spark keeps the clock with the batch, so that a batch that is run again sees the same.
     """
 
     watermark: int
     now: int
-
-    def without_watermark(self) -> BatchTime:
-        """Returns the time for a step without a watermark, which sees the end of the stream alone."""
-        return self if self.watermark == MAX_TIMESTAMP else self._replace(watermark=MIN_TIMESTAMP)
 
 
 NO_TIME: Final = BatchTime(MIN_TIMESTAMP, MIN_TIMESTAMP)
@@ -70,7 +64,7 @@ class BatchTimes:
     Attributes:
         previous: The time of the batch before. Only elements that precede the watermark need it.
         current: The time of this one.
-        watermarks: The watermarks of each step, of the batch before and of this one, where windrow keeps the time.
+        watermarks: The watermarks of each step, of the batch before and of this one; None: Spark keeps the watermark.
     """
 
     previous: BatchTime
@@ -80,13 +74,15 @@ class BatchTimes:
     def of(self, step: str, *, has_watermark: bool = True) -> tuple[BatchTime, BatchTime]:
         """Returns the time of the batch before and of this one, for a step.
 
-        Args:
-            step: Its id.
-            has_watermark: Whether a timestamp-assigning step is in front of it.
+        A step that has no timestamp-assigning step in front of it sees the end of the stream alone.
         """
         if self.watermarks is not None:
             before, now = self.watermarks.get(step, (MIN_TIMESTAMP, MIN_TIMESTAMP))
             return self.previous._replace(watermark=before), self.current._replace(watermark=now)
         if has_watermark:
             return self.previous, self.current
-        return self.previous.without_watermark(), self.current.without_watermark()
+        return _without_watermark(self.previous), _without_watermark(self.current)
+
+
+def _without_watermark(time: BatchTime) -> BatchTime:
+    return time if time.watermark == MAX_TIMESTAMP else time._replace(watermark=MIN_TIMESTAMP)

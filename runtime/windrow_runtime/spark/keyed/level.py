@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.spark.clock.clock_files import ClockFiles
-from windrow_runtime.spark.clock.keeper import Report
+from windrow_runtime.spark.clock.keeper import ClockFiles, Report
 from windrow_runtime.spark.exchange.packer import ToSink, ToStep
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.run.facts import Count

@@ -55,7 +55,7 @@ class BatchSetup:
         query: The identity of the query.
         parts: The sinks that the last stage of the query writes; the rows for these carry names of parts alone.
         keeper: Computes the time of the next batch, where windrow keeps it.
-        note: Notes the newest batch; None: there is one only.
+        note: Notes the newest batch; None: it is a batch job.
         progress: Makes a report of each batch.
     """
 
@@ -72,11 +72,8 @@ class BatchSetup:
 class BatchWriter:
     """Writes the batches of a query to the sinks of its pipeline; called by ``foreachBatch``.
 
-    Each sink is idempotent by the number of the batch: one that is run again replaces what it wrote before.
-
-    Args:
-        setup: The sinks and the settings of the query.
-        outputs: The outputs of the sinks that have one, by the ids of their steps.
+    Each sink is idempotent by the number of the batch: one that is run again replaces what it wrote before. The outputs
+    are those of the sinks that have one, by the ids of their steps.
     """
 
     def __init__(self, setup: BatchSetup, outputs: Mapping[str, Output]) -> None:
@@ -126,14 +123,9 @@ class BatchWriter:
         return names
 
     def _write_driver_sinks(self, frame: DataFrame, batch: int) -> tuple[dict[int, list[bytes]], set[int]]:
-        """Writes the sinks of the driver, and the counters.
+        """Writes the sinks of the driver, and keeps the counts.
 
-        Args:
-            frame: The rows of the batch.
-            batch: Its number.
-
-        Returns:
-            The names of the parts that workers wrote, by sink, and the sinks of Spark's that have rows.
+        Returns the names of the parts that workers wrote, by sink, and the sinks of Spark's that have rows.
         """
         from pyspark.sql import functions as f
 
@@ -198,11 +190,8 @@ class BatchWriter:
 class ConnectWriter:
     """Writes batches in a process of a Spark Connect server, to which it is sent.
 
-    The outputs of sinks hold connections, so they are opened there.
-
-    Args:
-        setup: As for :class:`BatchWriter`; the steps of sinks are without the steps in front of them.
-        secrets: Texts that neither the server's log nor an error may show.
+    The outputs of sinks hold connections, so they are opened there. Neither the server's log nor an error shows one of
+    the secrets. The steps of sinks come without the steps in front of them.
     """
 
     def __init__(self, setup: BatchSetup, secrets: tuple[str, ...]) -> None:
