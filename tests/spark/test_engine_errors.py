@@ -14,8 +14,7 @@ from windrow.errors import CheckpointError, EngineError, SourceError, UserFuncti
 from windrow.kafka import KafkaSink, KafkaSource
 from windrow.plan import Step
 from windrow_runtime.operators.outgoing_errors import secrets_of
-from windrow_runtime.spark.faults.marked import MarkedError, find_failure
-from windrow_runtime.spark.faults.spark_errors import engine_failure, secrets_hidden, unwritable
+from windrow_runtime.spark.faults import MarkedError, engine_failure, find_failure, secrets_hidden, unwritable
 from windrow_runtime.spark.kafka import write_kafka
 from windrow_runtime.spark.run.query import Query
 from windrow_runtime.spark.sinks.batch_writer import BatchSetup, ConnectWriter

@@ -14,8 +14,7 @@ from windrow import Pipeline, from_collection
 from windrow.errors import UserFunctionError
 from windrow.sinks import CollectSink
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.spark.faults.marked import MarkedError
-from windrow_runtime.spark.faults.spark_errors import engine_failure
+from windrow_runtime.spark.faults import MarkedError, engine_failure
 from windrow_runtime.spark.quiet import _log4j_named
 
 PROGRAM = """

@@ -46,7 +46,7 @@ from windrow.windows import (
 )
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.faults.marked import RemoteError
+from windrow_runtime.spark.faults import RemoteError
 from windrow_runtime.spark.session import is_connect
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from windrow.sources import CollectionSource, JsonFileSource, ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.faults.marked import RemoteError
+from windrow_runtime.spark.faults import RemoteError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

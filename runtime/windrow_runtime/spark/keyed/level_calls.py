@@ -13,7 +13,7 @@ from windrow_runtime.spark.clock.times import NO_TIME, BatchTime, BatchTimes, de
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import Phase, dump_values, load_values, phase_of
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
-from windrow_runtime.spark.faults.marked import failures_marked
+from windrow_runtime.spark.faults import failures_marked
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import Level
 from windrow_runtime.spark.keyed.state_calls import StateCalls, StoredPages

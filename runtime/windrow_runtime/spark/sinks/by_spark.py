@@ -25,8 +25,7 @@ from windrow_runtime.outputs.file_sinks import BatchFolder, file_sink_of, other_
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import load_values
 from windrow_runtime.spark.exchange.rows import RowKind
-from windrow_runtime.spark.faults.marked import failures_marked
-from windrow_runtime.spark.faults.spark_errors import causes_of, engine_errors, unwritable
+from windrow_runtime.spark.faults import causes_of, engine_errors, failures_marked, unwritable
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
 from windrow_runtime.spark.sinks.table import ColumnsSink, takes_columns
 

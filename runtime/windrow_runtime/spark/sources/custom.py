@@ -21,7 +21,7 @@ from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.inputs.custom import CustomReads, Range
 from windrow_runtime.spark.exchange.by_value import make_picklable
 from windrow_runtime.spark.exchange.picklable import check_picklable
-from windrow_runtime.spark.faults.marked import failures_marked
+from windrow_runtime.spark.faults import failures_marked
 from windrow_runtime.spark.sources.scan import Scan, ScanContext
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from windrow_runtime.inputs.batch import SourceBatch, source_batch
 from windrow_runtime.inputs.checks import visible_below
 from windrow_runtime.inputs.files import FileReader, ParquetReader, file_reader
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.spark.faults.spark_errors import engine_failure
+from windrow_runtime.spark.faults import engine_failure
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, LINE_SCHEMA, path_of_url, source_path
 from windrow_runtime.spark.session import own_partitions

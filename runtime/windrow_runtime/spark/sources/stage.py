@@ -17,7 +17,7 @@ from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.payload import Phase, dump_values, sequence_number
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, packed_batch
-from windrow_runtime.spark.faults.marked import failures_marked
+from windrow_runtime.spark.faults import failures_marked
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.level import Fragment, SourceFragment
 from windrow_runtime.spark.run.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, Count

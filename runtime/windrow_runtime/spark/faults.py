@@ -1,17 +1,28 @@
-"""Turns an exception of Spark's, with its hundreds of lines, into a windrow error of a few lines."""
+"""Turns failures of Spark and of its workers into windrow's errors.
+
+Spark wraps an error of a worker into the text of several exceptions, among hundreds of lines of its own. So a worker
+writes windrow's errors into that text in a form that the driver finds again. All other exceptions of Spark's become an
+error of a few lines.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
 import re
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from windrow.addresses.redaction import redact
+from windrow import errors
+from windrow.addresses.redaction import redact, redact_address
 from windrow.errors import CheckpointError, EngineError, SourceError, WindrowError
-from windrow_runtime.operators.outgoing_errors import shown_in, without_secrets
-from windrow_runtime.spark.faults.marked import RemoteError, find_failure, without_marks
+from windrow_runtime.operators.outgoing_errors import is_ours, shown_in, without_secrets
 
+_MARK = re.compile(r"windrow-failure:([A-Za-z0-9_-]+=*);")
+_UNREADABLE = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S+)\. (.+)")
+_FRAMES_SHOWN = 5
 _CAUSE = re.compile(r"^(?:Caused by: |: )?((?:[a-z]\w*\.)+[A-Z]\w*)(?:: (.*))?$", re.MULTILINE)
 _RAISED = re.compile(r"^((?!java|org|py4j|scala)(?:\w+\.)*\w+(?:Error|Exception|Exit|Interrupt)\b.*)$", re.MULTILINE)
 _BY_PYTHON = ("PythonException", "Py4JException", "Py4JJavaError")
@@ -25,72 +36,127 @@ _UNWRITABLE = re.compile(
 )
 
 
+class MarkedError(Exception):
+    """Carries one of windrow's errors out of a worker: its text is readable, and ends in the mark for the driver."""
+
+    def __init__(self, error: WindrowError) -> None:
+        given = error.given
+        fields = {
+            "given": given if given is None or isinstance(given, str) else repr(given),
+            "expected": error.expected,
+            "where": None if error.where is None else str(error.where),
+            "hint": error.hint,
+        }
+        parts = (type(error).__name__, error.message, fields, _user_traceback(error))
+        encoded = base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
+        super().__init__(f"{error}\nwindrow-failure:{encoded};")
+
+
+class RemoteError(Exception):
+    """The cause of an error: the lines of the user's code in which a worker failed, or the messages of Spark."""
+
+    def __init__(self, text: str, place: str = "in a Spark worker") -> None:
+        super().__init__(f"{place}\n{text}")
+
+
+@contextmanager
+def failures_marked() -> Iterator[None]:
+    """Marks windrow's errors for the driver. All other exceptions pass as they are."""
+    try:
+        yield
+    except WindrowError as error:
+        raise MarkedError(error) from error
+
+
+def find_failure(error: BaseException) -> WindrowError | None:
+    """Returns the error that a worker marked in Spark's exception, or one for a file that Spark cannot read."""
+    found = _MARK.search(str(error))
+    if found is not None:
+        name, message, fields, user_traceback = json.loads(base64.urlsafe_b64decode(found[1]))
+        failure: WindrowError = getattr(errors, name, WindrowError)(message, **fields)
+        failure.__cause__ = RemoteError(user_traceback) if user_traceback else None
+        return failure
+    unreadable = _UNREADABLE.search(str(error))
+    if unreadable is None:
+        return None
+    return SourceError(
+        "Spark cannot read a file of a source",
+        given=redact_address(unreadable[1]),
+        hint=f"Spark says: {redact(unreadable[2].partition(' SQLSTATE')[0])}",
+    )
+
+
+def _user_traceback(error: WindrowError) -> str | None:
+    """Returns the innermost lines of the user's code behind the error's cause."""
+    cause = error.__cause__
+    if cause is None:
+        return None
+    # Frames above the user's code are the engine's, which do not help the user.
+    frames = [frame for frame in traceback.extract_tb(cause.__traceback__) if not is_ours(frame.filename)]
+    lines = traceback.format_list(frames[-_FRAMES_SHOWN:])
+    return "".join([*lines, *traceback.format_exception_only(cause)]).rstrip()
+
+
 class _Failure(NamedTuple):
     """A failure that is recognised by words in Spark's message, and the error for it."""
 
     words: str
-    error: type[WindrowError]
     message: str
     hint: str
+    error: type[WindrowError] = EngineError
     expected: str | None = None
 
 
 _FAILURES = (
     _Failure(
         _FULL,
-        EngineError,
         "a disk is full, or a file may not grow",
         "free some and run again: the run goes on from its checkpoint; spark.local.dir says where scratch is",
         expected="space for the checkpoint, the files of sinks, and Spark's scratch files",
     ),
     _Failure(
         r"ModuleNotFoundError: No module named '[^']+'",
-        EngineError,
         "a worker cannot import a module",
         "ship it with spark-submit --py-files, or an environment that has it with --archives",
     ),
     _Failure(
         r'Cannot run program "[^"]+"',
-        EngineError,
         "Spark cannot start a Python worker",
         "PYSPARK_PYTHON says which one; with --archives, submit from the folder that holds the environment",
     ),
     _Failure(
         r"PYTHON_VERSION_MISMATCH[^\n]*",
-        EngineError,
         "workers run another version of Python than the driver",
         "set PYSPARK_PYTHON to the Python of the workers, and PYSPARK_DRIVER_PYTHON to the same version",
     ),
     _Failure(
         r"Python worker exited unexpectedly",
-        EngineError,
         "a Python worker died, and again each time that Spark tried",
         "look for the kernel's out-of-memory killer, give executors more memoryOverhead, and look at native code that "
         "functions call; local[N] tries once, local[N, 4] four times",
     ),
     _Failure(
         r"java\.lang\.OutOfMemoryError[^\n]*",
-        EngineError,
         "Spark ran out of memory",
         "raise spark.driver.memory or spark.executor.memory, read less in a batch, or use more partitions",
     ),
     _Failure(
         r"Relative path in absolute URI: [^\n]*",
-        SourceError,
         "Spark cannot look for a pattern in a folder where a name holds a colon",
         "rename that, or give the source a folder instead of a pattern",
+        SourceError,
     ),
     _Failure(
         r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY",
-        CheckpointError,
         "two runs use one checkpoint",
         "stop one of them; the other goes on from the checkpoint when it is started again",
+        CheckpointError,
     ),
     _Failure(
         r"STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY[^\n]*",
-        CheckpointError,
         "the checkpoint has files of a query, and nothing says how far that query came",
         "restore the checkpoint folder as a whole from a copy, or begin a new one; no other program may write there",
+        CheckpointError,
     ),
     _Failure(
         (
@@ -100,9 +166,9 @@ _FAILURES = (
             r"|\tat \S+\.(OffsetSeqLog|CommitLog|CompactibleFileStreamLog)\.deserialize"
             r"|assertion failed\n\tat scala\.\S+\n\tat \S+\.FileStreamSource"
         ),
-        CheckpointError,
         "Spark cannot read or write its part of the checkpoint",
         "restore the checkpoint folder as a whole from a copy, or begin a new one",
+        CheckpointError,
     ),
 )
 
@@ -110,10 +176,8 @@ _FAILURES = (
 def engine_failure(error: BaseException, where: str | None, secrets: Sequence[str] = ()) -> WindrowError:
     """Makes the windrow error for an exception of Spark's. Raise it from its ``__cause__``.
 
-    Args:
-        error: The exception that Spark raised.
-        where: The pipeline and its checkpoint; None: the caller knows them.
-        secrets: Texts that neither the error nor its cause may show, the longest first.
+    Neither the error nor its cause shows one of the secrets, which come with the longest first. ``where`` names the
+    pipeline and its checkpoint.
     """
     if isinstance(error, WindrowError):
         return without_secrets(error, secrets).at(where)
@@ -126,7 +190,7 @@ def engine_failure(error: BaseException, where: str | None, secrets: Sequence[st
             hint="the error's details have all that Spark said; with a checkpoint, a run does the batch again",
         )
         failure.__cause__ = text.chain()
-    failure.details = without_marks(text.whole)
+    failure.details = _MARK.sub("", text.whole)
     return without_secrets(failure, secrets).at(where)
 
 
@@ -173,7 +237,7 @@ def causes_of(error: BaseException, secrets: Sequence[str] = ()) -> RemoteError:
 
 
 def _recognised(text: _SparkText) -> WindrowError | None:
-    for words, error, message, hint, expected in _FAILURES:
+    for words, message, hint, error, expected in _FAILURES:
         if re.search(words, text.whole):
             return error(message, given=text.line_with(words), expected=expected, hint=hint)
     return None
@@ -187,10 +251,8 @@ def _stack_of(error: BaseException) -> str:
 class _SparkText:
     """The text of an exception of Spark's, without secrets.
 
-    They are removed before the text is shortened, which could leave half of one.
-
-    Attributes:
-        whole: The text with the stack of Spark's Java side, which has a chain of causes of its own.
+    They are removed before the text is shortened, which could leave half of one. The whole text includes the stack of
+    Spark's Java side, which has a chain of causes of its own.
     """
 
     def __init__(self, error: BaseException, secrets: Sequence[str]) -> None:

@@ -1,1 +1,0 @@
-"""Turns failures of Spark and of its workers into windrow's errors."""
