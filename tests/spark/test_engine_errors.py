@@ -17,7 +17,7 @@ from windrow_runtime.operators.outgoing_errors import secrets_of
 from windrow_runtime.spark.faults import MarkedError, engine_failure, find_failure, secrets_hidden, unwritable
 from windrow_runtime.spark.kafka import write_kafka
 from windrow_runtime.spark.run.query import Query
-from windrow_runtime.spark.sinks.batch_writer import BatchSetup, ConnectWriter
+from windrow_runtime.spark.sinks.batch_writer import BatchWriter, ConnectWriter
 
 # Any in this module: what stands for Spark.
 
@@ -269,15 +269,13 @@ def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(caplog: p
 
 
 def test_what_a_batch_raises_gets_to_the_log_of_a_connect_server_without_secrets() -> None:
+    class Failing(BatchWriter):
+        def __call__(self, frame: Any, batch: int) -> None:
+            write_kafka(frame, sink_step())
+
     frame: Any = Writer()
-    results: Any = None
-    writer = ConnectWriter(BatchSetup({3: sink_step()}, (), results, "query"), SECRETS)
-
-    def batches(frame: Any, batch: int) -> None:
-        write_kafka(frame, sink_step())
-
-    batches_of: Any = batches
-    writer._batches = batches_of
+    unused: Any = None
+    writer = ConnectWriter(Failing({3: sink_step()}, (), unused, "query", unused), SECRETS)
     with pytest.raises(MarkedError) as caught:
         writer(frame, 0)
     assert_hidden(caught.value)

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["QuietFailure", "is_quiet", "quiet_paths", "quiet_session"]
-
 _FOLDER: Final = Path(__file__).parent
 _LOG4J: Final = _FOLDER / "log4j2.properties"
 _JAVA_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
@@ -80,19 +78,13 @@ def _has_own_log4j() -> bool:
         return True
     if any(name.upper().startswith("LOG4J") for name in os.environ):
         return True
-    folders = [os.environ.get("SPARK_CONF_DIR"), os.path.join(_spark_home(), "conf")]
-    folder = Path(next(filter(None, folders)) or "")
+    from pyspark.find_spark_home import _find_spark_home
+
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or os.path.join(_find_spark_home(), "conf"))
     defaults = folder / "spark-defaults.conf"
     return any(folder.glob("log4j2*")) or (
         defaults.is_file() and "log4j" in defaults.read_text(encoding="utf-8", errors="replace")
     )
-
-
-def _spark_home() -> str:
-    from pyspark.find_spark_home import _find_spark_home
-
-    home: str = _find_spark_home()
-    return home
 
 
 def _is_news(record: logging.LogRecord) -> bool:

@@ -29,7 +29,7 @@ from windrow_runtime.spark.run.gate import BatchGate, Interrupted
 from windrow_runtime.spark.run.progress import OnProgress, ProgressKeeper, Reporter
 from windrow_runtime.spark.session import QUERY, QUERY_SETTINGS, SHUFFLE_PARTITIONS, is_connect, settings_during
 from windrow_runtime.spark.shipping import sink_alone
-from windrow_runtime.spark.sinks.batch_writer import BatchSetup, BatchWriter, ConnectWriter, driver_sinks
+from windrow_runtime.spark.sinks.batch_writer import BatchWriter, ConnectWriter, driver_sinks
 from windrow_runtime.spark.sinks.by_spark import refuse_written, unpacked
 from windrow_runtime.spark.sinks.results import MemoryResults, Results, SpooledResults
 from windrow_runtime.spark.worker import JOB_BATCH
@@ -89,24 +89,21 @@ class Query:
         if on_progress is not None:
             self.counted()  # there are no reports if it raises
         self.reporter = Reporter(lowered.pipeline.name, lowered.topology, on_progress, spooled)
-        progress = ProgressKeeper(lowered.watched(), checkpoint.progress_file, lowered.clock)
-        setup = BatchSetup(
+        self._batches = BatchWriter(
             lowered.sinks,
             lowered.classes,
             self._results,
             lowered.query_id,
+            ProgressKeeper(lowered.watched(), checkpoint.progress_file, lowered.clock),
             lowered.parts,
             keeper,
             checkpoint.newest_batch,
-            progress,
+            outputs,
         )
-        self._write: Callable[[DataFrame, int], None]
-        if spooled is None:
-            self._batches = BatchWriter(setup, outputs)
-            self._write = self._write_here
-        else:
+        self._write: Callable[[DataFrame, int], None] = self._write_here
+        if spooled is not None:
             sinks = {number: sink_alone(step) for number, step in lowered.sinks.items()}
-            self._write = ConnectWriter(replace(setup, sinks=sinks), self._secrets)
+            self._write = ConnectWriter(replace(self._batches, sinks=sinks, outputs={}), self._secrets)
 
     def _start(self, **trigger: str | bool) -> StreamingQuery:
         """Starts the query with a trigger of Spark's."""
@@ -326,8 +323,7 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None) -> PipelineResult:
     with closing_outputs(outputs):
         claim_folders(sinks, query, begins=True)
         progress = ProgressKeeper(lowered.watched(), None)
-        setup = BatchSetup(lowered.sinks, lowered.classes, results, query, lowered.parts, progress=progress)
-        write = BatchWriter(setup, outputs)
+        write = BatchWriter(lowered.sinks, lowered.classes, results, query, progress, lowered.parts, outputs=outputs)
         with engine_errors(f"pipeline {pipeline.name!r}", secrets_of(pipeline.steps)):
             write(lowered.frame, JOB_BATCH)
     report = results.latest_report()

@@ -7,9 +7,9 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from windrow.errors import Location
 from windrow.plan import Step
@@ -43,80 +43,70 @@ def driver_sinks(sinks: Iterable[Step]) -> list[Step]:
     return [step for step in sinks if way_of(step) is SinkWay.OUTPUT]
 
 
-@dataclass(frozen=True)
-class BatchSetup:
-    """The settings of a query's :class:`BatchWriter`, but for the outputs, which each process opens for itself.
+@dataclass
+class BatchWriter:
+    """Writes the batches of a query to the sinks of its pipeline; called by ``foreachBatch``.
+
+    Each sink is idempotent by the number of the batch: one that is run again replaces what it wrote before.
 
     Attributes:
         sinks: The sink of each number.
         classes: The user's classes that may occur in elements.
         results: Keeps collected elements and counts.
         query: The identity of the query.
+        progress: Makes a report of each batch.
         parts: The sinks that the last stage of the query writes; the rows for these carry names of parts alone.
         keeper: Computes the time of the next batch, where windrow keeps it.
         note: Notes the newest batch; None: it is a batch job.
-        progress: Makes a report of each batch.
+        outputs: The outputs of the sinks that have one, by the ids of their steps.
     """
 
     sinks: Mapping[int, Step]
     classes: tuple[UserClass, ...]
     results: Results
     query: str
+    progress: ProgressKeeper
     parts: WorkerSinks | None = None
     keeper: ClockKeeper | None = None
     note: BatchNote | None = None
-    progress: ProgressKeeper | None = None
+    outputs: Mapping[str, Output] = field(default_factory=dict)
 
-
-class BatchWriter:
-    """Writes the batches of a query to the sinks of its pipeline; called by ``foreachBatch``.
-
-    Each sink is idempotent by the number of the batch: one that is run again replaces what it wrote before. The outputs
-    are those of the sinks that have one, by the ids of their steps.
-    """
-
-    def __init__(self, setup: BatchSetup, outputs: Mapping[str, Output]) -> None:
-        self._setup = setup
-        self._outputs = outputs
+    def __post_init__(self) -> None:
         self._facts: list[Count] = []
         self._warned: set[tuple[str, Location | None]] = set()
         self._ended = False
-        self._parts = {} if setup.parts is None else setup.parts.of_files
+        self._files = {} if self.parts is None else self.parts.of_files
         # Spark writes these sinks from the workers, in a pass of its own over the batch.
         self._by_spark = {
-            number: step for number, step in setup.sinks.items() if way_of(step) in {SinkWay.SPARK_FILES, SinkWay.KAFKA}
+            number: step for number, step in self.sinks.items() if way_of(step) in {SinkWay.SPARK_FILES, SinkWay.KAFKA}
         }
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch."""
-        setup = self._setup
-        if setup.note is not None:
-            setup.note.note(batch)
+        if self.note is not None:
+            self.note.note(batch)
         started = time.monotonic()
-        register_classes(setup.classes)
-        check_owner(setup.sinks.values(), setup.query)
-        for part in self._parts.values():
+        register_classes(self.classes)
+        check_owner(self.sinks.values(), self.query)
+        for part in self._files.values():
             part.begin(batch)
         # Workers write their sinks in the same pass over the batch as all else, as the rows come.
         names = self._write_kept(frame, batch) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
-        for number, part in self._parts.items():
+        for number, part in self._files.items():
             part.publish(batch, names.get(number, []))
-        if setup.progress is not None:
-            setup.results.report(
-                setup.progress.end_batch(batch, self._facts, ended=self._ended, seconds=time.monotonic() - started)
-            )
+        seconds = time.monotonic() - started
+        self.results.report(self.progress.end_batch(batch, self._facts, ended=self._ended, seconds=seconds))
 
     def _write_kept(self, frame: DataFrame, batch: int) -> dict[int, list[bytes]]:
         """Writes a batch that has sinks for Spark, too: it is persisted, since several of Spark's actions read it."""
-        classes = self._setup.classes
         kept = frame.persist()
         try:
             names, present = self._write_driver_sinks(kept, batch)
             for number, step in self._by_spark.items():
                 if way_of(step) is SinkWay.SPARK_FILES:
-                    write_files(kept, batch, number, step, classes, has_rows=number in present)
+                    write_files(kept, batch, number, step, self.classes, has_rows=number in present)
                 elif number in present:
-                    write_kafka(kafka_rows(rows_of(kept, number), step, classes), step)
+                    write_kafka(kafka_rows(rows_of(kept, number), step, self.classes), step)
         finally:
             kept.unpersist()
         return names
@@ -155,20 +145,19 @@ class BatchWriter:
             elif row.kind == RowKind.END:
                 self._ended = True
         self._put(batch, taken, counted)
-        if self._setup.keeper is not None:
-            self._setup.keeper.end_batch(batch, reports, ended=self._ended)
+        if self.keeper is not None:
+            self.keeper.end_batch(batch, reports, ended=self._ended)
         return names, present
 
     def _put(self, batch: int, taken: Mapping[int, list[bytes]], counted: Counter[tuple[str, str]]) -> None:
         """Keeps collected elements and counts, and hands the other sinks of the driver their elements."""
-        sinks = self._setup.sinks
-        collected = {number for number, step in sinks.items() if way_of(step) is SinkWay.RESULTS}
-        self._setup.results.put(batch, {number: taken.get(number, []) for number in collected}, counted)
-        for number, step in sinks.items():
+        collected = {number for number, step in self.sinks.items() if way_of(step) is SinkWay.RESULTS}
+        self.results.put(batch, {number: taken.get(number, []) for number in collected}, counted)
+        for number, step in self.sinks.items():
             if number in taken and number not in collected:
                 values = [value for payload in taken[number] for value in load_values(payload)]
                 if values:
-                    self._outputs[step.id].write(batch, values)
+                    self.outputs[step.id].write(batch, values)
 
     def _count(self, payload: bytes, counted: Counter[tuple[str, str]]) -> None:
         """Adds the counts of a task; those about the batch alone are kept for the report."""
@@ -189,30 +178,24 @@ class BatchWriter:
 class ConnectWriter:
     """Writes batches in a process of a Spark Connect server, to which it is sent.
 
-    The outputs of sinks hold connections, so they are opened there. Neither the server's log nor an error shows one of
-    the secrets. The steps of sinks come without the steps in front of them.
+    Args:
+        batches: Writes them, without outputs: these hold connections, so they are opened there; and its sinks are
+            without the steps in front of them.
+        secrets: Texts that neither the server's log nor an error may show.
     """
 
-    def __init__(self, setup: BatchSetup, secrets: tuple[str, ...]) -> None:
-        self._setup, self._secrets = setup, secrets
-        self._batches: BatchWriter | None = None
-        self._opened = ExitStack()
-
-    def __getstate__(self) -> Any:
-        return self._setup, self._secrets
-
-    def __setstate__(self, given: Any) -> None:
-        self.__init__(*given)  # type: ignore[misc]  # unpickling begins the object anew
+    def __init__(self, batches: BatchWriter, secrets: tuple[str, ...]) -> None:
+        self._batches, self._secrets = batches, secrets
+        self._opened: ExitStack | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch; Spark carries its errors back to the user's process as text."""
         with failures_marked(), secrets_hidden(self._secrets):
-            if self._batches is None:
-                outputs = open_outputs(driver_sinks(self._setup.sinks.values()), self._setup.query)
-                self._opened = closing_outputs(outputs)
+            if self._opened is None:
+                self._batches.outputs = open_outputs(driver_sinks(self._batches.sinks.values()), self._batches.query)
+                self._opened = closing_outputs(self._batches.outputs)
                 # Nothing tells this process that the run is over, but that Spark ends it.
                 atexit.register(self._opened.close)
-                self._batches = BatchWriter(self._setup, outputs)
             session = frame.sparkSession
             session.addTag(batch_tag(batch))
             try:
