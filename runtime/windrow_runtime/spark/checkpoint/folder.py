@@ -11,9 +11,9 @@ from typing import Any, Final
 from windrow.addresses.paths import local_path
 from windrow.addresses.redaction import redact_address
 from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgumentError
-from windrow.plan import SourceNode, Step
+from windrow.plan import Step
 from windrow.sources import DataFrameSource
-from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint.spark_files import (
     check_source_logs,
@@ -286,8 +286,11 @@ class Checkpoint:
         newest = self._newest_known()
         stateful = bool(topology.keyed)
         check_spark_files(self._spark, newest, stateful=stateful)
+        frames = [
+            source.dataframe for source in map(source_of, topology.sources) if isinstance(source, DataFrameSource)
+        ]
         # Spark reads a stream once that two DataFrames have in common, and has one log for both.
-        if sum(map(_reads_stream, topology.sources)) < 2:
+        if sum(frame.isStreaming for frame in frames) < 2:
             # A query with state has one more source: the control folder.
             check_source_logs(self._spark, len(topology.sources) + stateful)
 
@@ -298,9 +301,3 @@ class Checkpoint:
     def _write(self, file: Path, line: str) -> None:
         with checkpoint_errors(self.path):
             write_whole(file, f"{line}\n")
-
-
-def _reads_stream(step: Step) -> bool:
-    """Returns whether a step reads a streaming DataFrame of the user's."""
-    source = step.node.source if isinstance(step.node, SourceNode) else None
-    return isinstance(source, DataFrameSource) and bool(source.dataframe.isStreaming)

@@ -26,13 +26,8 @@ class CheckpointLock:
     """The right of one run to use a checkpoint, until it is released or the process ends, however that happens.
 
     It is a lock of the operating system on a file in the folder, so machines that have the folder mounted see it. The
-    process that starts the run holds it, over Spark Connect too; processes that it starts do not get it.
-
-    Args:
-        folder: The folder of the checkpoint, which exists.
-
-    Raises:
-        CheckpointError: If another run uses the checkpoint, or the file cannot be written.
+    process that starts the run holds it, over Spark Connect too; processes that it starts do not get it. Where another
+    run uses the checkpoint, a :class:`~windrow.errors.CheckpointError` names it.
     """
 
     def __init__(self, folder: Path) -> None:

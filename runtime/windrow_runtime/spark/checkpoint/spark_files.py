@@ -36,17 +36,14 @@ def last_number(folder: Path) -> int:
 def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
     """Refuse a folder of Spark's that lacks a part, if Spark would go on as if that had never been.
 
-    Args:
-        spark: The folder.
-        newest: The number of the newest batch that is known to have run; -1: none.
-        stateful: Whether the query has state.
+    ``newest`` is the number of the newest batch that is known to have run; -1: none.
     """
     with checkpoint_errors(spark):
         # In this order, since the query of a DataFrame may be running: Spark plans a batch when the one before is done.
         planned = file_numbers(spark / "offsets")
         done = last_number(spark / "commits")
         last = max(planned, default=-1)
-        metadata = (spark / "metadata").read_bytes() if (spark / "metadata").exists() else None
+        metadata = _bytes_of(spark / "metadata")
         has_state = any((spark / "state").glob("*"))
     if last < done:
         raise damaged_file(spark / "offsets", f"batch {done} is done, and its plan is gone")
@@ -187,17 +184,15 @@ def clear_leftovers(spark: Path) -> None:
     with checkpoint_errors(spark):
         if (spark / "state").exists():
             shutil.rmtree(spark / "state")
-        if not _is_identity(spark / "metadata"):
+        try:
+            _IDENTITY.decode(_bytes_of(spark / "metadata") or b"")
+        except (ValueError, RecursionError):
             for file in [*spark.glob("metadata"), *spark.glob(".metadata.*")]:
                 file.unlink()
 
 
-def _is_identity(file: Path) -> bool:
-    try:
-        _IDENTITY.decode(file.read_bytes())
-    except (FileNotFoundError, ValueError, RecursionError):
-        return False
-    return True
+def _bytes_of(file: Path) -> bytes | None:
+    return file.read_bytes() if file.exists() else None
 
 
 @contextmanager

@@ -34,34 +34,20 @@ _CHECKSUM_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class StoredFile(Generic[T]):
-    """A file of a checkpoint.
-
-    Attributes:
-        path: The file.
-        kind: The class of its content: one for which msgspec knows the types of its fields.
-    """
+    """A file of a checkpoint; ``kind`` is the class of its content, whose types of fields msgspec knows."""
 
     path: Path
     kind: type[T]
 
     def write(self, content: T) -> None:
-        """Write the file such that a reader never sees half of it.
-
-        Raises:
-            CheckpointError: If it cannot be written.
-        """
+        """Write the file such that a reader never sees half of it."""
         plain = msgspec.to_builtins(content, enc_hook=index)  # numpy's integers become ints
         body = json.dumps(plain, indent=1, allow_nan=False).encode()
         with checkpoint_errors(self.path.parent):
             write_whole(self.path, self._head(body) + b"\n" + body)
 
     def read(self) -> T | None:
-        """Returns the content of the file; None: there is no file.
-
-        Raises:
-            IncompatibleStateError: If another version of the format wrote it.
-            CheckpointError: If the file cannot be read, or was changed.
-        """
+        """Returns the content of the file; None: there is no file. Refuses one that was changed."""
         with checkpoint_errors(self.path.parent):
             try:
                 head, _, body = self.path.read_bytes().partition(b"\n")
