@@ -286,11 +286,10 @@ class Checkpoint:
         newest = self._newest_known()
         stateful = bool(topology.keyed)
         check_spark_files(self._spark, newest, stateful=stateful)
-        frames = [
-            source.dataframe for source in map(source_of, topology.sources) if isinstance(source, DataFrameSource)
-        ]
+        sources = map(source_of, topology.sources)
+        streams = [source for source in sources if isinstance(source, DataFrameSource) and source.dataframe.isStreaming]
         # Spark reads a stream once that two DataFrames have in common, and has one log for both.
-        if sum(frame.isStreaming for frame in frames) < 2:
+        if len(streams) < 2:
             # A query with state has one more source: the control folder.
             check_source_logs(self._spark, len(topology.sources) + stateful)
 

@@ -23,7 +23,7 @@ _LOGS: Final = ("offsets", "commits")
 _FORMAT: Final = "v1"
 _HEAD: Final = 2
 _GONE: Final = "it is gone"
-_RAN: Final = "batches have run"
+_BEGUN: Final = f"{_GONE}, and batches have run"
 _COMPACT: Final = ".compact"
 _STATE_FILE: Final = re.compile(r"\d+(_[^.]*)?\.(zip|changelog|delta|snapshot)")
 
@@ -45,23 +45,21 @@ def check_spark_files(spark: Path, newest: int, *, stateful: bool) -> None:
         last = max(planned, default=-1)
         metadata = _bytes_of(spark / "metadata")
         has_state = any((spark / "state").glob("*"))
-    if last < done:
-        raise damaged_file(spark / "offsets", f"batch {done} is done, and its plan is gone")
-    if last < newest:
-        reason = f"batch {newest} has run, and Spark's newest plan is that of batch {last}"
-        raise damaged_file(spark / "offsets" / str(newest), reason if planned else f"{_GONE}, and {_RAN}")
-    if not planned:
-        return
-    if metadata is None:
-        raise damaged_file(spark / "metadata", f"{_GONE}, and {_RAN}")
-    with _read_of(spark / "metadata"):
-        _IDENTITY.decode(metadata)
-    if last > 0 and last - 1 not in planned:
-        raise damaged_file(spark / "offsets" / str(last - 1), f"{_GONE}, and batch {last} goes on from there")
-    if done < last - 1:
-        raise damaged_file(spark / "commits" / str(last - 1), f"{_GONE}, and batch {last} is planned")
-    if stateful and done >= 0 and not has_state:
-        raise damaged_file(spark / "state", f"{_GONE}, and {_RAN}")
+    unplanned = f"batch {newest} has run, and Spark's newest plan is that of batch {last}" if planned else _BEGUN
+    lost = (
+        (last < done, "offsets", f"batch {done} is done, and its plan is gone"),
+        (last < newest, f"offsets/{newest}", unplanned),
+        (last >= 0 and metadata is None, "metadata", _BEGUN),
+        (last > 0 and last - 1 not in planned, f"offsets/{last - 1}", f"{_GONE}, and batch {last} goes on from there"),
+        (done < last - 1, f"commits/{last - 1}", f"{_GONE}, and batch {last} is planned"),
+        (stateful and done >= 0 and not has_state, "state", _BEGUN),
+    )
+    for is_lost, file, reason in lost:
+        if is_lost:
+            raise damaged_file(spark / file, reason)
+    if planned and metadata is not None:  # without a plan it may be half written
+        with _read_of(spark / "metadata"):
+            _IDENTITY.decode(metadata)
 
 
 def check_source_logs(spark: Path, sources: int) -> None:

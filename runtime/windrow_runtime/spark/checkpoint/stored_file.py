@@ -20,6 +20,7 @@ import msgspec
 
 from windrow.errors import CheckpointError, IncompatibleStateError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.outputs.whole_files import write_whole
 
 T = TypeVar("T")
@@ -91,13 +92,8 @@ def checkpoint_errors(folder: Path) -> Iterator[None]:
 
 def damaged_file(file: Path, reason: str) -> CheckpointError:
     """Makes the error for a file that was changed or is missing."""
-    return CheckpointError(
-        "the checkpoint is damaged",
-        given=reason,
-        expected="the folder as the runs before left it",
-        where=str(file),
-        hint="restore the checkpoint folder as a whole from a copy, or begin a new one",
-    )
+    expected = "the folder as the runs before left it"
+    return damaged_state(reason, message="the checkpoint is damaged", expected=expected).at(str(file))
 
 
 def file_numbers(folder: Path, prefix: str = "", suffix: str = "") -> set[int]:

@@ -26,13 +26,7 @@ _TURNED_OFF: Final = DeclinedError("columns are turned off")
 
 @dataclass(frozen=True, slots=True)
 class Parallelism:
-    """The parallelism that the user gave the runner, and that of the session, which is used if the user gave none.
-
-    Attributes:
-        partitions: Shuffle partitions; None: the user gave none.
-        key_groups_per_partition: Key groups in each of them; None: the user gave none.
-        session_partitions: Shuffle partitions of the session.
-    """
+    """The parallelism that the user gave the runner, and that of the session, which is used if the user gave none."""
 
     partitions: int | None
     key_groups_per_partition: int | None
@@ -69,19 +63,8 @@ def resume(
 ) -> StoredPlan:
     """Read the plan that the checkpoint stores, or store that of this run if it is the first.
 
-    State keeps its form: a step that began on Python objects goes on so, even if it could run on columns by now.
-
-    Args:
-        checkpoint: The checkpoint.
-        topology: The plan of this run.
-        time: The kind of time by which the query runs; it cannot change.
-        wanted: The parallelism that the user asked for.
-        forms: The columnar form of each keyed step, or the reason why it has none; none: no step runs on columns.
-
-    Raises:
-        IncompatibleStateError: If the checkpoint belongs to another plan or to an unknown version, or was begun with
-            another parallelism than the one that was asked for.
-        CheckpointError: If the folder is damaged.
+    State keeps its form: a step that began on Python objects goes on so, even if it could run on columns by now. The
+    kind of time by which the query runs cannot change, nor the parallelism. Without forms no step runs on columns.
     """
     forms = forms or {}
     names = state_ids(topology)

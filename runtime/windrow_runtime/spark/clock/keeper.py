@@ -75,9 +75,7 @@ class BatchClock:
 class ClockFiles:
     """The files of a checkpoint with the time of each batch. One that is damaged raises a ``CheckpointError``.
 
-    Attributes:
-        folder: The folder of the files, which the driver and all workers see.
-        stored_ids: The names of steps in the files, by the ids of the steps.
+    The driver and all workers see their folder. Steps have other names in the files than ids, by which these are found.
     """
 
     folder: Path
@@ -112,12 +110,9 @@ class ClockFiles:
 
 
 class Report(NamedTuple):
-    """The report of a timestamp-assigning step in one task.
+    """The elements that a timestamp-assigning step saw in one task, with their timestamps in milliseconds.
 
-    Attributes:
-        step: The id of the step.
-        values: The elements; one stands for all if the generator needs the highest timestamp alone.
-        timestamps: Their timestamps, in milliseconds.
+    One stands for all if the generator needs the highest timestamp alone.
     """
 
     step: str
@@ -126,14 +121,10 @@ class Report(NamedTuple):
 
 
 class ReportingTracker:
-    """Stands in for a step's tracker in a worker, and keeps the elements that the driver's tracker has to see.
-
-    Attributes:
-        now: The clock in milliseconds: the timestamp of elements in ingestion time.
-    """
+    """Stands in for a step's tracker in a worker, and keeps the elements that the driver's tracker has to see."""
 
     def __init__(self, step: str, node: TimestampsNode) -> None:
-        self.now = MIN_TIMESTAMP
+        self.now = MIN_TIMESTAMP  # the clock in milliseconds: the timestamp of elements in ingestion time
         self._step = step
         self._highest_only = type(node.strategy.create_generator()) in _HIGHEST_ONLY
         self._values: list[Any] = []
@@ -176,11 +167,8 @@ def needs_keeper(topology: Topology) -> bool:
 class ClockKeeper:
     """Computes the time of the next batch when one has ended.
 
-    Args:
-        files: Keeps the time of each batch.
-        topology: The plan.
-        clock: Gives processing time in milliseconds; None: Spark's clock is used.
-        codec: Writes the memory of watermark generators.
+    A clock of the user's gives processing time in milliseconds; without one Spark's is used. The codec writes the
+    memory of watermark generators.
     """
 
     def __init__(
@@ -199,13 +187,7 @@ class ClockKeeper:
             self._files.write(0, BatchClock(now=clock_millis(self._clock)))
 
     def end_batch(self, batch: int, reports: Iterable[Report], *, ended: bool) -> None:
-        """Compute and store the time of the batch behind ``batch``, which has ended.
-
-        Args:
-            batch: The batch that has ended.
-            reports: The reports of timestamp-assigning steps, in order.
-            ended: Whether the stream is at its end.
-        """
+        """Compute and store the time of the batch behind ``batch``, from the reports of its tasks, in order."""
         if self._files.exists(batch + 1):
             # The batch was run before, and perhaps the next one as well: the stored time stays.
             return

@@ -52,11 +52,8 @@ class BatchWriter:
     Attributes:
         sinks: The sink of each number.
         classes: The user's classes that may occur in elements.
-        results: Keeps collected elements and counts.
         query: The identity of the query.
-        progress: Makes a report of each batch.
         parts: The sinks that the last stage of the query writes; the rows for these carry names of parts alone.
-        keeper: Computes the time of the next batch, where windrow keeps it.
         note: Notes the newest batch; None: it is a batch job.
         outputs: The outputs of the sinks that have one, by the ids of their steps.
     """

@@ -41,8 +41,7 @@ _TIMESTAMP: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 class _Unpack:
     """Turns the packed rows of a sink into Arrow batches, in a worker.
 
-    Attributes:
-        lines: The sink whose lines are the only column; None: each field is a column.
+    A sink of ``lines`` gets them as the only column; else each field is a column.
     """
 
     kind: RecordType
@@ -126,16 +125,7 @@ def are_of(numbers: Iterable[int]) -> str:
 def write_files(
     frame: DataFrame, batch: int, number: int, step: Step, classes: tuple[UserClass, ...], *, has_rows: bool
 ) -> None:
-    """Write the elements of a file sink in a batch with Spark's writers.
-
-    Args:
-        frame: The rows of the batch.
-        batch: The number of the batch.
-        number: The number of the sink.
-        step: The sink.
-        classes: The user's classes that may occur in elements.
-        has_rows: Whether there are rows for the sink.
-    """
+    """Write the elements of the file sink of a number in a batch, with Spark's writers."""
     sink = file_sink_of(step)
     local = local_path(sink.path)
     try:

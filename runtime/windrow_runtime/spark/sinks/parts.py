@@ -41,13 +41,7 @@ from windrow_runtime.spark.worker import current_batch
 
 @dataclass(frozen=True, slots=True)
 class PartSink:
-    """A sink in a folder of the file system whose files workers write.
-
-    Attributes:
-        step: The sink, without the steps in front of it.
-        path: The folder.
-        kind: The type of the rows.
-    """
+    """A sink in a folder of the file system whose files workers write; its step comes without those in front of it."""
 
     step: Step
     path: str
@@ -92,13 +86,7 @@ class PartSink:
 
 @dataclass(frozen=True, slots=True)
 class CustomWorkerSink:
-    """A sink of the user's own that workers write; it makes its elements visible by itself.
-
-    Attributes:
-        step: The sink, without the steps in front of it.
-        sink: The same.
-        query: The identity of the query.
-    """
+    """A sink of the user's own that workers write; it makes its elements visible by itself."""
 
     step: Step
     sink: CustomSink[Any]
@@ -117,11 +105,9 @@ class CustomWorkerSink:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSinks:
-    """The sinks that the last stage of a query writes; they are sent to workers.
+    """The sinks that the last stage of a query writes, by their numbers; they are sent to workers.
 
-    Attributes:
-        sinks: The sinks, by their numbers.
-        batch: The number of the one batch of a job; None: Spark gives each task of a stream the number of its batch.
+    A job has the number of its one batch; Spark gives each task of a stream the number of its batch.
     """
 
     sinks: Mapping[int, PartSink | CustomWorkerSink]
@@ -140,13 +126,7 @@ class WorkerSinks:
 def worker_sinks(sinks: Mapping[int, Step], query: Callable[[], str], batch: int | None = None) -> WorkerSinks | None:
     """Returns the sinks that workers write themselves; None: there are none. The driver or Spark writes the others.
 
-    Args:
-        sinks: All sinks, by their numbers.
-        query: Gives the identity of the query; called if a sink of the user's own needs it.
-        batch: The number of the one batch of a job; None: it is a stream.
-
-    Raises:
-        UnsupportedOperationError: If a sink of the user's own cannot be sent to workers.
+    ``query`` gives the identity of the query, if a sink of the user's own needs it.
     """
     found = {number: _worker_sink(step, query) for number, step in sinks.items() if way_of(step) is SinkWay.WORKERS}
     return WorkerSinks(found, batch) if found else None

@@ -58,10 +58,7 @@ class Results(ABC):
 class _Counts:
     """The counters of all batches by step and name; their size does not depend on how many batches there were.
 
-    Attributes:
-        before: The totals of all batches but the newest one that counted anything.
-        batch: The number of that newest one.
-        newest: Its counts.
+    They are the totals ``before`` the newest batch that counted anything, the number of that one, and its counts.
     """
 
     before: dict[str, dict[str, int]] = field(default_factory=dict)
