@@ -16,7 +16,7 @@ import pytest
 from windrow.errors import CheckpointError, UnsupportedOperationError
 from windrow_runtime.spark.exchange.payload import dump_values
 from windrow_runtime.spark.exchange.pickled_values import state_codec
-from windrow_runtime.spark.sinks.results import MemoryResults, Results, SpooledResults
+from windrow_runtime.spark.sinks.results import Results, SpooledResults
 from windrow_runtime.storage.packed import encode, packed
 from windrow_runtime.storage.values import StateCodec
 
@@ -35,8 +35,8 @@ def spooled(folder: Path) -> SpooledResults:
     return results
 
 
-def memory(_: Path) -> MemoryResults:
-    return MemoryResults()
+def memory(_: Path) -> Results:
+    return Results()
 
 
 KINDS: Final = pytest.mark.parametrize("make", [memory, spooled])
@@ -77,7 +77,7 @@ def test_a_batch_that_is_run_again_replaces_its_own(make: Callable[[Path], Resul
 
 
 def test_what_is_kept_does_not_grow_with_batches_that_collect_nothing() -> None:
-    results = MemoryResults()
+    results = Results()
     sizes = []
     for batch in range(1000):
         put(results, batch, late=1)

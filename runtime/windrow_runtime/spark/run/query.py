@@ -31,7 +31,7 @@ from windrow_runtime.spark.session import QUERY, QUERY_SETTINGS, SHUFFLE_PARTITI
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.batch_writer import BatchWriter, ConnectWriter, driver_sinks
 from windrow_runtime.spark.sinks.by_spark import refuse_written, unpacked
-from windrow_runtime.spark.sinks.results import MemoryResults, Results, SpooledResults
+from windrow_runtime.spark.sinks.results import Results, SpooledResults
 from windrow_runtime.spark.worker import JOB_BATCH
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Query:
         if is_connect(lowered.spark):
             spooled = SpooledResults(checkpoint.results_folder, lowered.codec)
             spooled.clear()
-        self._results: Results = spooled or MemoryResults()
+        self._results: Results = spooled or Results()
         if on_progress is not None:
             self.counted()  # there are no reports if it raises
         self.reporter = Reporter(lowered.pipeline.name, lowered.topology, on_progress, spooled)
@@ -315,7 +315,7 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None) -> PipelineResult:
             where=step.where,
             hint="to_dataframe(stream, batch=True).write writes with every writer of Spark's",
         )
-    results = MemoryResults()
+    results = Results()
     pipeline, query, sinks = lowered.pipeline, lowered.query_id, lowered.topology.sinks
     check_folders(sinks, query, begins=True)
     refuse_written(lowered.spark, sinks)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -27,34 +26,7 @@ _REPORT: Final = "report-"
 _REPORTS_KEPT: Final = 100
 
 
-class Results(ABC):
-    """Keeps results by batch, so that a batch that is run again replaces its own.
-
-    Only the newest batch can be: Spark begins none before it has noted the one before as done.
-    """
-
-    @abstractmethod
-    def put(self, batch: int, collected: Mapping[int, Sequence[bytes]], counted: Counted) -> None:
-        """Keep the collected elements of a batch, packed, by the number of the sink, and its counts."""
-
-    @abstractmethod
-    def report(self, progress: PipelineProgress) -> None:
-        """Keep the report on a batch."""
-
-    @abstractmethod
-    def latest_report(self) -> PipelineProgress | None:
-        """Returns the report on the newest batch; None: there was none."""
-
-    @abstractmethod
-    def collected(self, number: int) -> list[Any]:
-        """Returns the elements that the sink of a number has taken."""
-
-    @abstractmethod
-    def counters(self) -> dict[str, dict[str, int]]:
-        """Returns the totals of all counters, by step and name."""
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Counts:
     """The counters of all batches by step and name; their size does not depend on how many batches there were.
 
@@ -65,19 +37,15 @@ class _Counts:
     batch: int = -1
     newest: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def put(self, batch: int, counted: Counted) -> bool:
-        """Keeps the counts of a batch; returns whether that changes anything."""
+    def with_batch(self, batch: int, counted: Counted) -> _Counts:
+        """Returns the counters with those of a batch, which replace its own; this object, if that changes nothing."""
         assert batch >= self.batch, f"batch {batch} is run again behind batch {self.batch}"
         if not counted and (batch > self.batch or not self.newest):
-            return False
-        if batch > self.batch:
-            self.before = self.totals()
-            self.batch = batch
+            return self
         newest: defaultdict[str, dict[str, int]] = defaultdict(dict)
         for (step, name), count in counted.items():
             newest[step][name] = count
-        self.newest = dict(newest)
-        return True
+        return _Counts(self.before if batch == self.batch else self.totals(), batch, dict(newest))
 
     def totals(self) -> dict[str, dict[str, int]]:
         totals = {step: dict(counts) for step, counts in self.before.items()}
@@ -88,21 +56,19 @@ class _Counts:
         return totals
 
 
-class MemoryResults(Results):
-    """Results of a query whose batches end in this process."""
+class Results:
+    """Keeps results by batch, so that a batch that is run again replaces its own; in memory, if batches end there.
+
+    Only the newest batch can be: Spark begins none before it has noted the one before as done.
+    """
 
     def __init__(self) -> None:
         self._collected: defaultdict[int, dict[int, list[Any]]] = defaultdict(dict)
         self._counts = _Counts()
         self._report: PipelineProgress | None = None
 
-    def report(self, progress: PipelineProgress) -> None:
-        self._report = progress
-
-    def latest_report(self) -> PipelineProgress | None:
-        return self._report
-
     def put(self, batch: int, collected: Mapping[int, Sequence[bytes]], counted: Counted) -> None:
+        """Keep the collected elements of a batch, packed, by the number of the sink, and its counts."""
         for number, payloads in collected.items():
             values = _values_in(payloads)
             # A pipeline that runs for months has many batches with nothing to collect.
@@ -110,24 +76,31 @@ class MemoryResults(Results):
                 self._collected[number][batch] = values
             else:
                 self._collected[number].pop(batch, None)
-        # Other threads may be reading the counters, so a copy is changed.
-        counts = replace(self._counts)
-        counts.put(batch, counted)
-        self._counts = counts
+        self._counts = self._counts.with_batch(batch, counted)
+
+    def report(self, progress: PipelineProgress) -> None:
+        """Keep the report on a batch."""
+        self._report = progress
+
+    def latest_report(self) -> PipelineProgress | None:
+        """Returns the report on the newest batch; None: there was none."""
+        return self._report
 
     def collected(self, number: int) -> list[Any]:
+        """Returns the elements that the sink of a number has taken."""
         return [value for _, values in sorted(self._collected[number].items()) for value in values]
 
     def counters(self) -> dict[str, dict[str, int]]:
+        """Returns the totals of all counters, by step and name."""
         return self._counts.totals()
 
 
 class SpooledResults(Results):
-    """Results of a query whose batches end in a process of a Spark Connect server.
+    """Keeps results in files, for a query whose batches end in a process of a Spark Connect server.
 
-    They go through files: one for each batch in which a sink collected something, and one for all counts. Collected
-    elements are written as state is, so that reading a file runs no code, whoever wrote it. A file that cannot be
-    read or written, or is damaged, raises a :class:`~windrow.errors.CheckpointError`.
+    There is one file for each batch in which a sink collected something, and one for all counts. Collected elements are
+    written as state is, so that reading a file runs no code, whoever wrote it. A file that cannot be read or written,
+    or is damaged, raises a :class:`~windrow.errors.CheckpointError`.
 
     Args:
         folder: Where the files are, in one of the run: a folder that this process and the server see.
@@ -158,8 +131,9 @@ class SpooledResults(Results):
                 else:
                     file.unlink(missing_ok=True)
         # Read each time: the process of the server that wrote it may have been another.
-        counts = self._counts()
-        if counts.put(batch, counted):
+        before = self._read_counts()
+        counts = before.with_batch(batch, counted)
+        if counts is not before:
             self._counts_file.write(counts)
 
     def report(self, progress: PipelineProgress) -> None:
@@ -180,7 +154,7 @@ class SpooledResults(Results):
         return [value for file in files for value in self._read(file)]
 
     def counters(self) -> dict[str, dict[str, int]]:
-        return self._counts().totals()
+        return self._read_counts().totals()
 
     @property
     def _counts_file(self) -> StoredFile[_Counts]:
@@ -193,7 +167,7 @@ class SpooledResults(Results):
         found = (self._report_file(batch).read() for batch in batches)
         return [report for report in found if report is not None]
 
-    def _counts(self) -> _Counts:
+    def _read_counts(self) -> _Counts:
         counts = self._counts_file.read()
         if counts is None:
             self._check_folder()
