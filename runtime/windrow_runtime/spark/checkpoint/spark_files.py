@@ -71,15 +71,16 @@ def check_source_logs(spark: Path, sources: int) -> None:
     batch = last_number(spark / "offsets")
     if batch < 0:
         return
+    offsets = spark / "offsets" / str(batch)
     with checkpoint_errors(spark):
-        lines = (spark / "offsets" / str(batch)).read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = offsets.read_text(encoding="utf-8", errors="replace").splitlines()
     # Spark itself refuses a file of another format. A DataFrame may bring several sources, or one twice.
     if lines[:1] != [_FORMAT] or len(lines) != _HEAD + sources:
         return
     for number, line in enumerate(lines[_HEAD:]):
         log = spark / "sources" / str(number)
         with checkpoint_errors(log):
-            offset = _offset(spark / "offsets" / str(batch), line)
+            offset = _offset(offsets, line)
             if isinstance(offset, _LogOffset):
                 missing = _check_file_log(log, offset.last)
             else:

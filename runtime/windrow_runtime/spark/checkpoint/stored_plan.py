@@ -78,15 +78,11 @@ def resume(
         checkpoint.plan.write(stored)
     else:
         _check_parallelism(stored, wanted, checkpoint)
-        changes = [
-            *_step_changes(stored, topology, names, shapes),
-            *_setting_changes(stored, topology, time),
-            *_form_changes(stored, topology, names, forms),
-        ]
+        changes = "; ".join(_changes(stored, topology, time, names, shapes, forms))
         if changes:
             raise IncompatibleStateError(
                 "the checkpoint belongs to another plan",
-                given="; ".join(changes),
+                given=changes,
                 expected="steps that can read what is stored",
                 where=str(checkpoint.path),
                 hint=_HINT,
@@ -140,9 +136,15 @@ def _check_parallelism(stored: Description, wanted: Parallelism, checkpoint: Che
             )
 
 
-def _step_changes(
-    stored: Description, topology: Topology, names: Mapping[str, str], shapes: Mapping[str, Shape]
+def _changes(
+    stored: Description,
+    topology: Topology,
+    time: str,
+    names: Mapping[str, str],
+    shapes: Mapping[str, Shape],
+    forms: Mapping[str, Form],
 ) -> Iterator[str]:
+    """Yields the changes that keep a plan from reading what is stored."""
     for step in topology.keyed:
         name = names[step.id]
         if name not in stored.steps:
@@ -154,9 +156,6 @@ def _step_changes(
         if name not in shapes:
             part = shape["assigner"]["text"] if "assigner" in shape else shape["function"]
             yield f"{name.lstrip('#')} ({part}) is gone"
-
-
-def _setting_changes(stored: Description, topology: Topology, time: str) -> Iterator[str]:
     if stored.time != time:
         yield f"the query ran by {stored.time} and would run by {time}"
     # Spark identifies sources by their order alone.
@@ -164,17 +163,12 @@ def _setting_changes(stored: Description, topology: Topology, time: str) -> Iter
     now = [type(source_of(step)).__name__ for step in topology.sources]
     if before != now:
         yield f"the sources were {', '.join(before)} and are {', '.join(now)}"
-
-
-def _form_changes(
-    stored: Description, topology: Topology, names: Mapping[str, str], forms: Mapping[str, Form]
-) -> Iterator[str]:
     for step in topology.keyed:
-        before = stored.steps.get(names[step.id], {}).get("form")
+        columns = stored.steps.get(names[step.id], {}).get("form")
         form = forms.get(step.id, _TURNED_OFF)
-        if before is None:
+        if columns is None:
             continue
         if isinstance(form, DeclinedError):
             yield f"{step.where}: its state lies in columns, and it would run without ({form})"
-        elif form.state_text != before:
-            yield f"{step.where}: the columns of its state were {before} and are {form.state_text}"
+        elif form.state_text != columns:
+            yield f"{step.where}: the columns of its state were {columns} and are {form.state_text}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from windrow.errors import Location
 from windrow.plan import Step
@@ -35,7 +35,7 @@ from windrow_runtime.spark.worker import batch_tag
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Any in this module: elements of every type, and pyarrow has no types.
+# Any in this module: elements of every type.
 
 
 def driver_sinks(sinks: Iterable[Step]) -> list[Step]:
@@ -122,10 +122,7 @@ class BatchWriter:
         taken: defaultdict[int, list[bytes]] = defaultdict(list)
         names: defaultdict[int, list[bytes]] = defaultdict(list)
         present: set[int] = set()
-        counted: Counter[tuple[str, str]] = Counter()
-        reports: list[Report] = []
-        self._facts = []
-        self._ended = False
+        values: defaultdict[int, list[Any]] = defaultdict(list)
         for row in sorted(map(PackedRow._make, frame.collect()), key=attrgetter("number")):
             if row.kind == RowKind.PART:
                 names[row.target].append(bytes(row.payload))
@@ -133,18 +130,29 @@ class BatchWriter:
                 present.add(row.target)
             elif row.is_output:
                 taken[row.target].append(bytes(row.payload))
-            elif row.kind == RowKind.COUNTERS:
-                self._count(row.payload, counted)
-            elif row.kind == RowKind.WARNINGS:
-                self._warn(row.payload)
-            elif row.kind == RowKind.REPORTS:
-                reports += (Report(*report) for report in load_values(row.payload))
-            elif row.kind == RowKind.END:
-                self._ended = True
-        self._put(batch, taken, counted)
+            else:
+                values[row.kind] += load_values(row.payload)
+        for unmatched, where, location in values[RowKind.WARNINGS]:
+            if (unmatched, location) not in self._warned:
+                self._warned.add((unmatched, location))
+                warn_of_header(unmatched, where, location)
+        self._put(batch, taken, self._counted(values[RowKind.COUNTERS]))
+        self._ended = RowKind.END in values
         if self.keeper is not None:
+            reports = [Report(*report) for report in values[RowKind.REPORTS]]
             self.keeper.end_batch(batch, reports, ended=self._ended)
         return names, present
+
+    def _counted(self, counts: Iterable[Count]) -> Counter[tuple[str, str]]:
+        """Adds up the counts of tasks; those about the batch alone are kept for the report."""
+        counted: Counter[tuple[str, str]] = Counter()
+        self._facts = []
+        for step, name, count in counts:
+            if isinstance(name, str):
+                counted[step, name] += count
+            if isinstance(name, int) or name == "records_malformed":
+                self._facts.append((step, name, count))
+        return counted
 
     def _put(self, batch: int, taken: Mapping[int, list[bytes]], counted: Counter[tuple[str, str]]) -> None:
         """Keeps collected elements and counts, and hands the other sinks of the driver their elements."""
@@ -155,21 +163,6 @@ class BatchWriter:
                 values = [value for payload in taken[number] for value in load_values(payload)]
                 if values:
                     self.outputs[step.id].write(batch, values)
-
-    def _count(self, payload: bytes, counted: Counter[tuple[str, str]]) -> None:
-        """Adds the counts of a task; those about the batch alone are kept for the report."""
-        for step, name, count in load_values(payload):
-            if isinstance(name, str):
-                counted[step, name] += count
-            if isinstance(name, int) or name == "records_malformed":
-                self._facts.append((step, name, count))
-
-    def _warn(self, payload: bytes) -> None:
-        """Warn once of each header that a task found."""
-        for unmatched, where, location in load_values(payload):
-            if (unmatched, location) not in self._warned:
-                self._warned.add((unmatched, location))
-                warn_of_header(unmatched, where, location)
 
 
 class ConnectWriter:

@@ -134,15 +134,14 @@ def write_files(
             # Spark gives no program a way to rename or to delete there, so it writes in place.
             if has_rows or exists_for_spark(frame.sparkSession, as_read_path(place)):
                 _write_folder(frame, number, step, place, classes)
-            return
-        folder = BatchFolder(Path(local), batch)
-        if not has_rows:
+        elif has_rows:
+            folder = BatchFolder(Path(local), batch)
+            folder.begin()
+            _write_folder(frame, number, step, folder.aside, classes)
+            folder.publish()
+        else:
             # A batch that is run again may have no elements, though it had some before.
-            folder.withdraw()
-            return
-        folder.begin()
-        _write_folder(frame, number, step, folder.aside, classes)
-        folder.publish()
+            BatchFolder(Path(local), batch).withdraw()
     except WindrowError:
         raise
     except Exception as error:
