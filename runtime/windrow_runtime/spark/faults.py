@@ -12,7 +12,7 @@ import json
 import re
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
 from windrow import errors
@@ -195,25 +195,20 @@ def engine_failure(error: BaseException, where: str | None, secrets: Sequence[st
 
 
 @contextmanager
-def engine_errors(where: str | None, secrets: Sequence[str] = ()) -> Iterator[None]:
-    """Raises the error of :func:`engine_failure` in the place of each exception."""
+def engine_errors(where: str | None, secrets: Sequence[str] = (), *, all_errors: bool = True) -> Iterator[None]:
+    """Raises the error of :func:`engine_failure` in the place of each exception, or of those that show a secret."""
     try:
         yield
     except Exception as error:
-        failure = engine_failure(error, where, secrets)
-        raise failure from failure.__cause__
-
-
-@contextmanager
-def secrets_hidden(secrets: Sequence[str], where: str | None = None) -> Iterator[None]:
-    """Raises the error of :func:`engine_failure` in the place of an exception that shows a secret."""
-    try:
-        yield
-    except Exception as error:
-        if not shows_secret(error, secrets):
+        if not (all_errors or shows_secret(error, secrets)):
             raise
         failure = engine_failure(error, where, secrets)
         raise failure from failure.__cause__
+
+
+def secrets_hidden(secrets: Sequence[str], where: str | None = None) -> AbstractContextManager[None]:
+    """Raises the error of :func:`engine_failure` in the place of an exception that shows a secret."""
+    return engine_errors(where, secrets, all_errors=False)
 
 
 def shows_secret(error: BaseException, secrets: Sequence[str]) -> bool:

@@ -63,8 +63,7 @@ def _open(folder: Path) -> int:
         # Programs that Python starts do not inherit the open file.
         file = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        if not _lock(file):
-            raise _in_use(file, folder)
+        _lock(file, folder)
         since = datetime.now(UTC).isoformat(timespec="seconds")
         with checkpoint_errors(folder):
             os.ftruncate(file, 0)
@@ -75,17 +74,16 @@ def _open(folder: Path) -> int:
     return file
 
 
-def _lock(file: int) -> bool:
-    """Lock a file; returns False if another run has locked it."""
+def _lock(file: int, folder: Path) -> None:
     try:
         import fcntl
     except ImportError:  # Windows
-        return True
+        return
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
-            return False
+            raise _in_use(file, folder) from None
         if error.errno not in _UNSUPPORTED:
             raise
         warnings.warn(
@@ -93,7 +91,6 @@ def _lock(file: int) -> bool:
             WindrowWarning,
             stacklevel=2,
         )
-    return True
 
 
 def _in_use(file: int, folder: Path) -> CheckpointError:

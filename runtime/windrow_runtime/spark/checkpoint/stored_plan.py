@@ -44,7 +44,6 @@ class StoredPlan:
     """The parts of a stored plan by which a run finds its state.
 
     Attributes:
-        groups: The key groups.
         fingerprint: The plan's number in all stored state.
         state_ids: The name under which the state of a step is stored, by the id of the step.
         folders: The folder of each source, by the id of its step.

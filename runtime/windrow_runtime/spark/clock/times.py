@@ -59,12 +59,9 @@ NO_TIME: Final = BatchTime(MIN_TIMESTAMP, MIN_TIMESTAMP)
 
 @dataclass(frozen=True, slots=True)
 class BatchTimes:
-    """The time of a batch for each keyed step.
+    """The time of the batch before, which elements that precede the watermark need, and of this one.
 
-    Attributes:
-        previous: The time of the batch before. Only elements that precede the watermark need it.
-        current: The time of this one.
-        watermarks: The watermarks of each step, of the batch before and of this one; None: Spark keeps the watermark.
+    Where windrow keeps the watermarks, those of each keyed step are given, in the batch before and in this one.
     """
 
     previous: BatchTime

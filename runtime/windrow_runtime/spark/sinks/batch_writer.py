@@ -50,9 +50,7 @@ class BatchWriter:
     Each sink is idempotent by the number of the batch: one that is run again replaces what it wrote before.
 
     Attributes:
-        sinks: The sink of each number.
         classes: The user's classes that may occur in elements.
-        query: The identity of the query.
         parts: The sinks that the last stage of the query writes; the rows for these carry names of parts alone.
         note: Notes the newest batch; None: it is a batch job.
         outputs: The outputs of the sinks that have one, by the ids of their steps.
