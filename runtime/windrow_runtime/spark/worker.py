@@ -47,25 +47,19 @@ def infrequent_gc() -> Iterator[None]:
     records into objects, all of them live, that doubles the time. Cycles that the user's functions make are still
     collected, only later.
     """
-    _freeze_modules()
+    global _entered  # noqa: PLW0603  the collector is the process's
+    # Spark's worker collects all garbage after each task, before it takes the next one, and some 50,000 objects of
+    # imported modules take most of that time, so the collector is to pass over them. When the second piece of work
+    # begins, all are imported, and the garbage of the task before is gone. Not at every one: the functions that a task
+    # brings along are garbage behind it. Spark sets the variable for its workers; other processes may be the user's,
+    # whose objects are not ours to keep.
+    if _entered < 2 and "SPARK_REUSE_WORKER" in os.environ:
+        _entered += 1
+        if _entered == 2:
+            gc.freeze()
     thresholds = gc.get_threshold()
     gc.set_threshold(*_SELDOM)
     try:
         yield
     finally:
         gc.set_threshold(*thresholds)
-
-
-def _freeze_modules() -> None:
-    """Have the collector pass over the modules of a worker.
-
-    Spark's worker collects all garbage after each task, before it takes the next one, and some 50,000 objects of
-    imported modules take most of that time. When the second piece of work begins, all are imported, and the garbage of
-    the task before is gone. Not at every one: the functions that a task brings along are garbage behind it.
-    """
-    global _entered  # noqa: PLW0603  the collector is the process's
-    # Spark sets the variable for its workers. Other processes may be the user's, whose objects are not ours to keep.
-    if _entered < 2 and "SPARK_REUSE_WORKER" in os.environ:
-        _entered += 1
-        if _entered == 2:
-            gc.freeze()

@@ -78,10 +78,6 @@ def takes_columns(step: Step) -> bool:
     return isinstance(sink, (ParquetFileSink, WriterSink, ColumnsSink))
 
 
-def _custom(sink: CustomSink[Any], step: Step) -> SinkWay:
-    return SinkWay.WORKERS if sink.on_workers else SinkWay.OUTPUT
-
-
 def _file(sink: FileSink[Any], step: Step) -> SinkWay:
     kind = record_type(step.node.element_type)
     by_spark = isinstance(sink, ParquetFileSink) and kind.root.contains(*_SPARKS_OWN)
@@ -94,7 +90,7 @@ _WAYS: Final[dict[type[Any], SinkWay | Callable[[Any, Step], SinkWay]]] = {
     CollectSink: SinkWay.RESULTS,
     ColumnsSink: SinkWay.QUERY,
     CsvFileSink: _file,
-    CustomSink: _custom,
+    CustomSink: lambda sink, step: SinkWay.WORKERS if sink.on_workers else SinkWay.OUTPUT,
     JsonFileSink: _file,
     KafkaSink: SinkWay.KAFKA,
     ParquetFileSink: _file,
