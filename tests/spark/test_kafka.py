@@ -18,7 +18,7 @@ from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.exchange.payload import dump_values
 from windrow_runtime.spark.faults import find_failure
-from windrow_runtime.spark.kafka import kafka_reader, kafka_rows, scan_topic, write_kafka
+from windrow_runtime.spark.kafka import kafka_decoder, kafka_rows, scan_topic, write_kafka
 from windrow_runtime.spark.sources.scan import ScanContext
 from windrow_runtime.storage.values import StateCodec
 
@@ -132,7 +132,7 @@ def test_rows_become_elements(spark: SparkSession) -> None:
         (None, b"\xff{", "in", 1, 10, AT, 0, None),
     ]
     (batch,) = spark.createDataFrame(rows, COLUMNS).coalesce(1).toArrow().combine_chunks().to_batches()
-    decoded = kafka_reader(KafkaRecordSource("a:1", "in", Reading)).decode(batch)
+    decoded = kafka_decoder(KafkaRecordSource("a:1", "in", Reading))(batch)
     assert decoded.values == [
         KafkaRecord(b"k", Reading("roof", 1.5), "in", 0, 7, AT, (("trace", b"x"), ("none", None)))
     ]
@@ -141,12 +141,12 @@ def test_rows_become_elements(spark: SparkSession) -> None:
     ]
     assert "Reading.celsius" in decoded.malformed[0].reason
 
-    values = kafka_reader(KafkaSource("a:1", "in", Reading)).decode(batch)
+    values = kafka_decoder(KafkaSource("a:1", "in", Reading))(batch)
     assert list(values.values) == [Reading("roof", 1.5)]
-    raw = kafka_reader(KafkaSource("a:1", "in", bytes, value_format="bytes")).decode(batch)
+    raw = kafka_decoder(KafkaSource("a:1", "in", bytes, value_format="bytes"))(batch)
     assert list(raw.values) == [rows[0][1], rows[1][1], b"\xff{"]
     assert [record.reason for record in raw.malformed] == ["the record has no value"]
-    text = kafka_reader(KafkaSource("a:1", "in", str, value_format="text")).decode(batch)
+    text = kafka_decoder(KafkaSource("a:1", "in", str, value_format="text"))(batch)
     assert list(text.values) == [rows[0][1].decode(), rows[1][1].decode()]
     assert [record.origin for record in text.malformed] == [f"in, partition 1, offset {offset}" for offset in (9, 10)]
 

@@ -42,36 +42,26 @@ def scan_topic(source: TopicSource[Any], context: ScanContext) -> Scan:
     with _spark_errors(context.spark, context.step.where, source):
         frame = context.reader.format("kafka").options(**source.options).load().select(*columns)
         _ = frame.columns  # over Spark Connect this looks the connector up
-    return Scan(frame, kafka_reader(source).decode)
+    return Scan(frame, kafka_decoder(source))
 
 
-def kafka_reader(source: TopicSource[Any]) -> KafkaReader:
-    """Returns the reader that makes elements of the rows of a Kafka source."""
-    json_type = record_type(source.value_type) if source.value_format == "json" else None
-    kind = None if json_type is None else json_type.in_timezone(source.timezone)
-    return KafkaReader(kind, source.value_format, source.whole_records)
+def kafka_decoder(source: TopicSource[Any]) -> Callable[[Any], SourceBatch]:
+    """Returns the function that makes elements from the rows of a Kafka source, in a worker."""
+    kind = record_type(source.value_type).in_timezone(source.timezone) if source.value_format == "json" else None
+    return partial(_decode_rows, kind, source.value_format, source.whole_records)
 
 
-@dataclass(frozen=True)
-class KafkaReader:
-    """Makes elements from the rows of Spark's Kafka source, in a worker; ``kind`` is the type of values in JSON."""
-
-    kind: RecordType | None
-    format: KafkaFormat
-    whole_records: bool
-
-    def decode(self, batch: Any) -> SourceBatch:
-        """Returns the elements of an Arrow batch."""
-        decode: Callable[[bytes], object] = _decode_text if self.format == "text" else bytes
-        empty: object = MalformedRecord("null", "the record has no value", None)
-        if self.kind is not None:
-            decode = JsonDecoder(self.kind).decode
-            # A record without a value reads as null, which fits a type that is Optional.
-            empty = decode(b"null")
-        found = ((row, empty if row["value"] is None else decode(row["value"])) for row in batch.to_pylist())
-        if self.whole_records:
-            found = ((row, _whole_record(row, value)) for row, value in found)
-        return source_batch(found, lambda row: f"{row['topic']}, partition {row['partition']}, offset {row['offset']}")
+def _decode_rows(kind: RecordType | None, value_format: KafkaFormat, whole_records: bool, batch: Any) -> SourceBatch:
+    decode: Callable[[bytes], object] = _decode_text if value_format == "text" else bytes
+    empty: object = MalformedRecord("null", "the record has no value", None)
+    if kind is not None:
+        decode = JsonDecoder(kind).decode
+        # A record without a value reads as null, which fits a type that is Optional.
+        empty = decode(b"null")
+    found = ((row, empty if row["value"] is None else decode(row["value"])) for row in batch.to_pylist())
+    if whole_records:
+        found = ((row, _whole_record(row, value)) for row, value in found)
+    return source_batch(found, lambda row: f"{row['topic']}, partition {row['partition']}, offset {row['offset']}")
 
 
 def _decode_text(raw: bytes) -> str | MalformedRecord:

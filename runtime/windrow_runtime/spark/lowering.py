@@ -118,12 +118,7 @@ class Lowered:
     """A pipeline as one query of Spark: a streaming query with a checkpoint, or a batch job without one.
 
     Args:
-        spark: The session.
-        pipeline: The pipeline.
-        topology: The same; its sources are bounded if it has no checkpoint.
-        stored: The plan that the checkpoint stores.
         forms: The columnar forms of keyed steps; steps whose stored state is not in columns run on objects.
-        checkpoint: The checkpoint; None: it is a batch job.
         own_clock: Whether windrow keeps the time of each batch, even where Spark could.
         now: The clock of a batch job, in milliseconds.
 
@@ -135,7 +130,7 @@ class Lowered:
         by_clock: Whether Spark runs batches for the clock, and so without end.
         clock: Where the time of each batch is kept, if windrow keeps it.
         classes: The user's classes that may occur in elements; ``codec`` writes and reads values of them.
-        parts: The sinks that the last stage writes; None: there are none.
+        parts: The sinks that the last stage writes.
     """
 
     def __init__(

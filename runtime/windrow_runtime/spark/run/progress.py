@@ -247,11 +247,7 @@ class ProgressKeeper:
 class Reporter:
     """Reports on batches to the log and to the user's function, if there is one.
 
-    Args:
-        name: The pipeline.
-        topology: Its steps.
-        on_progress: The function.
-        spooled: Holds the reports on batches that end in another process, which leaves them in files.
+    ``spooled`` holds the reports on batches that end in another process, which leaves them in files.
     """
 
     def __init__(

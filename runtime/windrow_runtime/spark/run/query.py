@@ -47,13 +47,9 @@ class Query:
     """Runs a lowered pipeline. It may be started several times, one time after the other.
 
     Args:
-        lowered: The pipeline for Spark.
-        checkpoint: Its checkpoint.
-        lock: The lock of the checkpoint.
         outputs: The outputs of sinks, by the id of the sink.
         keeper: Computes the time of each batch, where windrow keeps it.
         verbose: Whether Spark's log shows the failure of a batch, too, in a session that a runner started.
-        on_progress: The user's function that gets the report on each batch.
 
     Attributes:
         opened: Closes the outputs and releases the lock, when no batch will run any more.
