@@ -160,7 +160,13 @@ class Lowered:
         self._forms: dict[str, ColumnarForm] = {}
         self._arrivals: dict[str, RowForm] = {}
         for step in self.shipped.keyed if forms else ():
-            self._choose_form(step, forms[step.id])
+            form = forms[step.id]
+            if isinstance(form, ColumnarForm) and step.id in stored.columnar:
+                self._forms[step.id] = form.shipped(step)
+                continue
+            with suppress(DeclinedError):
+                arrival = row_form(topology, topology.step(step.id), check_columns)
+                self._arrivals[step.id] = arrival.shipped(step)
         # The steps that get their elements as columns.
         self._by_columns: Mapping[str, ScanTarget] = {**self._forms, **self._arrivals}
         self.classes = known_classes(topology.steps)
@@ -179,14 +185,6 @@ class Lowered:
         register_classes(self.classes)
         self._depth = max(topology.levels.values(), default=0)
         self.frame = self._job(now) if self._checkpoint is None else self._query(self._checkpoint)
-
-    def _choose_form(self, shipped: Step, form: Form) -> None:
-        if isinstance(form, ColumnarForm) and shipped.id in self._stored.columnar:
-            self._forms[shipped.id] = form.shipped(shipped)
-            return
-        with suppress(DeclinedError):
-            arrival = row_form(self.topology, self.topology.step(shipped.id), check_columns)
-            self._arrivals[shipped.id] = arrival.shipped(shipped)
 
     def _query(self, checkpoint: Checkpoint) -> DataFrame:
         frame = self._scanned()

@@ -13,10 +13,10 @@ import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pyspark import SparkFiles
 from pyspark.errors import PySparkRuntimeError
@@ -184,12 +184,7 @@ def _start_daemon(spark: SparkSession) -> None:
     """
     # If this fails, the query fails as well, with the error.
     with suppress(Exception):
-        spark.range(0, 1, numPartitions=1).mapInArrow(_nothing, "id long").collect()
-
-
-# Any: pyarrow has no types.
-def _nothing(batches: Iterable[Any]) -> Iterator[Any]:
-    return iter(batches)
+        spark.range(0, 1, numPartitions=1).mapInArrow(lambda batches: batches, "id long").collect()
 
 
 @contextmanager

@@ -188,7 +188,11 @@ class ProgressKeeper:
             step.stored: [found[step.step, name] for name in _SUMS] for step in self._steps if step.stored is not None
         }
         sums.put(batch, changes, MAX_TIMESTAMP if ended else seen)
-        self._keep(sums)
+        if self._file is not None and self._is_known:
+            try:
+                self._file.write(sums)
+            except CheckpointError as error:
+                _LOG.warning("what the state holds could not be noted for reports of later runs: %s", error.given)
         following = None if self._times is None else self._times.find(batch + 1)
         if following is None:
             reached = {step.step: sums.watermark for step in self._steps if step.has_watermark}
@@ -234,14 +238,6 @@ class ProgressKeeper:
         self._is_known = self._file is None or (sums is not None and sums.batch in {batch - 1, batch})
         self._sums = sums if sums is not None and self._is_known else _Sums(batch - 1)
         return self._sums
-
-    def _keep(self, sums: _Sums) -> None:
-        if self._file is None or not self._is_known:
-            return
-        try:
-            self._file.write(sums)
-        except CheckpointError as error:
-            _LOG.warning("what the state holds could not be noted for reports of later runs: %s", error.given)
 
 
 class Reporter:

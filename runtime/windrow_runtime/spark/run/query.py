@@ -257,20 +257,15 @@ class Query:
 
     def _has_idled(self, query: StreamingQuery, *, after: int) -> bool:
         """Returns whether a batch behind ``after`` read nothing, and the next one has no timers to fire."""
-        return any(
-            int(progress["batchId"]) > after
-            and all(source.startOffset == source.endOffset for source in progress.sources)
-            and self._is_settled(int(progress["batchId"]))
-            for progress in query.recentProgress
-        )
-
-    def _is_settled(self, batch: int) -> bool:
-        """Returns whether the batch behind ``batch`` has the same watermark."""
-        if self.lowered.clock is None:
-            return True
-        # The files of old batches are deleted; a later batch decides then.
-        following = self.lowered.clock.find(batch + 1)
-        return following is not None and following.settled
+        clock = self.lowered.clock
+        for progress in query.recentProgress:
+            batch = int(progress["batchId"])
+            if batch > after and all(source.startOffset == source.endOffset for source in progress.sources):
+                following = None if clock is None else clock.find(batch + 1)
+                # The files of old batches are deleted; a later batch decides then.
+                if clock is None or (following is not None and following.settled):
+                    return True
+        return False
 
     def wait(self, query: StreamingQuery, timeout_seconds: float | None = None) -> bool:
         """Wait for the end of a query; returns whether it has ended, and raises its failure."""
