@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, ClassVar, Final, TypeAlias
+from typing import Any, BinaryIO, ClassVar, TypeAlias
 
 from windrow.errors import InvalidArgumentError
 from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, TextFileSink
@@ -15,11 +15,9 @@ from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.malformed import MalformedRecord, short_repr
 from windrow_runtime.codecs.record_type import RecordType, record_type
-from windrow_runtime.codecs.text_files import bad_bytes, open_lines, shown_text
+from windrow_runtime.codecs.text_files import UTF_8, open_lines, wrong_bytes
 
 # Any in this module: sources, sinks and elements of every type.
-
-_UTF_8: Final = "utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class LineRecords:
     @property
     def has_lines(self) -> bool:
         """Returns whether each line is a record, so that a file may be read in parts."""
-        return self.encoding == _UTF_8
+        return self.encoding == UTF_8
 
     def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
         """The records of a file or of a part of it, each with the number of the line in which it begins.
@@ -59,7 +57,7 @@ class LineRecords:
         decode = JsonDecoder(self.kind).decode if self.json else None
 
         def decode_line(line: str) -> object:
-            wrong = None if line.isascii() else _wrong_bytes(line, self.encoding)
+            wrong = None if line.isascii() else wrong_bytes(line, self.encoding)
             if wrong is not None:
                 return wrong
             return line if decode is None else decode(line)
@@ -103,21 +101,13 @@ class CsvRecords:
                     yield row.line, decoder.decode(row)
 
     def _wrong(self, row: CsvRow) -> MalformedRecord | None:
-        wrong = _wrong_bytes(row.text, self.encoding)
+        wrong = wrong_bytes(row.text, self.encoding)
         if wrong is None and row.fault is not None:
             return MalformedRecord(row.raw, row.fault, None)
         return wrong
 
 
 TextRecords: TypeAlias = LineRecords | CsvRecords
-
-
-def _wrong_bytes(text: str, encoding: str) -> MalformedRecord | None:
-    found = bad_bytes(text)
-    if found is None:
-        return None
-    written = "UTF-8" if encoding == _UTF_8 else encoding
-    return MalformedRecord(shown_text(text).rstrip("\r\n"), f"not {written}: {found}", None)
 
 
 def text_records(source: FileSource[Any]) -> TextRecords | None:

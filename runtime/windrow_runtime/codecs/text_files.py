@@ -16,6 +16,9 @@ from typing import BinaryIO, Final, cast
 
 from windrow.distribution import install_hint
 from windrow.errors import SourceError, UnsupportedOperationError
+from windrow_runtime.codecs.malformed import MalformedRecord
+
+UTF_8: Final = "utf-8"
 
 # Undecodable bytes become halves of surrogate pairs, which no text has that was decoded, whatever the encoding.
 _MARK: Final = "windrow-mark"
@@ -38,25 +41,22 @@ codecs.register_error(_MARK, _mark)
 
 
 def decoded(data: bytes, encoding: str) -> str:
-    """The text of some bytes; those that are no characters are found by :func:`bad_bytes`."""
+    """The text of some bytes; those that are no characters are found by :func:`wrong_bytes`."""
     return data.decode(encoding, _MARK)
 
 
-def bad_bytes(text: str) -> str | None:
-    """The bytes of a decoded text that are no characters, such as ``0xff``; None: there are none."""
+def wrong_bytes(text: str, encoding: str) -> MalformedRecord | None:
+    r"""The fault of a decoded text that has bytes that are no characters, which are shown as ``\xff``."""
     if text.isascii():
         return None
     try:
         text.encode()
     except UnicodeEncodeError:
-        found = _MARKED.findall(text)
-        return ", ".join(f"0x{ord(mark) - 0xDC00:02x}" for mark in found[:4]) + ("..." if len(found) > 4 else "")
+        found = [f"0x{ord(mark) - 0xDC00:02x}" for mark in _MARKED.findall(text)]
+        listed = ", ".join(found[:4]) + ("..." if len(found) > 4 else "")
+        shown = _MARKED.sub(lambda mark: f"\\x{ord(mark.group()) - 0xDC00:02x}", text).rstrip("\r\n")
+        return MalformedRecord(shown, f"not {'UTF-8' if encoding == UTF_8 else encoding}: {listed}", None)
     return None
-
-
-def shown_text(text: str) -> str:
-    r"""A decoded text with ``\xff`` for bytes that are no characters."""
-    return _MARKED.sub(lambda found: f"\\x{ord(found.group()) - 0xDC00:02x}", text)
 
 
 def check_pyarrow(use: str) -> None:
@@ -100,7 +100,7 @@ def open_lines(
 ) -> Iterator[Iterator[str]]:
     """The lines of a file with their ends, without a byte order mark; its name says how it is compressed.
 
-    Bytes that are no characters are found by :func:`bad_bytes`. Only bytes that are those from the beginning of the
+    Bytes that are no characters are found by :func:`wrong_bytes`. Only bytes that are those from the beginning of the
     file, as ``begins`` says, may have a byte order mark.
 
     Raises:

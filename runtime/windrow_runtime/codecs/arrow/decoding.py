@@ -7,7 +7,6 @@ import json
 import operator
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from itertools import pairwise, repeat
 from typing import Final
 
@@ -136,17 +135,14 @@ def _decode_rows(
 
 
 def _raw(row: pa.RecordBatch) -> str:
-    cells = {name: _shown(row.column(i)) for i, name in enumerate(row.schema.names)}
+    """A row as JSON, with Arrow's text of a value that Python does not have: a year beyond 9999."""
+    cells: dict[str, object] = {}
+    for name, column in zip(row.schema.names, row.columns, strict=True):
+        try:
+            cells[name] = column[0].as_py()
+        except (ValueError, OverflowError):
+            cells[name] = str(column.to_string()).strip("[] \n")
     return json.dumps(cells, default=str, ensure_ascii=False)
-
-
-def _shown(cell: pa.Array) -> object:
-    """The one value of an array, or Arrow's text of it where Python has no such value: a year beyond 9999."""
-    try:
-        value: object = cell[0].as_py()
-    except (ValueError, OverflowError):
-        value = str(cell.to_string()).strip("[] \n")
-    return value
 
 
 def _decode_struct(batch: pa.RecordBatch, value: ValueType, path: str) -> list[object]:
@@ -220,9 +216,10 @@ def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object
     kind = value.kind
     if kind is Kind.DATETIME:
         elapsed = _microseconds(array, pa.timestamp("us", tz=array.type.tz), value, path)
-        moments = map(operator.add, repeat(_EPOCH), elapsed)
+        moments: Iterable[datetime.datetime] = map(operator.add, repeat(_EPOCH), elapsed)
         if array.type.tz is None and value.timezone is not None:
-            moments = map(partial(_at_clock, zone=value.timezone), moments)
+            # What the clock shows twice is the first of the two moments.
+            moments = (shown.replace(tzinfo=value.timezone).astimezone(datetime.UTC) for shown in moments)
         return _converted(moments, path, value)
     if kind is Kind.DATE:
         ordinals = map(operator.add, repeat(_EPOCH_DAY), array.view(pa.int32()).to_numpy().tolist())
@@ -250,11 +247,6 @@ def _microseconds(array: pa.Array, wanted: pa.DataType, value: ValueType, path: 
         raise UnfitError(path, f"not a {value.python_type.__name__} of microseconds: {error}") from error
     spans: list[datetime.timedelta] = numbers.to_numpy().astype("m8[us]").tolist()
     return spans
-
-
-def _at_clock(shown: datetime.datetime, zone: datetime.tzinfo) -> datetime.datetime:
-    """The moment at which a clock shows a time; the first of two."""
-    return shown.replace(tzinfo=zone).astimezone(datetime.UTC)
 
 
 def _converted(values: Iterable[object], path: str, value: ValueType) -> list[object]:

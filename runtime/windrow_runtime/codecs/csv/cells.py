@@ -8,10 +8,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 
 from windrow_runtime.codecs.csv.rows import CsvRow
 from windrow_runtime.codecs.json.encoder import json_writer
-from windrow_runtime.codecs.json.values import Parser, construct, default_of, parser
+from windrow_runtime.codecs.json.values import construct, default_of, parser
 from windrow_runtime.codecs.malformed import (
     MalformedRecord,
     UnfitError,
@@ -126,27 +127,19 @@ def _unmatched(fields: Sequence[str], header: Sequence[str]) -> UnmatchedHeader 
 
 def _cell_parser(value: ValueType, path: str) -> _CellParser:
     parse = parser(value, path)
-    kind = value.scalar_kind
-    if kind in _NESTED:
-        return _json_cell(parse, value, path)
-    if kind is Kind.NONE:
-        return lambda cell: parse(cell or None)
-    convert = _CONVERTERS.get(kind)
+    convert = _CONVERTERS.get(value.scalar_kind)
+    if value.kind in _NESTED:
+        convert = partial(_json_of, path, Decimal if value.contains(Kind.DECIMAL) else float)
     # A text that is no number goes on as it is, and the parser says what it expected.
     return parse if convert is None else lambda cell: parse(convert(cell))
 
 
-def _json_cell(parse: Parser, value: ValueType, path: str) -> _CellParser:
-    parse_float = Decimal if value.contains(Kind.DECIMAL) else float
-
-    def parse_cell(cell: str) -> object:
-        try:
-            parsed: object = json.loads(cell, parse_float=parse_float)
-        except (ValueError, RecursionError) as error:
-            raise UnfitError(path, f"{short_repr(cell)} is not JSON: {error}") from None
-        return parse(parsed)
-
-    return parse_cell
+def _json_of(path: str, parse_float: Callable[[str], object], cell: str) -> object:
+    try:
+        parsed: object = json.loads(cell, parse_float=parse_float)
+    except (ValueError, RecursionError) as error:
+        raise UnfitError(path, f"{short_repr(cell)} is not JSON: {error}") from None
+    return parsed
 
 
 def _float_of(cell: str) -> object:
@@ -158,6 +151,7 @@ def _float_of(cell: str) -> object:
 
 
 _CONVERTERS: dict[Kind, Callable[[str], object]] = {
+    Kind.NONE: lambda cell: cell or None,
     Kind.INT: lambda cell: int(cell) if _INTEGER.fullmatch(cell) else cell,
     Kind.FLOAT: _float_of,
     Kind.BOOL: lambda cell: _BOOLEANS.get(cell.lower(), cell),
