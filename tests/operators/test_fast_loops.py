@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from windrow import OutputTag, Pipeline, from_collection, from_source
@@ -101,6 +101,18 @@ batches = st.lists(st.tuples(st.integers(0, 25), elements, st.booleans()), max_s
     function=st.sampled_from(["reduce", "aggregate", "process"]),
     stream=batches,
     by_key=st.booleans(),
+)
+# Elements of one key side by side, the second of which joins two sessions.
+@example(
+    assigner=EventTimeSessionWindows.with_gap(millis(5)),
+    lateness=0,
+    function="aggregate",
+    stream=[
+        (0, [("a", 0, 1)], False),
+        (0, [("a", 10, 2)], False),
+        (0, [("a", time, time) for time in (8, 5, 8, 8, 8)], False),
+    ],
+    by_key=True,
 )
 def test_fast_forms_equal_the_general_operator(
     # Any: one of several kinds of windows.

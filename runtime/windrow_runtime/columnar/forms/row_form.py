@@ -8,6 +8,7 @@ the step takes it, a few thousand at a time, and is gone before the next ones co
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -15,15 +16,16 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from windrow.plan import Step
+from windrow.plan import Step, WindowNode
 from windrow_runtime.columnar.array_types import Array, Hashes, Ints, Rows, Schema
 from windrow_runtime.columnar.forms.folds import PaneFold, fold_for
 from windrow_runtime.columnar.forms.route import CheckSource, routes_to
 from windrow_runtime.columnar.forms.scan_target import ScanTarget
-from windrow_runtime.columnar.rows.groups import Keys, encode_keys
+from windrow_runtime.columnar.rows.groups import Groups, Keys, encode_keys
 from windrow_runtime.columnar.rows.hashing import stable_hashes
 from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.windows.shape import GapWindows, shape_of
 from windrow_runtime.operators.windows.table_loop import Partials
 
 # Any in this module: keys and elements of every type.
@@ -37,9 +39,11 @@ class RowForm(ScanTarget):
 
     Attributes:
         fold: How they are folded in front of the exchange; None: they are not.
+        by_key: Whether elements of one key come side by side, which the loop of sessions takes at once.
     """
 
     fold: PaneFold | None
+    by_key: bool
 
     def shipped(self, step: Step) -> RowForm:
         fold = None if self.fold is None else replace(self.fold, step=step)
@@ -65,10 +69,14 @@ class RowForm(ScanTarget):
     def slices(self, rows: Rows) -> Iterator[RowSlice]:
         """Rows that came through the exchange, a few thousand at a time."""
         encoded = encode_keys(rows.column(0))
+        codes = encoded.codes
+        if self.by_key:
+            order = Groups(codes, len(encoded.distinct)).order
+            rows, codes = rows.take(pa.array(order)), codes[order]
         distinct = np.empty(len(encoded.distinct), dtype=object)
         distinct[:] = encoded.distinct.to_pylist()
         # Equal keys are one object, which makes it fast to look them up.
-        keys = distinct[encoded.codes].tolist()
+        keys = distinct[codes].tolist()
         for start, some in zip(range(0, len(keys), _ROWS_AT_ONCE), self._slices(rows), strict=True):
             some.keys = keys[start : start + _ROWS_AT_ONCE]
             yield some
@@ -117,4 +125,10 @@ def row_form(topology: Topology, step: Step, check_source: CheckSource) -> RowFo
         fold = fold_for(step)
     except DeclinedError:
         fold = None
-    return RowForm(step, routes, fold)
+    return RowForm(step, routes, fold, _are_sessions(step))
+
+
+def _are_sessions(step: Step) -> bool:
+    with suppress(DeclinedError):
+        return isinstance(step.node, WindowNode) and isinstance(shape_of(step.node), GapWindows)
+    return False

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, Final
+from itertools import groupby
+from operator import attrgetter, is_not, length_hint
+from typing import Any, Final, TypeGuard
 
 from windrow.plan import Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
@@ -24,6 +25,8 @@ from windrow_runtime.operators.windows.shape import GapWindows
 
 # Any in this module: elements and accumulators of every type.
 
+_SAMPLE: Final = 64
+_AT_ONCE: Final = 64  # more elements of a key are less often in one session
 _UNCHANGED: Final = -1
 
 
@@ -57,6 +60,16 @@ class _OpenSession:
             elif other.start > self.end:
                 self.after = min(self.after, other.start)
 
+    def extend(self, stamps: Sequence[int], gap: int, position: int) -> None:
+        """Moves the start and the end as elements do that are behind ``position`` elements of the batch."""
+        least, end = min(stamps), max(stamps) + gap
+        if least < self.start:
+            self.start = least
+            self.changed = max(self.changed, position + 1 + stamps.index(least))
+        if end > self.end:
+            self.end = end
+            self.changed = max(self.changed, position + 1 + stamps.index(end - gap))
+
 
 class SessionLoopOperator(WindowOperator):
     """Runs sessions in event time with the default trigger.
@@ -76,12 +89,69 @@ class SessionLoopOperator(WindowOperator):
         if self.current_watermark >= MAX_TIMESTAMP:  # every session has fired
             super().process_batch(keys, values, timestamps)
             return
+        gap, kept = self._fixed_gap, self.contents
         try:
-            self._take(keys, values, timestamps)
+            if gap is None or not isinstance(kept, AggregatedContents) or not _lie_by_key(keys):
+                self._take(keys, values, timestamps, 0)
+            elif _are_times(timestamps):
+                self._take_by_key(gap, kept, keys, values, timestamps)
+            else:
+                self._take(keys, values, timestamps, 0)
         finally:
             self._write_back()
 
-    def _take(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
+    def _take_by_key(
+        self,
+        gap: int,
+        kept: AggregatedContents,
+        keys: Sequence[Hashable],
+        values: Sequence[Any],
+        timestamps: Sequence[int],
+    ) -> None:
+        """Takes elements that lie side by side if they have one key: some that are in one session, by one look-up."""
+        create, add = kept.create, kept.function.add
+        last = 0
+        for key, run in groupby(keys):
+            first, last = last, last + len(list(run))
+            for begin in range(first, last, _AT_ONCE):
+                end = min(begin + _AT_ONCE, last)
+                stamps = timestamps[begin:end]
+                session = self._session_of_all(key, stamps, gap, begin)
+                if session is None:
+                    self._take(keys[begin:end], values[begin:end], stamps, begin)
+                    continue
+                entry = session.entry
+                value = values[begin]
+                others = iter(values[begin + 1 : end])
+                try:
+                    contents = add(value, create() if entry.contents is NOTHING else entry.contents)
+                    for value in others:
+                        contents = add(value, contents)
+                except USER_ERRORS as error:
+                    session.extend(stamps[: len(stamps) - length_hint(others)], gap, begin)
+                    window = TimeWindow(session.start, session.end)
+                    raise_call_error(self.step, error, call_description(key, window=window, element=value))
+                entry.contents = contents
+                session.key_state.arrivals += len(stamps)
+                session.extend(stamps, gap, begin)
+
+    def _session_of_all(self, key: Hashable, stamps: Sequence[int], gap: int, begin: int) -> _OpenSession | None:
+        """Opens the live session that elements of one key are in; None where they may be in several."""
+        first, least, last = stamps[0], min(stamps), max(stamps)
+        session = self._open.get(key)
+        if session is None or not (
+            session.before < first <= session.end and session.start <= first + gap < session.after
+        ):
+            session = self._open_session(key, first, first + gap, begin + 1)
+        if session is None or least <= session.before or last + gap >= session.after:
+            return None
+        # Elements within one gap meet each other; those that meet the session as it is need not.
+        return session if last - least <= gap or session.start - gap <= least <= last <= session.end else None
+
+    def _take(
+        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None], position: int
+    ) -> None:
+        """Takes elements one by one; the first one is behind ``position`` elements of the batch."""
         assigner = self.assigner
         assert isinstance(assigner, SessionWindows)
         fixed_gap = self._fixed_gap
@@ -93,7 +163,6 @@ class SessionLoopOperator(WindowOperator):
         create = kept.create if isinstance(kept, AggregatedContents) else None
         key: Hashable = None
         value: Any = None
-        position = 0
         try:
             for key, value, timestamp in zip(keys, values, timestamps, strict=True):
                 position += 1
@@ -197,3 +266,13 @@ class SessionLoopOperator(WindowOperator):
         timers.register(key, window, last)
         if lateness and last + lateness < MAX_TIMESTAMP:
             timers.register(key, window, last + lateness)
+
+
+def _lie_by_key(keys: Sequence[Hashable]) -> bool:
+    """Returns whether a look at the first keys shows that elements of one key lie side by side."""
+    sample = keys[:_SAMPLE]
+    return 4 * sum(map(is_not, sample, sample[1:])) < len(sample)
+
+
+def _are_times(stamps: Sequence[int | None]) -> TypeGuard[Sequence[int]]:
+    return None not in stamps
