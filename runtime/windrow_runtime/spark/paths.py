@@ -58,10 +58,8 @@ def source_path(spark: SparkSession, path: str) -> str:
     """Makes the path of a file source for Spark's readers, and refuses one that does not exist on this machine."""
     local = local_path(path)
     if local is None:
-        if not WILDCARD.search(path):
-            return as_read_path(path)
         literal = as_read_path(path)
-        return literal if exists_for_spark(spark, literal) else path
+        return path if WILDCARD.search(path) and not exists_for_spark(spark, literal) else literal
     literal, pattern = split_pattern(local)
     if not pattern:
         if not os.path.exists(literal):
