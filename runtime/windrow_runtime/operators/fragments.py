@@ -139,11 +139,11 @@ class Fragment:
         if isinstance(node, TimestampsNode):
             return _Timestamps(step, then, node, self._observer_of(step, node))
         if isinstance(node, MapNode):
-            return _Map(step, then, node)
+            return _Map(step, then, node.function, emits=True)
         if isinstance(node, FilterNode):
-            return _Filter(step, then, node)
+            return _Filter(step, then, node.function)
         if isinstance(node, FlatMapNode):
-            return _FlatMap(step, then, node)
+            return _FlatMap(step, then, node.function)
         assert isinstance(node, (UnionNode, ReturnsNode)), f"{node.kind} is not part of a fragment"
         return _FusedStep(step, then)
 
@@ -155,16 +155,33 @@ class _FusedStep:
         step: The step.
         then: The steps that it hands elements to.
         function: The user's function that it calls, if there is one.
+        emits: Whether it hands on what the function returns, and not the elements themselves.
         constant: Whether all elements that it hands on are known to be constants; None: its type says so.
     """
 
     def __init__(
-        self, step: Step, then: Sequence[_FusedStep], function: object = None, *, constant: bool | None = None
+        self,
+        step: Step,
+        then: Sequence[_FusedStep] = (),
+        function: Callable[[Any], Any] | None = None,
+        *,
+        emits: bool = False,
+        constant: bool | None = None,
     ) -> None:
         self.step = step
         self.then = then
         self.function = function
         self._constant = is_constant_type(step.node.element_type) if constant is None else constant
+        # Calls the function for each value in turn. A result is fixed before the next call.
+        self._calls: Callable[[Values], Iterable[Any]] = iter
+        if function is None:
+            return
+        if self._constant or (not emits and _only_reads(function)):
+            self._calls = partial(map, function)
+        elif emits:
+            self._calls = lambda values: map(own, map(function, values))
+        else:
+            self._calls = lambda values: map(function, self._copies(values))
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         """Take elements, and push their results to the steps behind."""
@@ -187,23 +204,11 @@ class _FusedStep:
         except USER_ERRORS as error:
             raise function_failed(self.step, error, f"one of {len(values)} elements, to be copied") from error
 
-    def _emitting(self, function: Callable[[Any], Any]) -> Callable[[Values], Iterable[Any]]:
-        """``function`` of each value in turn, each result fixed before the function is called again."""
-        if self._constant:
-            return partial(map, function)
-        return lambda values: map(own, map(function, values))
-
-    def _reading(self, function: Callable[[Any], Any]) -> Callable[[Values], Iterable[Any]]:
-        """``function`` of each value in turn, while the values go on beside it as they are."""
-        if self._constant or _only_reads(function):
-            return partial(map, function)
-        return lambda values: map(function, self._copies(values))
-
-    def _apply(self, calls: Callable[[Values], Iterable[Any]], values: Values) -> list[Any]:
+    def _apply(self, values: Values) -> list[Any]:
         """The results of one call for each value. The number of results is the position of a value that fails."""
         results: list[Any] = []
         try:
-            results.extend(calls(values))
+            results.extend(self._calls(values))
         except USER_ERRORS as error:
             raise_call_error(self.step, error, f"element {shortened(values[len(results)])}")
         if len(results) < len(values):
@@ -213,40 +218,31 @@ class _FusedStep:
 
 
 class _Map(_FusedStep):
-    def __init__(self, step: Step, then: Sequence[_FusedStep], node: MapNode) -> None:
-        super().__init__(step, then, node.function)
-        self._calls = self._emitting(node.function)
-
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        self._forward(self._apply(self._calls, values), timestamps)
+        self._forward(self._apply(values), timestamps)
 
 
 class _Filter(_FusedStep):
-    def __init__(self, step: Step, then: Sequence[_FusedStep], node: FilterNode) -> None:
-        super().__init__(step, then, node.function)
-        self._calls = self._reading(node.function)
-
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        keep = self._apply(self._calls, values)
+        keep = self._apply(values)
         self._forward(list(compress(values, keep)), list(compress(timestamps, keep)))
 
 
 class _FlatMap(_FusedStep):
-    def __init__(self, step: Step, then: Sequence[_FusedStep], node: FlatMapNode) -> None:
-        super().__init__(step, then, node.function)
-        self._function: Callable[[Any], Iterable[Any] | None] = node.function
-        self._calls = partial(map, self._results)
+    def __init__(self, step: Step, then: Sequence[_FusedStep], function: Callable[[Any], Iterable[Any] | None]) -> None:
+        super().__init__(step, then, function)
+        self._calls = partial(map, partial(self._results, function))
 
-    def _results(self, value: Any) -> Sequence[Any]:
+    def _results(self, function: Callable[[Any], Iterable[Any] | None], value: Any) -> Sequence[Any]:
         """All results for a value. A generator function does its work while it is read, so it is read here."""
-        results = self._function(value)
+        results = function(value)
         if results is None:
             return ()
         records = records_of(results)
         return list(records if self._constant else map(own, records))
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        groups = self._apply(self._calls, values)
+        groups = self._apply(values)
         flat: Values = []
         stamps: Timestamps = []
         for group, timestamp in zip(groups, timestamps, strict=True):
@@ -261,18 +257,14 @@ class _Timestamps(_FusedStep):
         self, step: Step, then: Sequence[_FusedStep], node: TimestampsNode, observer: TimestampObserver
     ) -> None:
         super().__init__(step, then, node.timestamp)
-        self._calls = None if node.timestamp is None else self._reading(node.timestamp)
         self._ingestion = node.strategy.ingestion_time
         self._observer = observer
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        given: list[Any]
         if self._ingestion:
-            given = [self._observer.now] * len(values)
-        elif self._calls is None:
-            given = list(timestamps)
+            given: list[Any] = [self._observer.now] * len(values)
         else:
-            given = self._apply(self._calls, values)
+            given = list(timestamps) if self.function is None else self._apply(values)
         stamps = self._millis(given, values)
         self._observer.observe(values, stamps)
         self._forward(values, list(stamps))
@@ -301,13 +293,12 @@ class _Keyed(_FusedStep):
     """Takes the keys of elements, once for all keyed steps behind one ``key_by``."""
 
     def __init__(self, step: Step, node: KeyByNode, targets: Sequence[str], output: FragmentOutput) -> None:
-        super().__init__(step, (), node.selector)
-        self._calls = self._reading(node.selector)
+        super().__init__(step, function=node.selector)
         self._targets = targets
         self._output = output
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        keys = with_one_nan(self._apply(self._calls, values))
+        keys = with_one_nan(self._apply(values))
         *others, last = self._targets
         for target in others:
             self._output.to_step(target, keys, self._copies(values), timestamps)
@@ -318,7 +309,7 @@ class _Boundary(_FusedStep):
     """Hands elements to a sink, or to a keyed step of a stream without keys."""
 
     def __init__(self, step: Step, hand_on: Callable[[Values, Timestamps], None]) -> None:
-        super().__init__(step, (), constant=False)
+        super().__init__(step, constant=False)
         self._hand_on = hand_on
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
