@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tests.operators.streams import Event, key_of, millis
-from windrow import DataStream, WatermarkStrategy, from_source
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import (
     InvalidArgumentError,
     MissingTimestampError,
@@ -26,9 +26,11 @@ from windrow.functions import (
     RichFunction,
     RuntimeContext,
 )
+from windrow.sinks import CollectSink
 from windrow.state import ValueStateDescriptor
 from windrow.triggers import CountTrigger, DeltaTrigger
 from windrow.windows import EventTimeSessionWindows, GlobalWindows, TimeWindow, TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
 from windrow_runtime.testing import PushSource, StreamHarness
 
 TUMBLING = TumblingEventTimeWindows.of(millis(10))
@@ -146,6 +148,30 @@ def test_an_error_of_windrow_keeps_its_type_and_learns_its_place() -> None:
     assert type(caught.value) is InvalidArgumentError
     assert re.fullmatch(r"harness\.\d+\.picky, .*test_errors\.py:\d+", str(caught.value.where))
     assert "\n  given:    'a'\n  where:    harness." in str(caught.value) or "given:    a" in str(caught.value)
+
+
+class RefuseZero(AddBadly):
+    def add(self, value: Event, accumulator: float) -> float:
+        raise InvalidArgumentError("no sum of zeros", given=value.value, expected="another number")
+
+    def merge(self, a: float, b: float) -> float:
+        return a + b
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize(
+    "windows", [TUMBLING, EventTimeSessionWindows.with_gap(millis(5))], ids=["tumbling", "session"]
+)
+def test_every_form_hands_on_an_error_of_windrow_that_a_function_raises(
+    windows: TumblingEventTimeWindows | EventTimeSessionWindows, fast: bool
+) -> None:
+    events = from_collection([BAD]).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), lambda event: event.at
+    )
+    sums = events.key_by(key_of).window(windows).aggregate(RefuseZero(), name="sums")
+    with pytest.raises(InvalidArgumentError, match="no sum of zeros") as caught:
+        LocalRunner(fast=fast).run(Pipeline("sums", sums.sink_to(CollectSink())))
+    assert str(caught.value.where).startswith("sums")
 
 
 def test_a_place_that_is_known_stays() -> None:
