@@ -130,6 +130,4 @@ def combined_watermark(trackers: Iterable[WatermarkTracker]) -> int:
     """
     known = list(trackers)
     active = [tracker.current for tracker in known if not tracker.idle]
-    if active:
-        return min(active)
-    return max((tracker.current for tracker in known), default=MIN_TIMESTAMP)
+    return min(active) if active else max((tracker.current for tracker in known), default=MIN_TIMESTAMP)

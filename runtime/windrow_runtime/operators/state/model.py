@@ -177,7 +177,8 @@ class TimerQueue:
             return
         self.deletions += 1
         if len(self._heap) > 64 + 4 * len(self._active):
-            self._compact()
+            self._heap = [(timer[2], number, timer[0], timer[1]) for timer, number in self._active.items()]
+            heapq.heapify(self._heap)
 
     def pop_due(self, time: int) -> tuple[int, Hashable, Any] | None:
         """Take the earliest timer at or before ``time``: its time, key and namespace."""
@@ -206,10 +207,6 @@ class TimerQueue:
     def __iter__(self) -> Iterator[tuple[Hashable, Any, int]]:
         """Key, namespace and time of every timer, in order of registration."""
         return iter(self._active)
-
-    def _compact(self) -> None:
-        self._heap = [(timer[2], number, timer[0], timer[1]) for timer, number in self._active.items()]
-        heapq.heapify(self._heap)
 
 
 @dataclass(slots=True, eq=False)
@@ -252,15 +249,12 @@ class OperatorState:
     def load(cls, data: bytes) -> OperatorState:
         """The state that :meth:`dump` gave in this process."""
         state: OperatorState = pickle.loads(data)
-        state._unite_nans()
-        return state
-
-    def _unite_nans(self) -> None:
         # A pickle makes a NaN of its own at each place where a key stood.
-        self.keys = _united(self.keys)
-        self.tables = {start: _united(table) for start, table in self.tables.items()}
-        self.event_timers = _united_timers(self.event_timers)
-        self.processing_timers = _united_timers(self.processing_timers)
+        state.keys = _united(state.keys)
+        state.tables = {start: _united(table) for start, table in state.tables.items()}
+        state.event_timers = _united_timers(state.event_timers)
+        state.processing_timers = _united_timers(state.processing_timers)
+        return state
 
 
 def _united_timers(timers: TimerQueue) -> TimerQueue:

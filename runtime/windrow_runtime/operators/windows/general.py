@@ -442,10 +442,6 @@ class WindowOperator(KeyedOperator):
         end: int = window.max_timestamp()
         return end + self.lateness
 
-    def is_late(self, window: Any) -> bool:
-        """Returns whether a window in event time has been cleaned up."""
-        return self.is_event_time and self.cleanup_time(window) <= self.current_watermark
-
     def _register_cleanup(self, key: Hashable, window: Any) -> None:
         time = self.cleanup_time(window)
         if time < MAX_TIMESTAMP:

@@ -151,7 +151,7 @@ class TableOperator(WindowOperator):
     def _add_without_row(self, key: Hashable, start: int, value: Any, timestamp: int) -> None:
         """Add an element to a window without a row for its key: one that fired, or one of the general operator."""
         window = TimeWindow(start, start + self._size)
-        if not self.is_late(window):
+        if self.cleanup_time(window) > self.current_watermark:
             key_state = self.state.keys.get(key) or KeyState()
             self._add(key, key_state, window, value, timestamp, timestamp)
             if not key_state.is_empty:
