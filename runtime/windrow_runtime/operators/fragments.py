@@ -63,12 +63,8 @@ class FragmentOutput(Protocol):
 class Fragment:
     """The stateless steps that read from one port, up to the next boundaries.
 
-    Args:
-        topology: The pipeline.
-        port: Where the fragment begins.
-        output: Takes what leaves the fragment.
-        observer_of: Gives what timestamp-assigning steps show their elements to.
-        fed_by_columns: The keyed steps that get their elements as columns; what leads to them alone is left out.
+    Steps that lead to keyed steps in ``fed_by_columns`` alone are left out: these get their elements as columns.
+    Timestamp-assigning steps show their elements to what ``observer_of`` gives.
     """
 
     def __init__(

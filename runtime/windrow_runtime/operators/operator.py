@@ -22,11 +22,7 @@ FIRINGS_AT_ONCE: Final = 1024
 
 
 class Metrics:
-    """The counters of a step, by name.
-
-    Attributes:
-        late: How many elements came too late, whether they were dropped or went to a side output.
-    """
+    """The counters of a step, by name, and how many elements came too late, dropped or not."""
 
     def __init__(self) -> None:
         self.late = 0
@@ -81,10 +77,7 @@ class KeyedOperator(ABC):
     """A keyed step at run time.
 
     An engine opens it once, binds it to a state and an output, advances time and feeds elements; it may bind it to
-    another state (another key group) at any time between calls.
-
-    Attributes:
-        metrics: Counts what the step does. An engine may put its own in place before it opens the operator.
+    another state (another key group) at any time between calls. It may put metrics of its own in place before that.
     """
 
     def __init__(self, step: Step | None = None, parts: Iterable[object] = ()) -> None:

@@ -49,10 +49,7 @@ class Port:
 class Topology:
     """The boundaries of a pipeline, whose steps are in order: inputs before what reads them.
 
-    Attributes:
-        keyed: The keyed steps, those that others read from first.
-        timestamps: The steps that make watermarks.
-        levels: For each keyed step by id, 1 if it reads from no other keyed step, else one more than those it reads.
+    The level of a keyed step is 1 if it reads from no other keyed step, else one more than the highest of those.
     """
 
     def __init__(self, steps: Sequence[Step]) -> None:

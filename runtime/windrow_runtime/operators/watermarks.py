@@ -17,8 +17,7 @@ from windrow_runtime.operators.topology import Topology
 class TimestampObserver(Protocol):
     """Observes the elements of a timestamp-assigning step.
 
-    Attributes:
-        now: The clock in milliseconds: the timestamp of elements in ingestion time.
+    ``now`` is the clock in milliseconds: the timestamp of elements in ingestion time.
     """
 
     now: int
@@ -30,12 +29,10 @@ class TimestampObserver(Protocol):
 
 
 class TrackerMemory(NamedTuple):
-    """The state of a tracker between two elements.
+    """The state of a tracker between two elements, with the attributes of its generator.
 
-    Attributes:
-        last_active: The clock at the end of the last batch with elements; None before the first one.
-        attributes: The attributes of the generator.
-        active: Whether elements came since the last batch ended.
+    ``last_active`` is the clock at the end of the last batch with elements, None before the first one; ``active`` says
+    whether elements came since then.
     """
 
     current: int
@@ -49,10 +46,8 @@ class TrackerMemory(NamedTuple):
 class WatermarkTracker:
     """The generator of one step, and the highest watermark that it gave.
 
-    Attributes:
-        current: The highest watermark so far, in milliseconds.
-        idle: Whether the step has been silent for longer than its strategy allows.
-        now: The clock in milliseconds, set by the engine: the timestamp of elements in ingestion time.
+    The step is idle when it has been silent for longer than its strategy allows. The engine sets the clock ``now``: the
+    timestamp of elements in ingestion time.
     """
 
     def __init__(self, step: Step, node: TimestampsNode) -> None:

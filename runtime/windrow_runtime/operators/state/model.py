@@ -52,9 +52,7 @@ class SegmentReader(Protocol):
 class StoredList:
     """A list whose older part lies in the engine's storage: adding to it does not read what it holds already.
 
-    Attributes:
-        segments: The numbers of the stored segments, which never change, in order.
-        tail: The elements behind them.
+    The segments, given by their numbers in order, never change; the tail stands behind them.
     """
 
     _reader: SegmentReader
@@ -78,13 +76,10 @@ class StoredList:
 
 @dataclass(slots=True, eq=False)
 class WindowEntry:
-    """One window of one key.
+    """One window of one key: its contents (``NOTHING`` for none), and the state of the trigger and of the function.
 
-    Attributes:
-        contents: The accumulator, reduced value or buffer; ``NOTHING`` for none.
-        born: The arrival number of the first element in the contents, which orders contents when windows merge.
-        trigger_state: The trigger's state by name; None while there is none, as most windows never have any.
-        window_state: The window function's per-window state by name; None while there is none.
+    ``born`` is the arrival number of the first element in the contents, which orders contents when windows merge. State
+    is kept by name, and is None while there is none, as most windows never have any.
     """
 
     contents: Any = NOTHING
@@ -111,12 +106,10 @@ class WindowEntry:
 
 
 class KeyState:
-    """One key.
+    """One key: the entries of its windows, and the state of the key itself by name.
 
-    Attributes:
-        live: For merging windows, the windows that are alive, in the order in which they came to be.
-        arrivals: How many elements came, which numbers them.
-        state: State of the key itself by name.
+    ``arrivals`` numbers its elements. ``live`` has the windows that are alive in the order in which they came to be; it
+    stays empty where windows do not merge.
     """
 
     __slots__ = ("arrivals", "live", "state", "windows")
@@ -143,11 +136,8 @@ class KeyState:
 class TimerQueue:
     """Timers of one time domain: unique by key, namespace and time; taken in order of time, then of registration.
 
-    Args:
-        timers: Key, namespace and time of those that are set from the beginning, each once.
-
-    Attributes:
-        deletions: The number of timers that were taken back.
+    It begins with ``timers``, each given once as key, namespace and time; ``deletions`` counts those that were taken
+    back.
     """
 
     __slots__ = ("_active", "_heap", "_next", "deletions")
@@ -213,12 +203,10 @@ class TimerQueue:
 class OperatorState:
     """The state of a keyed step for a set of keys: every key in the interpreter, one key group on Spark.
 
-    Attributes:
-        keys: State by key; a key with nothing to keep has no entry.
-        shared: State of the step itself, such as the stagger of its windows.
-        tables: Windows of one size that have not fired, by start: their contents by key. Filled by steps in a faster
-            form; each window stands for an entry and a timer of every key in it.
-        table_size: The size of these windows in milliseconds.
+    A key with nothing to keep has no entry. ``shared`` is state of the step itself, such as the stagger of its windows.
+
+    ``tables`` are windows of ``table_size`` milliseconds that have not fired, by start: their contents by key. Steps in
+    a faster form fill them; each window stands for an entry and a timer of every key in it.
     """
 
     keys: dict[Hashable, KeyState] = field(default_factory=dict)

@@ -39,12 +39,9 @@ _CONTINUE: Final = TriggerResult.CONTINUE
 
 
 class Merged(NamedTuple, Generic[W]):
-    """Live windows that became another one.
+    """Live windows, in the order in which they came to be, that became another one.
 
-    Attributes:
-        into: The window that they became.
-        sources: The live windows that were taken, in the order in which they came to be. The new window is never
-            among them; ``into`` is, where it was alive.
+    The new window is never among the sources; ``into`` is, where it was alive.
     """
 
     into: W
@@ -102,11 +99,8 @@ def add_session(live: list[TimeWindow], window: TimeWindow) -> tuple[TimeWindow,
 class WindowOperator(KeyedOperator):
     """Assigns elements to windows, asks the trigger, evaluates and cleans up: Flink's window operator in meaning.
 
-    Counts ``late_records_dropped``.
-
-    Attributes:
-        form: The name of the operator for ``explain()``.
-        keeps_tables: Whether the operator itself works on :attr:`OperatorState.tables`.
+    Counts ``late_records_dropped``. ``form`` is its name for ``explain()``; a loop that works on
+    :attr:`OperatorState.tables` says so by ``keeps_tables``.
     """
 
     form: str = "general operator"

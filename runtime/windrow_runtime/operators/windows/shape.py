@@ -20,11 +20,9 @@ from windrow_runtime.operators.declined import DeclinedError
 
 @dataclass(frozen=True, slots=True)
 class AlignedWindows:
-    """Windows of one size in event time that begin at the same times for every key; all times in milliseconds.
+    """Windows of one size in event time that begin at the same times for every key.
 
-    Attributes:
-        slide: The distance of their starts; that of tumbling windows is their size.
-        offset: The shift of their starts.
+    All times are in milliseconds; the slide of tumbling windows is their size.
     """
 
     size: int

@@ -36,13 +36,9 @@ _DEEPEST: Final = 8  # a tuple that names one tuple twice, and so on, has no end
 class Partials(NamedTuple):
     """Accumulators that were folded where their elements were read, each of elements of one key and pane, in order.
 
-    All elements of a pane are in the same windows; a tumbling window is one pane.
-
-    Attributes:
-        keys: Their keys.
-        values: The accumulators. Nobody else holds them.
-        starts: The starts of the panes, in milliseconds. Those of one pane come together.
-        counts: How many elements each stands for.
+    All elements of a pane are in the same windows; a tumbling window is one pane. Panes are given by their starts in
+    milliseconds, and those of one pane come together; ``counts`` says how many elements each accumulator stands for.
+    Nobody else holds the accumulators.
     """
 
     keys: Sequence[Any]
