@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, lru_cache
 from itertools import repeat
 from operator import attrgetter, itemgetter
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from windrow_runtime.codecs.malformed import UnfitError
 from windrow_runtime.codecs.record_type import Field, RecordShape, ValueType
@@ -16,7 +16,6 @@ from windrow_runtime.codecs.record_type import Field, RecordShape, ValueType
 # Any throughout this module: classes and values of the user's.
 
 T = TypeVar("T")
-_Splitter: TypeAlias = Callable[[list[Any]], Iterable[list[Any]]]
 
 _MSGSPEC_CACHE: Final = "__msgspec_cache__"
 
@@ -131,14 +130,6 @@ def has_generated(record: type, method: str) -> bool:
         return False
     qualified: str = getattr(code, "co_qualname", "__create_fn__")
     return qualified.startswith("__create_fn__")
-
-
-@per_class
-def splitter(kind: type[Any]) -> _Splitter | None:
-    """Takes values of a class apart into the arguments of its constructor; None where that does not tell all."""
-    getters = [attrgetter(name) for name in record_fields(kind)]
-    # One pass for each field is three times as fast as making a tuple of each value.
-    return (lambda values: (list(map(get, values)) for get in getters)) if getters else None
 
 
 @per_class

@@ -134,13 +134,6 @@ def open_lines(
 
 
 @contextmanager
-def opened_file(file: str) -> Iterator[BinaryIO]:
-    """Opens a file, and reports errors of opening and reading it as :func:`unreadable` does."""
-    with unreadable(file, "a file that can be opened"), open(file, "rb") as opened:
-        yield opened
-
-
-@contextmanager
 def unreadable(file: str, expected: str, *others: type[Exception]) -> Iterator[None]:
     """Raises a :class:`~windrow.errors.SourceError` in the place of each error of reading a file.
 

@@ -16,7 +16,7 @@ from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource, ParquetFileSource
 from windrow_runtime.codecs.record_files import TextRecords, text_records
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.text_files import check_parquet, is_compressed, opened_file
+from windrow_runtime.codecs.text_files import check_parquet, is_compressed, unreadable
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batch import SourceBatch, in_batches
 
@@ -37,7 +37,7 @@ class TextReader:
     def read(self, file: str, part: int = 0, parts: int = 1) -> Iterator[SourceBatch]:
         """Reads a part of a file; raises a ``SourceError`` if that fails, or the file does not fit the type."""
         records = self.records
-        with opened_file(file) as opened:
+        with unreadable(file, "a file that can be opened"), open(file, "rb") as opened:
             given = range_of(opened, file, part, parts if records.has_lines else 1)
             if given is None:
                 return
