@@ -43,7 +43,7 @@ def schema_faults(schema: pa.Schema, record_type: RecordType) -> list[str]:
     return _field_faults(schema, record_type.columns, "" if record_type.single else f"{record_type.name}.")
 
 
-def _field_faults(schema: pa.Schema, fields: Sequence[Field], prefix: str) -> list[str]:
+def _field_faults(schema: pa.Schema | pa.StructType, fields: Sequence[Field], prefix: str) -> list[str]:
     faults: list[str] = []
     for field in fields:
         index = schema.get_field_index(field.column)
@@ -62,7 +62,7 @@ def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
     if types.is_null(given):
         return [] if value.nullable else wrong
     if kind in (Kind.RECORD, Kind.TUPLE):
-        return _field_faults(pa.schema(list(given)), value.columns, f"{path}.") if types.is_struct(given) else wrong
+        return _field_faults(given, value.columns, f"{path}.") if types.is_struct(given) else wrong
     if kind is Kind.DICT:
         if not types.is_map(given):
             return wrong
@@ -74,22 +74,27 @@ def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
         return _type_faults(given.value_type, value.arguments[0], f"{path}[]")
     if kind is Kind.DATETIME and types.is_timestamp(given) and given.tz is None and value.timezone is None:
         return [f"{wrong[0]}: it has no time zone, so it names no moment; the source may say timezone="]
-    return [] if any(reads(given) for reads in _READABLE.get(value.scalar_kind, ())) else wrong
+    reads = given.id in _READABLE.get(value.scalar_kind, ())
+    return [] if reads and (kind is not Kind.DECIMAL or fits_decimal(given.precision, given.scale)) else wrong
 
 
-_SMALL = (types.is_int8, types.is_int16, types.is_int32, types.is_uint8, types.is_uint16)
-# The columns of scalars that can be read as a kind without loss.
-_READABLE: Final[dict[Kind, tuple[Callable[[pa.DataType], bool], ...]]] = {
-    Kind.BOOL: (types.is_boolean,),
-    Kind.INT: (*_SMALL, types.is_int64, types.is_uint32),
-    Kind.FLOAT: (*_SMALL, types.is_floating),
-    Kind.STR: (types.is_string, types.is_large_string),
-    Kind.UUID: (types.is_string, types.is_large_string),
-    Kind.BYTES: (types.is_binary, types.is_large_binary),
-    Kind.DECIMAL: (lambda given: types.is_decimal128(given) and fits_decimal(given.precision, given.scale),),
-    Kind.DATETIME: (types.is_timestamp,),
-    Kind.DATE: (types.is_date32,),
-    Kind.TIMEDELTA: (types.is_duration,),
+def _ids(*given: pa.DataType) -> frozenset[int]:
+    return frozenset(one.id for one in given)
+
+
+_SMALL: Final = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16())
+# The columns of scalars that can be read as a kind without loss, whatever the unit of times is.
+_READABLE: Final[dict[Kind, frozenset[int]]] = {
+    Kind.BOOL: _ids(pa.bool_()),
+    Kind.INT: _ids(*_SMALL, pa.int64(), pa.uint32()),
+    Kind.FLOAT: _ids(*_SMALL, pa.float16(), pa.float32(), pa.float64()),
+    Kind.STR: _ids(pa.string(), pa.large_string()),
+    Kind.UUID: _ids(pa.string(), pa.large_string()),
+    Kind.BYTES: _ids(pa.binary(), pa.large_binary()),
+    Kind.DECIMAL: _ids(pa.decimal128(1)),
+    Kind.DATETIME: _ids(pa.timestamp("us")),
+    Kind.DATE: _ids(pa.date32()),
+    Kind.TIMEDELTA: _ids(pa.duration("us")),
 }
 
 

@@ -159,8 +159,9 @@ def _check_for(value: ValueType) -> _Check | None:
     if kind is Kind.TUPLE:
         return _check_of_parts((_item_getter(i), part) for i, part in enumerate(value.arguments))
     if kind is Kind.RECORD:
-        getter = _key_getter if value.shape is RecordShape.TYPED_DICT else attrgetter
-        return _check_of_parts((getter(field.name), field.type) for field in value.fields)
+        if value.shape is RecordShape.TYPED_DICT:
+            return _check_of_keys(value)
+        return _check_of_parts((attrgetter(field.name), field.type) for field in value.fields)
     check = _check_for(value.arguments[-1]) if kind is Kind.DICT or kind in COLLECTIONS else None
     if check is None:
         return None
@@ -181,13 +182,19 @@ def _item_getter(place: int) -> Callable[[object], object]:
     return lambda given: given[place] if isinstance(given, tuple) else None
 
 
-def _key_getter(name: str) -> Callable[[object], object]:
-    return lambda given: given.get(name) if isinstance(given, dict) else None
-
-
 def _check_of_parts(parts: Iterable[tuple[Callable[[object], object], ValueType]]) -> _Check | None:
     checks = [(get, check) for get, part in parts if (check := _check_for(part)) is not None]
     if len(checks) == 1:
         ((get_only, check_only),) = checks
         return lambda given: given is None or check_only(get_only(given))
     return (lambda given: given is None or all(check(get(given)) for get, check in checks)) if checks else None
+
+
+def _check_of_keys(value: ValueType) -> _Check | None:
+    checks = [(field.name, check) for field in value.fields if (check := _check_for(field.type)) is not None]
+    if not checks:
+        return None
+    return lambda given: (
+        given is None
+        or (isinstance(given, dict) and all(check(given[name]) for name, check in checks if name in given))
+    )
