@@ -81,7 +81,6 @@ class PageCodec:
         entries = [entry for key_state in held for entry in key_state.windows.values()]
         for entry in entries:
             entry.contents = self._store_tail(entry.contents, write_segment)
-        contents = [entry.contents for entry in entries]
         for key_state in held:
             for name, value in key_state.state.items():
                 key_state.state[name] = self._store_tail(value, write_segment)
@@ -90,7 +89,7 @@ class PageCodec:
             pack([key_state.live for key_state in held]),
             pack([key_state.state for key_state in held]),
             pack(windows),
-            pack(contents),
+            pack([entry.contents for entry in entries]),
             pack([entry.born for entry in entries]),
             pack([entry.trigger_state or None for entry in entries]),
             pack([entry.window_state or None for entry in entries]),

@@ -89,19 +89,12 @@ class PicklesValues(Protocol):
 
 @dataclass(slots=True)
 class ColumnReader:
-    """Reads one column and those within it, all sets and dicts of which share one budget for collisions.
+    """Reads one column and those within it, all sets and dicts of which share one budget for collisions."""
 
-    Attributes:
-        readers: What reads a column, by its tag.
-        classes: The classes that the plan names.
-        pickles: Reads pickled values; None where the plan does not allow them.
-        segments: Reads the segments of stored lists; None where there are no stored lists.
-    """
-
-    readers: Mapping[str, Callable[[ColumnReader, Packed], list[Any]]]
+    readers: Mapping[str, Callable[[ColumnReader, Packed], list[Any]]]  # by the tags of columns
     classes: StoredClasses
-    pickles: PicklesValues | None
-    segments: SegmentReader | None
+    pickles: PicklesValues | None  # None: the plan does not allow pickled values
+    segments: SegmentReader | None  # None: there are no stored lists
     collisions: CollisionBudget = field(default_factory=CollisionBudget)
 
     def read(self, column: Packed) -> list[Any]:
@@ -275,17 +268,11 @@ def _read_datetimes(epoch: datetime, reader: ColumnReader, column: Packed) -> li
 
 
 class _Parts(NamedTuple):
-    """Takes values of a class apart, and makes them again.
+    """Takes values of a class apart into columns, one for each part, and makes them again."""
 
-    Attributes:
-        parts: What gives each part of a value, each of which is a column; or the name of its attribute.
-        make: Makes a value of the parts.
-        first: The class of the first part, where the first part decides what is made.
-    """
-
-    parts: Sequence[Callable[[Any], Any] | str]
-    make: Callable[..., Any]
-    first: type[Any] | None = None
+    parts: Sequence[Callable[[Any], Any] | str]  # a part is the result of a function, or an attribute
+    make: Callable[..., Any]  # makes a value of its parts
+    first: type[Any] | None = None  # the class of the first part, where that decides what is made
 
 
 def _microseconds(value: time) -> int:

@@ -67,16 +67,11 @@ _OPEN_BASES: Final = frozenset({TimeWindow, GlobalWindow, Window})
 class Way(Enum):
     """How values of a class are taken apart and made again."""
 
-    MEMBER = auto()
-    """By the name of an Enum member."""
-    FIELDS = auto()
-    """By the fields of a record."""
-    PLAIN = auto()
-    """By a value of the builtin class from which the class derives, and attributes."""
-    ATTRIBUTES = auto()
-    """By the attributes."""
-    NONE = auto()
-    """Not at all: the class has methods for its end or for pickling, or its objects hold more than attributes."""
+    MEMBER = auto()  # by the name of an Enum member
+    FIELDS = auto()  # by the fields of a record
+    PLAIN = auto()  # by a value of the builtin class from which the class derives, and attributes
+    ATTRIBUTES = auto()  # by the attributes
+    NONE = auto()  # not at all: it has methods for its end or for pickling, or its objects hold more than attributes
 
 
 _PLAIN: Final[Mapping[type[Any], Callable[[Any], Any]]] = {

@@ -126,9 +126,9 @@ class StreamHarness(Generic[In, Out]):
     def __init__(
         self, stream: DataStream[Out], source: PushSource[In] | None = None, *, also: tuple[DataStream[Any], ...] = ()
     ) -> None:
-        self._sinks = {id(tapped.node): CollectSink[Any]() for tapped in (stream, *also)}
         self._stream = stream
-        pipeline = Pipeline("harness", *(tapped.sink_to(self._sinks[id(tapped.node)]) for tapped in (stream, *also)))
+        tapped = {id(each.node): each for each in (stream, *also)}
+        pipeline = Pipeline("harness", *(each.sink_to(CollectSink[Any]()) for each in tapped.values()))
         self._topology = Topology(pipeline.steps)
         self._source = self._port_of(source)
         self._sink_steps = {id(step.inputs and step.node.inputs[0]): step.id for step in self._topology.sinks}
