@@ -46,13 +46,9 @@ def files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def payload(*values: object) -> list[bytes]:
-    return [dump_values(list(values))] if values else []
-
-
 def put(results: Results, batch: int, *values: object, late: int = 0) -> None:
     """A batch with one sink, number 3, that takes these values."""
-    results.put(batch, {3: payload(*values)}, Counter({(STEP, "late"): late} if late else {}))
+    results.put(batch, {3: list(values)}, Counter({(STEP, "late"): late} if late else {}))
 
 
 @KINDS
@@ -70,7 +66,7 @@ def test_a_batch_that_is_run_again_replaces_its_own(make: Callable[[Path], Resul
     put(results, 6, "d")
     put(results, 6, "d", late=300)
     put(results, 7)
-    results.put(11, {3: payload("e"), 4: payload(1, 2)}, Counter({(STEP, "late"): 1000, ("p.2", "seen"): 2}))
+    results.put(11, {3: ["e"], 4: [1, 2]}, Counter({(STEP, "late"): 1000, ("p.2", "seen"): 2}))
     assert results.collected(3) == ["a", "d", "e"]
     assert results.collected(4) == [1, 2]
     assert results.counters() == {STEP: {"late": 1301}, "p.2": {"seen": 2}}

@@ -117,7 +117,7 @@ class BatchWriter:
         if self._by_spark:
             payload = f.when(f.expr(f"NOT ({are_of(self._by_spark)})"), f.col("payload"))
             frame = frame.withColumn("payload", payload)
-        taken: defaultdict[int, list[bytes]] = defaultdict(list)
+        taken: defaultdict[int, list[Any]] = defaultdict(list)
         names: defaultdict[int, list[bytes]] = defaultdict(list)
         present: set[int] = set()
         values: defaultdict[int, list[Any]] = defaultdict(list)
@@ -127,14 +127,18 @@ class BatchWriter:
             elif row.is_output and row.target in self._by_spark:
                 present.add(row.target)
             elif row.is_output:
-                taken[row.target].append(bytes(row.payload))
+                taken[row.target] += load_values(row.payload)
             else:
                 values[row.kind] += load_values(row.payload)
         for unmatched, where, location in values[RowKind.WARNINGS]:
             if (unmatched, location) not in self._warned:
                 self._warned.add((unmatched, location))
                 warn_of_header(unmatched, where, location)
-        self._put(batch, taken, self._counted(values[RowKind.COUNTERS]))
+        collected = {number: taken[number] for number, step in self.sinks.items() if way_of(step) is SinkWay.RESULTS}
+        self.results.put(batch, collected, self._counted(values[RowKind.COUNTERS]))
+        for number, step in self.sinks.items():
+            if number not in collected and taken[number]:
+                self.outputs[step.id].write(batch, taken[number])
         self._ended = RowKind.END in values
         if self.keeper is not None:
             reports = [Report(*report) for report in values[RowKind.REPORTS]]
@@ -151,16 +155,6 @@ class BatchWriter:
             if isinstance(name, int) or name == "records_malformed":
                 self._facts.append((step, name, count))
         return counted
-
-    def _put(self, batch: int, taken: Mapping[int, list[bytes]], counted: Counter[tuple[str, str]]) -> None:
-        """Keeps collected elements and counts, and hands the other sinks of the driver their elements."""
-        collected = {number for number, step in self.sinks.items() if way_of(step) is SinkWay.RESULTS}
-        self.results.put(batch, {number: taken.get(number, []) for number in collected}, counted)
-        for number, step in self.sinks.items():
-            if number in taken and number not in collected:
-                values = [value for payload in taken[number] for value in load_values(payload)]
-                if values:
-                    self.outputs[step.id].write(batch, values)
 
 
 class ConnectWriter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.outputs.whole_files import write_whole
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_errors, file_numbers
-from windrow_runtime.spark.exchange.payload import load_values
 from windrow_runtime.spark.run.progress import PipelineProgress
 from windrow_runtime.storage.values import StateCodec
 
@@ -67,10 +66,9 @@ class Results:
         self._counts = _Counts()
         self._report: PipelineProgress | None = None
 
-    def put(self, batch: int, collected: Mapping[int, Sequence[bytes]], counted: Counted) -> None:
-        """Keep the collected elements of a batch, packed, by the number of the sink, and its counts."""
-        for number, payloads in collected.items():
-            values = _values_in(payloads)
+    def put(self, batch: int, collected: Mapping[int, list[Any]], counted: Counted) -> None:
+        """Keep the collected elements of a batch, by the number of the sink, and its counts."""
+        for number, values in collected.items():
             # A pipeline that runs for months has many batches with nothing to collect.
             if values:
                 self._collected[number][batch] = values
@@ -119,10 +117,8 @@ class SpooledResults(Results):
         with checkpoint_errors(self._folder):
             self._folder.mkdir(parents=True)
 
-    def put(self, batch: int, collected: Mapping[int, Sequence[bytes]], counted: Counted) -> None:
-        # The payloads come from this run's own workers.
-        found = {number: _values_in(payloads) for number, payloads in collected.items()}
-        packed = {number: self._codec.dumps(values) for number, values in found.items() if values}
+    def put(self, batch: int, collected: Mapping[int, list[Any]], counted: Counted) -> None:
+        packed = {number: self._codec.dumps(values) for number, values in collected.items() if values}
         with checkpoint_errors(self._folder):
             for number in collected:
                 file = self._folder / f"{_prefix_of(number)}{batch}"
@@ -143,11 +139,13 @@ class SpooledResults(Results):
             self._report_file(progress.batch - _REPORTS_KEPT).path.unlink(missing_ok=True)
 
     def latest_report(self) -> PipelineProgress | None:
-        return next(iter(self._reports_on(self._batches(_REPORT)[-1:])), None)
+        newest = max(self._batches(_REPORT), default=-1)
+        return next(iter(self.reports(newest - 1)), None)
 
     def reports(self, after: int) -> list[PipelineProgress]:
         """Returns the reports on batches with numbers above ``after``, in their order, as far as they are kept."""
-        return self._reports_on([batch for batch in self._batches(_REPORT) if batch > after])
+        found = (self._report_file(batch).read() for batch in self._batches(_REPORT) if batch > after)
+        return [report for report in found if report is not None]
 
     def collected(self, number: int) -> list[Any]:
         files = [self._folder / f"{_prefix_of(number)}{batch}" for batch in self._batches(_prefix_of(number))]
@@ -162,10 +160,6 @@ class SpooledResults(Results):
 
     def _report_file(self, batch: int) -> StoredFile[PipelineProgress]:
         return StoredFile(self._folder / f"{_REPORT}{batch}", PipelineProgress)
-
-    def _reports_on(self, batches: Sequence[int]) -> list[PipelineProgress]:
-        found = (self._report_file(batch).read() for batch in batches)
-        return [report for report in found if report is not None]
 
     def _read_counts(self) -> _Counts:
         counts = self._counts_file.read()
@@ -191,10 +185,6 @@ class SpooledResults(Results):
     def _check_folder(self) -> None:
         with checkpoint_errors(self._folder):
             self._folder.stat()
-
-
-def _values_in(payloads: Sequence[bytes]) -> list[Any]:
-    return [value for payload in payloads for value in load_values(payload)]
 
 
 def _prefix_of(number: int) -> str:
