@@ -31,8 +31,7 @@ END_LINE: Final = "end"
 # Any in this module: Arrow batches, and pyarrow has no types; and the shapes of steps, as JSON holds them.
 
 
-@dataclass(frozen=True, slots=True)
-class BatchNote:
+class BatchNote(StoredFile[int]):
     """Notes the highest number of a batch in a file of a checkpoint.
 
     Spark's part of a checkpoint can get lost, or be put back from an older copy, by itself. Spark would then begin
@@ -40,21 +39,17 @@ class BatchNote:
     batch shows it.
     """
 
-    path: Path
+    __slots__ = ()
 
     def batch(self) -> int:
         """Returns the number that was noted; -1: none."""
-        number = self._file.read()
+        number = self.read()
         return -1 if number is None else number
 
     def note(self, batch: int) -> None:
         """Note a batch. One that runs again changes nothing."""
         if batch > self.batch():
-            self._file.write(batch)
-
-    @property
-    def _file(self) -> StoredFile[int]:
-        return StoredFile(self.path, int)
+            self.write(batch)
 
 
 class EndMark(BatchNote):
@@ -145,8 +140,8 @@ class Checkpoint:
         self._spark = path.parent if inside else path / "spark"
         self.spark_folder = as_spark_path(self._spark)
         self.plan = StoredFile(path / "plan", Description)
-        self.newest_batch = BatchNote(path / "newest-batch")
-        self.end_mark = EndMark(path / "end-of-stream-batch")
+        self.newest_batch = BatchNote(path / "newest-batch", int)
+        self.end_mark = EndMark(path / "end-of-stream-batch", int)
         self.control_folder = path / "control"
         self.clock_folder = path / "clock"
         self.results_folder = path / "results"
