@@ -73,14 +73,10 @@ def table_for(name: str, schema: str | None, kind: RecordType, key: Sequence[Fie
 
 
 def _type(value: ValueType, backend: str) -> TypeEngine[Any]:
-    kind = _stored(value)
+    kind = value.scalar_kind
     if kind in NESTED:
         return postgresql.JSONB(none_as_null=True) if backend == "postgresql" else sa.Text()
     return (_POSTGRESQL if backend == "postgresql" else _SQLITE)[kind]
-
-
-def _stored(value: ValueType) -> Kind:
-    return value.arguments[0].kind if value.kind is Kind.ENUM else value.kind
 
 
 def batches_table(schema: str | None) -> sa.Table:
@@ -206,7 +202,7 @@ _VARYING: Final = re.compile(r"character varying\((\d+)\)")
 
 def _takes(column: ReflectedColumn, value: ValueType) -> bool:
     """Returns whether a column may take values of a type; whether it keeps them as they are is checked apart."""
-    given, kind = column["type"], _stored(value)
+    given, kind = column["type"], value.scalar_kind
     if isinstance(given, sa.types.NullType) or kind is Kind.NONE:
         return True
     if kind in NESTED:
@@ -236,7 +232,7 @@ def _inexact_in_postgresql(
         varying = _VARYING.fullmatch(text)
         if varying is not None:
             lengths[field.column] = int(varying[1])
-        if not _keeps_in_postgresql(text, _stored(field.type)):
+        if not _keeps_in_postgresql(text, field.type.scalar_kind):
             faults[field.column] = f"the column is {text}, which does not keep every {field.type} as it is"
         elif field.column in key and (text == "citext" or not is_deterministic):
             faults[field.column] = "the column takes different texts for equal, and is part of the key"
@@ -296,7 +292,7 @@ def _inexact_in_sqlite(
         text = types.get(field.column)
         if text is None:
             continue
-        exact = _EXACT_AFFINITIES.get(_stored(field.type))
+        exact = _EXACT_AFFINITIES.get(field.type.scalar_kind)
         collations = {columns[field.column] for columns in compared if field.column in columns}
         if exact is not None and _affinity(text, is_strict=bool(is_strict)) not in exact:
             shown = text or "without a type"
