@@ -45,15 +45,10 @@ class TextReader:
             found = records.read(file, given, begins=not part)
             yield from in_batches(found, lambda line: f"{file}:{before() + line}", file)
 
-    def decode(self, batch: Any) -> SourceBatch:
-        """Returns the elements that were read."""
-        assert isinstance(batch, SourceBatch)
-        return batch
-
 
 @dataclass(frozen=True)
 class ParquetReader:
-    """Reads Parquet files in two steps, since some of their rows need not become elements."""
+    """Reads the rows of Parquet files."""
 
     kind: RecordType
 
@@ -64,12 +59,13 @@ class ParquetReader:
 
         return read_parquet(file, self.kind, part, parts)
 
-    def decode(self, batch: Any) -> SourceBatch:
-        """Makes elements of rows."""
-        return SourceBatch(*batch.decode(self.kind))
-
 
 FileReader = TextReader | ParquetReader
+
+
+def elements_of(batch: Any) -> SourceBatch:
+    """Returns the elements of what a reader gives; not all rows of Parquet files have to become elements."""
+    return batch if isinstance(batch, SourceBatch) else SourceBatch(*batch.decode())
 
 
 def file_reader(source: FileSource[Any]) -> FileReader:

@@ -18,7 +18,7 @@ from windrow.sources import CollectionSource, FileSource, SocketSource, Source
 from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.inputs.checks import path_missing, warn_of_header
 from windrow_runtime.inputs.custom import CustomReads
-from windrow_runtime.inputs.files import FileReader, file_reader
+from windrow_runtime.inputs.files import elements_of, file_reader
 from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
@@ -69,7 +69,7 @@ def _take(batch: SourceBatch, part: SourceBatch, source: Source[Any], step: Step
 
 def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
     with errors_at(step.where):
-        reader: FileReader = file_reader(source)
+        reader = file_reader(source)
     files = _list_files(step, source.path)
     size = source.files_per_batch or max(len(files), 1)
     warned: set[str] = set()
@@ -77,7 +77,7 @@ def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
         batch = SourceBatch()
         for file in map(os.path.abspath, files[start : start + size]):
             with errors_at(f"{step.where}, {file}"):
-                for part in map(reader.decode, reader.read(file)):
+                for part in map(elements_of, reader.read(file)):
                     _take(batch, part, source, step)
         for unmatched, file in batch.unmatched.items():
             if unmatched not in warned:

@@ -28,13 +28,14 @@ class ParquetRows:
     """Consecutive rows of a Parquet file, with the columns of a type; the first row of a file has the number 0."""
 
     rows: pa.RecordBatch
+    kind: RecordType
     file: str
     first: int
 
-    def decode(self, kind: RecordType) -> tuple[list[object], list[MalformedRecord]]:
+    def decode(self) -> tuple[list[object], list[MalformedRecord]]:
         """The elements, and the rows that do not fit their type."""
         found: list[malformed.MalformedRecord] = []
-        values = decode_batch(self.rows, kind, found.append)
+        values = decode_batch(self.rows, self.kind, found.append)
         return values, [malformed.as_malformed(bad, f"{self.file}, row {self.first + (bad.row or 0)}") for bad in found]
 
 
@@ -68,7 +69,7 @@ def read_parquet(file: str, kind: RecordType, part: int = 0, parts: int = 1) -> 
                     pa.nulls(rows.num_rows, field.type) if name is None else _cast(rows.column(name), field.type)
                     for field, name in columns
                 ]
-                yield ParquetRows(pa.RecordBatch.from_arrays(arrays, schema=schema), file, first)
+                yield ParquetRows(pa.RecordBatch.from_arrays(arrays, schema=schema), kind, file, first)
                 first += rows.num_rows
 
 

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from windrow.connectors import CustomSource
 from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.inputs.custom import CustomReads, Range
+from windrow_runtime.inputs.files import elements_of
 from windrow_runtime.spark.exchange.by_value import make_picklable
 from windrow_runtime.spark.exchange.picklable import check_picklable
 from windrow_runtime.spark.faults import failures_marked
@@ -47,7 +48,7 @@ def scan_custom(source: CustomSource[Any, Any], context: ScanContext) -> Scan:
     # A class made here goes to other processes by value, and takes the source with it.
     body = {"reads": reads, "name": classmethod(lambda _: name)}
     context.spark.dataSource.register(type("WindrowSource", (_RangeSource,), body))
-    return Scan(context.reader.format(name).load(), _as_read, partial(_read_ranges, reads))
+    return Scan(context.reader.format(name).load(), elements_of, partial(_read_ranges, reads))
 
 
 def _read_ranges(reads: CustomReads, batches: Iterator[Any]) -> Iterator[SourceBatch]:
@@ -55,10 +56,6 @@ def _read_ranges(reads: CustomReads, batches: Iterator[Any]) -> Iterator[SourceB
     for batch in batches:
         for text in batch.column(0).to_pylist():
             yield from reads.read(Range(*json.loads(text)))
-
-
-def _as_read(batch: SourceBatch) -> SourceBatch:
-    return batch
 
 
 class _RangeSource(DataSource):

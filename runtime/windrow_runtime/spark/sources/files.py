@@ -26,9 +26,9 @@ from windrow_runtime.codecs.text_files import decoded
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batch import SourceBatch, source_batch
 from windrow_runtime.inputs.checks import visible_below
-from windrow_runtime.inputs.files import FileReader, ParquetReader, file_reader
+from windrow_runtime.inputs.files import FileReader, ParquetReader, elements_of, file_reader
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.spark.faults import engine_failure
+from windrow_runtime.spark.faults import engine_errors
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.paths import FILE_COLUMN, FILE_SCHEMA, LINE_SCHEMA, path_of_url, source_path
 from windrow_runtime.spark.session import own_partitions
@@ -52,11 +52,8 @@ _ANY_AGE: Final = "1000000d"
 
 def scan_files(source: FileSource[Any], context: ScanContext) -> Scan:
     """Scans the files of a path."""
-    try:
+    with engine_errors(context.step.where, source.secrets):
         return _scan(source, context)
-    except Exception as error:
-        failure = engine_failure(error, context.step.where, source.secrets)
-        raise failure from failure.__cause__
 
 
 def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
@@ -73,7 +70,7 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         check_visible(given)
         files = NamedFiles(given, split_pattern(given)[1], context.step.where, reader)
         kind = reader.kind if isinstance(reader, ParquetReader) else None
-        return Scan(_names(context, stream, given, path), reader.decode, files, kind)
+        return Scan(_names(context, stream, given, path), elements_of, files, kind)
     if isinstance(reader, ParquetReader):
         if reader.kind is not record_type(source.record_type):
             raise UnsupportedOperationError(
@@ -157,7 +154,7 @@ class NamedFiles:
     reader: FileReader
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Reads the files of Arrow batches of names; the reader of the source decodes what it yields."""
+        """Reads the files of Arrow batches of names."""
         guard = PathGuard(self.path, self.pattern)
         for batch in batches:
             for url, part, parts in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True):
