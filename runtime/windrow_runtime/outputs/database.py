@@ -12,7 +12,7 @@ from windrow.errors import SinkError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import DatabaseSink
 from windrow_runtime.operators.errors import with_field
-from windrow_runtime.outputs.cells import Row, RowEncoder
+from windrow_runtime.outputs.cells import RowEncoder
 from windrow_runtime.outputs.output import Identity, TableOutput
 from windrow_runtime.outputs.tables import batches_table, check_key, create_statement, faults_of, table_for
 
@@ -87,7 +87,8 @@ class DatabaseOutput(TableOutput):
         except WindrowError as error:
             raise with_field(self._where, error) from error.__cause__
         if self._key_places:
-            rows = self._last_of_each_key(rows)
+            # PostgreSQL touches a row once in a statement: the last row of each key.
+            rows = list({tuple(row[place] for place in self._key_places): row for row in rows}.values())
         with self.failures("the database refused a batch", batch, len(values)), self._engine.begin() as connection:
             # SQLAlchemy keeps the count of an INSERT only where it is asked to.
             counting = {"preserve_rowcount": True}
@@ -97,10 +98,6 @@ class DatabaseOutput(TableOutput):
             for start in range(0, len(rows), _ROWS_AT_ONCE):
                 part = rows[start : start + _ROWS_AT_ONCE]
                 connection.execute(self._upsert, [dict(zip(self._names, row, strict=True)) for row in part])
-
-    def _last_of_each_key(self, rows: list[Row]) -> list[Row]:
-        # PostgreSQL touches a row once in a statement.
-        return list({tuple(row[place] for place in self._key_places): row for row in rows}.values())
 
     def _claim_statement(self) -> sa.Executable:
         batches = self._batches
