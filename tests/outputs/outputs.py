@@ -7,7 +7,8 @@ from typing import Any
 from windrow import Pipeline, from_source
 from windrow.sinks import Sink
 from windrow.sources import CollectionSource
-from windrow_runtime.outputs import Output, open_outputs
+from windrow_runtime.outputs.output import Output
+from windrow_runtime.outputs.registry import open_outputs
 
 __all__ = ["output_of", "outputs_of"]
 

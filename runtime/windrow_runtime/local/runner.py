@@ -26,8 +26,9 @@ from windrow_runtime.operators.outgoing_errors import short_tracebacks
 from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, source_of
 from windrow_runtime.operators.watermarks import clock_millis
-from windrow_runtime.outputs import Output, closing_outputs, has_output, open_outputs
 from windrow_runtime.outputs.file_sinks import FileOutput, check_folders, check_owner, claim_folders
+from windrow_runtime.outputs.output import Output
+from windrow_runtime.outputs.registry import closing_outputs, has_output, open_outputs
 
 
 class LocalRunner:

@@ -25,8 +25,8 @@ from windrow_runtime.operators.outgoing_errors import secrets_of, short_tracebac
 from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.topology import Topology, sink_of
 from windrow_runtime.operators.watermarks import clock_millis
-from windrow_runtime.outputs import closing_outputs, open_outputs
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
+from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, unstored

@@ -17,8 +17,9 @@ from windrow.sinks import CollectSink, WriterSink
 from windrow_runtime.operators.outgoing_errors import secrets_of
 from windrow_runtime.operators.pipeline_result import PipelineResult
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs import Output, closing_outputs, open_outputs
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
+from windrow_runtime.outputs.output import Output
+from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.clock.keeper import ClockKeeper

@@ -15,8 +15,9 @@ from windrow.errors import Location
 from windrow.plan import Step
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.checks import warn_of_header
-from windrow_runtime.outputs import Output, closing_outputs, open_outputs
 from windrow_runtime.outputs.file_sinks import check_owner
+from windrow_runtime.outputs.output import Output
+from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.folder import BatchNote
 from windrow_runtime.spark.clock.keeper import ClockKeeper, Report
 from windrow_runtime.spark.exchange.classes import register_classes
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def driver_sinks(sinks: Iterable[Step]) -> list[Step]:
-    """Returns the sinks that :func:`windrow_runtime.outputs.open_outputs` opens on the driver."""
+    """Returns the sinks that :func:`~windrow_runtime.outputs.registry.open_outputs` opens on the driver."""
     return [step for step in sinks if way_of(step) is SinkWay.OUTPUT]
 
 

@@ -23,7 +23,7 @@ from windrow.sinks import (
 )
 from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs import has_output
+from windrow_runtime.outputs.registry import has_output
 
 # Any in this module: sinks of elements of every type.
 
