@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from tests.aggregates.naive import Row
 from windrow.aggregates import DeclaredAggregate
-from windrow_runtime.columnar.kernels import Kernel, kernel_for
+from windrow_runtime.columnar.kernels.choice import kernel_for
+from windrow_runtime.columnar.kernels.kernel import Kernel
 from windrow_runtime.columnar.rows.groups import Groups
 
 __all__ = ["TYPES", "column", "decode", "folded", "groups_of", "input_types", "kernel_of", "rebuilt", "states_of"]

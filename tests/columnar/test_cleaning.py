@@ -18,7 +18,7 @@ from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.arrow.parquet import read_parquet
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.rows.cleaning import clean_columns
+from windrow_runtime.columnar.rows.columns import clean_columns
 
 # Any in this module: pyarrow has no types.
 

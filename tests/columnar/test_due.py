@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def step(windows: Panes) -> PaneOperator:
 def state_of(operator: PaneOperator, batches: Iterator[tuple[Any, Any]]) -> tuple[Chunks, Counted]:
     """The state behind batches of keys and timestamps; each element counts one."""
     store = Counted()
-    measure = operator.measure(MIN_TIMESTAMP)
+    measure = partial(operator.measure, MIN_TIMESTAMP)
     chunks = Chunks(StepRecord(0), operator.schema, store, measure, operator.merged)
     for keys, stamps in batches:
         rows, _ = operator.fold(pa.array(keys), stamps, [pa.array(np.ones(len(stamps), np.int64))])

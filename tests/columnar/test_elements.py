@@ -21,10 +21,9 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.columnar.kernels.arrays import lists
-from windrow_runtime.columnar.result_columns import record_batch
-from windrow_runtime.columnar.rows.columns import WholeElement
-from windrow_runtime.columnar.rows.values import element_values
-from windrow_runtime.columnar.windows.column_operator import Fired
+from windrow_runtime.columnar.results import record_batch
+from windrow_runtime.columnar.rows.columns import WholeElement, element_values
+from windrow_runtime.columnar.windows.geometry import Fired
 
 # Any in this module: elements and results of every type, and pyarrow has no types.
 

@@ -20,7 +20,7 @@ from windrow.errors import AggregateOverflowError
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows
 from windrow_runtime.columnar.forms.columnar_form import columnar_form
-from windrow_runtime.columnar.kernels import kernel_for
+from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.windows.geometry import Sessions
 from windrow_runtime.columnar.windows.sessions import SessionOperator, TimeLine
 from windrow_runtime.storage.tuning import ROW_PAGES, StateTuning
@@ -169,7 +169,7 @@ def test_sessions_are_due_when_they_fire_and_when_they_go() -> None:
             [pa.array(["first", "second"]), pa.array([0, 10]), pa.array([10, 20]), pa.array([1, 1])],
             schema=operator.schema,
         )
-        return operator.measure(watermark)(rows)
+        return operator.next_time(watermark, rows)
 
     found = {watermark: due(40, watermark) for watermark in (8, 9, 18, 19, 48, 49, 58)}
     assert found == {8: 9, 9: 19, 18: 19, 19: 49, 48: 49, 49: 59, 58: 59}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import count
 
@@ -21,9 +22,8 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, columnar_form
-from windrow_runtime.columnar.forms.folds import fold_for
-from windrow_runtime.columnar.forms.row_form import RowForm, row_form
-from windrow_runtime.columnar.forms.scan_target import ScanTarget
+from windrow_runtime.columnar.forms.route import ScanTarget
+from windrow_runtime.columnar.forms.row_form import RowForm, fold_for, row_form
 from windrow_runtime.columnar.windows.geometry import Sessions
 from windrow_runtime.operators.choose import form_text, operator_for
 from windrow_runtime.operators.declined import DeclinedError
@@ -162,11 +162,11 @@ class Lowered:
         for step in self.shipped.keyed if forms else ():
             form = forms[step.id]
             if isinstance(form, ColumnarForm) and step.id in stored.columnar:
-                self._forms[step.id] = form.shipped(step)
+                self._forms[step.id] = replace(form, step=step)
                 continue
             with suppress(DeclinedError):
                 arrival = row_form(topology, topology.step(step.id), check_columns)
-                self._arrivals[step.id] = arrival.shipped(step)
+                self._arrivals[step.id] = replace(arrival, step=step)
         # The steps that get their elements as columns.
         self._by_columns: Mapping[str, ScanTarget] = {**self._forms, **self._arrivals}
         self.classes = known_classes(topology.steps)

@@ -9,19 +9,20 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from windrow.aggregates.combined import Combined
 from windrow.aggregates.facts import FilledWindow
+from windrow.errors import UnsupportedOperationError
 from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, Step, WindowNode
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar.array_types import Array, ArrowType, Hashes, Ints, Rows, Schema
-from windrow_runtime.columnar.forms.route import CheckSource, expression_of, routes_to
-from windrow_runtime.columnar.forms.scan_target import ScanTarget
-from windrow_runtime.columnar.kernels import Kernel, kernel_for
-from windrow_runtime.columnar.kernels.kernel import Selector, same_input
+from windrow_runtime.columnar import Ints
+from windrow_runtime.columnar.forms.route import CheckSource, ScanTarget, expression_of, routes_to
+from windrow_runtime.columnar.kernels.choice import kernel_for
+from windrow_runtime.columnar.kernels.kernel import Kernel, Selector, same_input
 from windrow_runtime.columnar.rows.columns import ColumnExpression, WholeElement
 from windrow_runtime.columnar.rows.hashing import hash_keys
-from windrow_runtime.columnar.windows.geometry import Panes, Sessions, windows_of
-from windrow_runtime.columnar.windows.panes import PaneOperator, check_stamps
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, Sessions, windows_of
+from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import Topology
@@ -31,29 +32,28 @@ from windrow_runtime.operators.topology import Topology
 
 @dataclass(frozen=True)
 class ColumnarForm(ScanTarget):
-    """A keyed step that runs on columns.
-
-    Attributes:
-        windows: Its windows.
-        kernel: Its aggregate, on columns.
-        aggregate: Its aggregate.
-        filled: What puts the key and the window into results; None: results are those of the aggregate.
-        late_tag: The side output of late elements, if there is one.
-        inputs: What the kernel takes from elements.
-    """
+    """A keyed step that runs on columns."""
 
     windows: Panes | Sessions
     kernel: Kernel
     aggregate: AggregateFunction[Any, Any, Any]
-    filled: FilledWindow | None
-    late_tag: str | None
-    inputs: tuple[ColumnExpression | WholeElement, ...]
+    filled: FilledWindow | None  # puts the key and the window into results; None: they are those of the aggregate
+    late_tag: str | None  # the side output of late elements
+    inputs: tuple[ColumnExpression | WholeElement, ...]  # what the kernel takes from elements
+
+    hash_keys = staticmethod(hash_keys)
 
     @property
     def folds_first(self) -> bool:
         """Returns whether elements are folded before the exchange: nobody asks for late ones, nor for their order."""
         is_asked = self.late_tag is not None or self.kernel.is_numbered
         return isinstance(self.windows, Panes) and not self.windows.lateness and not is_asked
+
+    @property
+    def combined(self) -> Combined[Any, Any, Any, Any] | None:
+        """The combination whose target makes the results; None: there is one aggregate, or one fact of the window."""
+        whole = self.aggregate if self.filled is None else self.filled.combined
+        return whole if isinstance(whole, Combined) else None
 
     @cached_property
     def operator(self) -> PaneOperator | SessionOperator:
@@ -63,43 +63,43 @@ class ColumnarForm(ScanTarget):
         return PaneOperator(self.windows, self.kernel, self.key_type)
 
     @cached_property
-    def raw_schema(self) -> Schema:
+    def raw_schema(self) -> pa.Schema:
         inputs = [pa.field(f"i{place}", found.arrow_type) for place, found in enumerate(self.inputs)]
-        others = [] if self.late_tag is None else self._element_fields
-        return pa.schema([*self._scanned_fields, *inputs, *others])
+        return self._schema_of(inputs if self.late_tag is None else [*inputs, *self._element_fields()])
 
     @cached_property
-    def exchange_schema(self) -> Schema:
+    def exchange_schema(self) -> pa.Schema:
         """The columns that go through the exchange: elements, or rows of state with the number of their elements."""
         if not self.folds_first:
             return self.raw_schema
         return pa.schema([*self.operator.schema, pa.field("elements", pa.int64())])
 
     def check(self, stamps: Ints) -> None:
-        check_stamps(stamps)
+        """Refuses timestamps beyond 73 million years, with which arithmetic would leave 64 bits."""
+        if len(stamps) and (stamps.max() > FARTHEST or stamps.min() < -FARTHEST):
+            far = stamps.max() if stamps.max() > FARTHEST else stamps.min()
+            raise UnsupportedOperationError(
+                "a timestamp is too far away for columns",
+                given=f"{far} ms",
+                expected=f"at most {FARTHEST} ms from 1970",
+                hint="SparkRunner(columnar=False) runs such elements one by one",
+            )
 
-    def columns_of(self, named: Mapping[str, Array]) -> list[Array]:
+    def columns_of(self, named: Mapping[str, pa.Array]) -> list[pa.Array]:
         inputs = [expression.evaluate(named) for expression in self.inputs]
         return inputs if self.late_tag is None else [*inputs, *named.values()]
 
-    def inputs_in(self, rows: Rows) -> list[Array]:
+    def inputs_in(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """The inputs of the kernel, in rows of elements."""
-        columns: list[Array] = rows.columns[2 : 2 + len(self.inputs)]
+        columns: list[pa.Array] = rows.columns[2 : 2 + len(self.inputs)]
         return columns
 
-    def late_elements(self, rows: Rows) -> list[Any]:
-        """The elements of rows that have all their columns."""
-        return self.elements_of(rows.columns[2 + len(self.inputs) :])
-
-    def packed(self, rows: Rows) -> Rows:
+    def packed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if not self.folds_first:
             return rows
         assert isinstance(self.operator, PaneOperator), "sessions are not folded before the exchange"
         folded, counts = self.operator.fold(rows.column(0), rows.column(1).to_numpy(), self.inputs_in(rows))
         return pa.RecordBatch.from_arrays([*folded.columns, pa.array(counts)], schema=self.exchange_schema)
-
-    def hash_keys(self, keys: Array) -> Hashes:
-        return hash_keys(keys)
 
     @property
     def state_text(self) -> str:
@@ -153,15 +153,11 @@ def columnar_form(topology: Topology, step: Step, check_source: CheckSource) -> 
 def _input_of(element: RecordType, selector: Selector | None) -> ColumnExpression | WholeElement:
     if not element.single and same_input(selector) == same_input(None):
         return WholeElement(element)
-    return expression_of(selector or _itself, element, "")
+    return expression_of(selector or (lambda value: value), element, "")
 
 
-def _input_type(element: RecordType, selector: Selector | None) -> ArrowType | None:
+def _input_type(element: RecordType, selector: Selector | None) -> pa.DataType | None:
     try:
         return _input_of(element, selector).arrow_type
     except DeclinedError:
         return None
-
-
-def _itself(element: Any) -> Any:
-    return element

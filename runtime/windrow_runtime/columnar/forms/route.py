@@ -1,9 +1,10 @@
-"""Finds the way from a source to a keyed step, if every function on it is a plain expression."""
+"""Finds the way by which the columns of a source get to a keyed step, if every function on it is a plain expression."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -14,13 +15,17 @@ from windrow.errors import InvalidArgumentError
 from windrow.plan import FilterNode, KeyByNode, MapNode, ReturnsNode, SourceNode, Step, TimestampsNode, UnionNode
 from windrow.sources import Source
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
+from windrow_runtime.codecs.arrow.decoding import decode_batch
+from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.records import has_generated
 from windrow_runtime.codecs.value_type import Field, Kind, RecordType
-from windrow_runtime.columnar.array_types import Array, ArrowType, Ints, Rows
+from windrow_runtime.columnar import Hashes, Ints
 from windrow_runtime.columnar.rows.columns import ColumnExpression, check_element, column_expression
+from windrow_runtime.columnar.rows.groups import Keys
 from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.windows.table_loop import Partials
 
 # Any in this module: sources and selectors of elements of every type.
 
@@ -31,58 +36,38 @@ _KEYS = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.BYTES})
 
 
 class RoutedRows(NamedTuple):
-    """Elements that a route has brought to a keyed step.
+    """Elements that a route has brought to a keyed step."""
 
-    Attributes:
-        columns: Their columns.
-        stamps: Their timestamps in milliseconds.
-        highest: The highest timestamp that each timestamp-assigning step saw, by its id.
-    """
-
-    columns: Rows
-    stamps: Ints
-    highest: Mapping[str, int]
+    columns: pa.RecordBatch
+    stamps: Ints  # their timestamps in milliseconds
+    highest: Mapping[str, int]  # the highest timestamp that each timestamp-assigning step saw, by its id
 
 
-@dataclass(frozen=True, slots=True)
-class _OnTheWay:
-    """A step that filters elements, stamps them, or makes one value of each.
-
-    Attributes:
-        id: The id of the step.
-        kind: The kind of its node.
-        expression: What it computes.
-    """
+class _OnTheWay(NamedTuple):
+    """A step that filters elements, stamps them, or makes one value of each."""
 
     id: str
-    kind: str
+    kind: str  # of its node
     expression: ColumnExpression
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The steps between a source and a keyed step.
+    """The steps between a source and a keyed step, in order."""
 
-    Attributes:
-        source: The id of the source.
-        element: The type of the elements at the keyed step.
-        steps: The steps, in order.
-        key: The key; None: the stream has none.
-    """
-
-    source: str
-    element: RecordType
+    source: str  # its id
+    element: RecordType  # the type of the elements at the keyed step
     steps: tuple[_OnTheWay, ...] = ()
-    key: ColumnExpression | None = None
+    key: ColumnExpression | None = None  # None: the stream has none
 
     @property
-    def key_type(self) -> ArrowType:
+    def key_type(self) -> pa.DataType:
         """The Arrow type of keys."""
         return pa.null() if self.key is None else self.key.arrow_type
 
-    def run(self, batch: Rows) -> RoutedRows:
+    def run(self, batch: pa.RecordBatch) -> RoutedRows:
         """Takes the elements of a source, whose columns are in order, to the keyed step."""
-        stamps: Array = None
+        stamps: pa.Array = None
         highest: dict[str, int] = {}
         for step in self.steps:
             found = step.expression.evaluate(dict(zip(batch.schema.names, batch.columns, strict=True)))
@@ -92,19 +77,78 @@ class Route:
             elif step.kind == MapNode.kind:
                 batch = pa.RecordBatch.from_arrays([found], ["value"])
             else:
-                stamps = millis_of(found)
+                stamps = found
+                if pa.types.is_timestamp(found.type):
+                    micros = found.cast(pa.timestamp("us", tz=found.type.tz)).view(pa.int64())
+                    stamps = pa.array(micros.to_numpy() // 1_000)
                 if len(stamps):
                     highest[step.id] = int(stamps.to_numpy().max())
         assert stamps is not None, "the plan was checked for timestamps"
         return RoutedRows(batch, stamps.to_numpy(), highest)
 
 
-def millis_of(stamps: Array) -> Array:
-    """Timestamps as milliseconds: ints as they are, datetimes rounded down."""
-    if not pa.types.is_timestamp(stamps.type):
-        return stamps
-    micros = stamps.cast(pa.timestamp("us", tz=stamps.type.tz)).view(pa.int64()).to_numpy()
-    return pa.array(micros // 1_000)
+@dataclass(frozen=True)
+class ScanTarget(ABC):
+    """A keyed step whose elements leave the scans of sources as columns; it may run on columns or on objects.
+
+    A task calls ``check`` and ``columns_of`` for each batch that it reads, and then, for some batches in one before
+    they go through the exchange, ``packed``, ``hash_keys`` and ``partials``. Workers know the step without what only
+    the driver can load.
+    """
+
+    step: Step
+    routes: tuple[Route, ...]  # from each source
+
+    @property
+    def element(self) -> RecordType:
+        """The type of the elements."""
+        return self.routes[0].element
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """The Arrow type of keys."""
+        return self.routes[0].key_type
+
+    def _schema_of(self, fields: Sequence[pa.Field]) -> pa.Schema:
+        return pa.schema([pa.field("key", self.key_type), pa.field("at", pa.int64()), *fields])
+
+    def _element_fields(self) -> list[pa.Field]:
+        return [field.with_name(f"e{place}") for place, field in enumerate(arrow_schema(self.element))]
+
+    @property
+    @abstractmethod
+    def raw_schema(self) -> pa.Schema:
+        """The columns of elements one by one: key, timestamp, and what the step takes of them."""
+
+    @property
+    def exchange_schema(self) -> pa.Schema:
+        """The columns that go through the exchange."""
+        return self.raw_schema
+
+    def check(self, stamps: Ints) -> None:  # noqa: B027  most steps take all timestamps
+        """Refuses timestamps, in milliseconds, that are too far away for the step."""
+
+    def columns_of(self, named: Mapping[str, pa.Array]) -> list[pa.Array]:
+        """The columns that the step takes beside key and timestamp, from those of elements by field."""
+        return list(named.values())
+
+    def packed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows as they cross the exchange, with the key in the first column."""
+        return rows
+
+    @staticmethod
+    @abstractmethod
+    def hash_keys(keys: pa.Array) -> Hashes:
+        """Hashes that decide in which key group keys lie."""
+
+    def partials(self, keys: Keys, rows: pa.RecordBatch) -> tuple[Ints, Partials] | None:
+        """Accumulators that stand for packed rows, and the code of the key of each; None: they cross as rows."""
+        return None
+
+    def elements_of(self, columns: Sequence[pa.Array]) -> list[Any]:
+        """The elements whose columns these are."""
+        batch = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self.element))
+        return decode_batch(batch, self.element)
 
 
 def routes_to(topology: Topology, step: Step, check_source: CheckSource) -> tuple[Route, ...]:

@@ -1,72 +1,92 @@
-"""Hands elements to a keyed step as columns, which become objects there.
+"""Hands elements to a keyed step as columns, which become objects there, or are folded in front of the exchange.
 
 A step whose function is Python code needs objects. Made where the records are read, they would have to be pickled for
 the exchange and made again behind it; as columns they cross it for next to nothing. Each becomes an object right before
 the step takes it, a few thousand at a time, and is gone before the next ones come.
+
+Where the function can merge, elements are folded by pane in front of the exchange, and one accumulator for many of them
+crosses it: the windows that hold one element of a pane hold all. A tumbling window is one pane. Sliding windows share
+theirs: an element is added once, and the accumulator of its pane is merged into each window behind the exchange. It
+pays where a task has several elements for each key and pane, which is known once they are grouped; elsewhere they cross
+one by one.
+
+A tumbling window has its elements in order of arrival either way: those of one task are folded in their order, and
+``merge`` gets the earlier accumulator first. A sliding window has those of one pane after those of another, so its
+function must say that order makes no difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from itertools import chain, islice
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from windrow.plan import Step, WindowNode
-from windrow_runtime.columnar.array_types import Array, Hashes, Ints, Rows, Schema
-from windrow_runtime.columnar.forms.folds import PaneFold, fold_for
-from windrow_runtime.columnar.forms.route import CheckSource, routes_to
-from windrow_runtime.columnar.forms.scan_target import ScanTarget
-from windrow_runtime.columnar.rows.groups import Groups, Keys, encode_keys
+from windrow.aggregates.combined import Combined
+from windrow.aggregates.declared import DeclaredAggregate
+from windrow.functions import AggregateFunction, RichFunction
+from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
+from windrow.windows import TimeWindow
+from windrow_runtime.columnar import Ints
+from windrow_runtime.columnar.forms.route import CheckSource, ScanTarget, routes_to
+from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys
 from windrow_runtime.columnar.rows.hashing import stable_hashes
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, Sessions, windows_of
+from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.declined import DeclinedError
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
+from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.windows.shape import GapWindows, shape_of
 from windrow_runtime.operators.windows.table_loop import Partials
 
-# Any in this module: keys and elements of every type.
+# Any in this module: keys, elements and accumulators of every type.
 
 _ROWS_AT_ONCE: Final = 8_192  # more of them leave the processor's cache
+
+_WORTH_IT: Final = 4
+"""From this many elements for each accumulator on, folding saves more than it costs to pickle accumulators."""
+
+_WORTH_SHARING: Final = 3
+"""The same where windows share panes: an element is added once, and its accumulator is copied and merged many times.
+
+With 12 windows each, and accumulators that are slow to copy, three elements take as long either way; tuples of numbers
+take a third of the time.
+"""
+
+
+class PaneFold(NamedTuple):
+    """How the elements of tumbling or sliding windows are folded; the function has a ``merge``."""
+
+    panes: Panes
+    function: AggregateFunction[Any, Any, Any]
 
 
 @dataclass(frozen=True)
 class RowForm(ScanTarget):
-    """A keyed step on Python objects whose elements get there as columns.
+    """A keyed step on Python objects whose elements get there as columns."""
 
-    Attributes:
-        fold: How they are folded in front of the exchange; None: they are not.
-        by_key: Whether elements of one key come side by side, which the loop of sessions takes at once.
-    """
+    fold: PaneFold | None  # None: elements are not folded in front of the exchange
+    by_key: bool  # whether elements of one key come side by side, which the loop of sessions takes at once
 
-    fold: PaneFold | None
-    by_key: bool
-
-    def shipped(self, step: Step) -> RowForm:
-        fold = None if self.fold is None else replace(self.fold, step=step)
-        return replace(self, step=step, fold=fold)
+    hash_keys = staticmethod(stable_hashes)  # keys lie where they would if they came as objects
 
     @cached_property
-    def raw_schema(self) -> Schema:
-        return pa.schema([*self._scanned_fields, *self._element_fields])
-
-    def partials(self, keys: Keys, rows: Rows) -> tuple[Ints, Partials] | None:
-        if self.fold is None:
-            return None
-        return self.fold.run(keys, rows, lambda rows: (some.values for some in self._slices(rows)))
-
-    def hash_keys(self, keys: Array) -> Hashes:
-        return stable_hashes(keys)  # they lie where they would if they came as objects
+    def raw_schema(self) -> pa.Schema:
+        return self._schema_of(self._element_fields())
 
     def describe(self) -> str:
         """A few words for ``explain()``."""
-        folded = "" if self.fold is None else f", {self.fold.describe()}"
-        return f"elements cross the exchange as columns{folded}"
+        folded = "" if self.fold is None else ", folded before where that pays"
+        shared = ", panes shared by windows" if self.fold and self.fold.panes.windows_each > 1 else ""
+        return f"elements cross the exchange as columns{folded}{shared}"
 
-    def slices(self, rows: Rows) -> Iterator[RowSlice]:
+    def slices(self, rows: pa.RecordBatch) -> Iterator[RowSlice]:
         """Rows that came through the exchange, a few thousand at a time."""
         encoded = encode_keys(rows.column(0))
         codes = encoded.codes
@@ -77,28 +97,57 @@ class RowForm(ScanTarget):
         distinct[:] = encoded.distinct.to_pylist()
         # Equal keys are one object, which makes it fast to look them up.
         keys = distinct[codes].tolist()
-        for start, some in zip(range(0, len(keys), _ROWS_AT_ONCE), self._slices(rows), strict=True):
-            some.keys = keys[start : start + _ROWS_AT_ONCE]
-            yield some
+        for start in range(0, len(keys), _ROWS_AT_ONCE):
+            yield RowSlice(self, rows.slice(start, _ROWS_AT_ONCE), keys[start : start + _ROWS_AT_ONCE])
 
-    def _slices(self, rows: Rows) -> Iterator[RowSlice]:
-        """Rows a few thousand at a time, without their keys."""
-        for start in range(0, rows.num_rows, _ROWS_AT_ONCE):
-            yield RowSlice(self, rows.slice(start, _ROWS_AT_ONCE), ())
+    def partials(self, keys: Keys, rows: pa.RecordBatch) -> tuple[Ints, Partials] | None:
+        """Folds elements, if that is worth it."""
+        stamps = rows.column(1).to_numpy()
+        if self.fold is None or not len(stamps) or stamps.min() < -FARTHEST or stamps.max() > FARTHEST:
+            return None
+        panes = self.fold.panes
+        cells = cells_of(keys, panes.numbers_of(stamps))
+        least = _WORTH_SHARING if panes.windows_each > 1 else _WORTH_IT
+        if cells.groups.count * least > len(stamps):
+            return None
+        counts = cells.groups.sizes.tolist()
+        starts = panes.panes_at(cells.places).tolist()
+        in_order = rows.take(pa.array(cells.groups.order))
+        slices = (RowSlice(self, in_order.slice(at, _ROWS_AT_ONCE), ()) for at in range(0, len(stamps), _ROWS_AT_ONCE))
+        values = chain.from_iterable(some.values for some in slices)
+        distinct = keys.distinct.to_pylist()
+        owners = [distinct[code] for code in cells.codes.tolist()]
+        accumulators = self._folded(self.fold, values, owners, starts, counts)
+        return cells.codes, Partials(owners, accumulators, starts, counts)
+
+    def _folded(
+        self, fold: PaneFold, values: Iterator[Any], owners: Sequence[Any], starts: Sequence[int], counts: Sequence[int]
+    ) -> list[Any]:
+        """The accumulators of elements, of which those of one key and pane come together."""
+        create, add = accumulator_maker(fold.function), fold.function.add
+        made: list[Any] = []
+        value: Any = NOTHING
+        try:
+            for count in counts:
+                value = NOTHING  # the accumulator is made for none
+                accumulator = create()
+                for value in islice(values, count):
+                    accumulator = add(value, accumulator)
+                made.append(accumulator)
+        except USER_ERRORS as error:
+            pane, panes = starts[len(made)], fold.panes
+            start = pane - (pane - panes.offset) % panes.slide
+            window = TimeWindow(start, start + panes.size)
+            raise_call_error(self.step, error, call_description(owners[len(made)], window=window, element=value))
+        return made
 
 
 @dataclass(slots=True)
 class RowSlice:
-    """Elements for one step, which are made each time that somebody asks for them.
-
-    Attributes:
-        form: Makes the elements.
-        rows: Their columns, behind those of keys and timestamps.
-        keys: Their keys.
-    """
+    """Elements for one step, which are made each time that somebody asks for them."""
 
     form: RowForm
-    rows: Rows
+    rows: pa.RecordBatch  # keys, timestamps, and the columns of the elements
     keys: Sequence[Any]
 
     @property
@@ -121,14 +170,53 @@ class RowSlice:
 def row_form(topology: Topology, step: Step, check_source: CheckSource) -> RowForm:
     """Decides how the elements of a keyed step get there as columns; declined where they do not."""
     routes = routes_to(topology, step, check_source)
-    try:
-        fold = fold_for(step)
-    except DeclinedError:
-        fold = None
-    return RowForm(step, routes, fold, _are_sessions(step))
-
-
-def _are_sessions(step: Step) -> bool:
+    fold = None
     with suppress(DeclinedError):
-        return isinstance(step.node, WindowNode) and isinstance(shape_of(step.node), GapWindows)
-    return False
+        fold = fold_for(step)
+    has_sessions = False
+    with suppress(DeclinedError):
+        has_sessions = isinstance(step.node, WindowNode) and isinstance(shape_of(step.node), GapWindows)
+    return RowForm(step, routes, fold, has_sessions)
+
+
+def fold_for(step: Step) -> PaneFold:
+    """Decides how the elements of a step are folded in front of the exchange.
+
+    Declined where somebody looks at them one by one, or the function cannot merge the accumulators of tasks.
+    """
+    node = step.node
+    if not isinstance(node, WindowNode):
+        raise DeclinedError("a process function sees each element")
+    if isinstance(node.function, ReduceSpec):
+        # It need not be associative.
+        raise DeclinedError("what a reduce leaves need not stand for its elements")
+    if not isinstance(node.function, AggregateSpec):
+        raise DeclinedError("the function takes all elements of a window")
+    if node.allowed_lateness:
+        raise DeclinedError("each late element fires its window")
+    if node.late_tag is not None:
+        raise DeclinedError("late elements leave one by one")
+    windows = windows_of(node)
+    if isinstance(windows, Sessions):
+        raise DeclinedError("a task does not know where sessions end")
+    if windows.is_global:
+        raise DeclinedError("the general operator runs the window of all time")
+    function = node.function.aggregate
+    if not function.can_merge:
+        raise DeclinedError("the function has no merge")
+    if _has_life(function):
+        raise DeclinedError("the function is opened and closed where the step runs")
+    if windows.windows_each > 1 and not function.can_share:
+        raise DeclinedError("sliding windows share panes, and the function is not commutative")
+    return PaneFold(windows, function)
+
+
+def _has_life(function: RichFunction) -> bool:
+    """Returns whether a function wants to be opened or closed, which is done where the step runs."""
+    if isinstance(function, Combined):
+        return any(_has_life(member) for _, member in function.members)
+    kind = type(function)
+    if isinstance(function, DeclaredAggregate) and kind.open is DeclaredAggregate.open:
+        # It opens its selectors.
+        return any(isinstance(selector, RichFunction) for _, selector in function.declaration.selectors)
+    return kind.open is not RichFunction.open or kind.close is not RichFunction.close

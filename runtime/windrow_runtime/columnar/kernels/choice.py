@@ -15,33 +15,13 @@ from windrow.aggregates.distinct import CountDistinct
 from windrow.aggregates.order import Extreme, ExtremeBy, TopK
 from windrow.aggregates.sketches import ApproxCountDistinct, ApproxQuantiles
 from windrow.functions.aggregate import AggregateFunction
-from windrow_runtime.columnar.array_types import ArrowType
-from windrow_runtime.columnar.kernels.distinct import (
-    ApproxCountDistinctKernel,
-    ApproxQuantilesKernel,
-    CountDistinctKernel,
-)
-from windrow_runtime.columnar.kernels.kept_values import (
-    CollectListKernel,
-    EdgeKernel,
-    ExtremeByKernel,
-    ExtremeKernel,
-    TopKKernel,
-)
+from windrow_runtime.columnar.kernels import kept_values, totals
 from windrow_runtime.columnar.kernels.kernel import CombinedKernel, Kernel, Selector
-from windrow_runtime.columnar.kernels.spread import SpreadKernel
-from windrow_runtime.columnar.kernels.totals import (
-    CountKernel,
-    DecimalTotalKernel,
-    FloatTotalKernel,
-    IntTotalKernel,
-    SpanTotalKernel,
-)
 from windrow_runtime.operators.declined import DeclinedError
 
 # Any in this module: aggregates of elements and results of every type.
 
-InputTypes: TypeAlias = Callable[["Selector | None"], "ArrowType | None"]
+InputTypes: TypeAlias = Callable[[Selector | None], pa.DataType | None]
 """The type of the column of what a selector takes, or of the element itself (None); None: there is no such column.
 
 A column must hold what compares in Python as it does in Arrow: enums and UUIDs, which are stored as texts, do not.
@@ -49,18 +29,18 @@ A column must hold what compares in Python as it does in Arrow: enums and UUIDs,
 
 # Any: each class takes the aggregate that it stands beside.
 _KERNELS: Final[dict[type, tuple[Any, ...]]] = {
-    Count: (CountKernel,),
-    Sum: (DecimalTotalKernel, SpanTotalKernel, FloatTotalKernel, IntTotalKernel),
-    Mean: (FloatTotalKernel, IntTotalKernel),
-    Spread: (SpreadKernel,),
-    Extreme: (ExtremeKernel,),
-    ExtremeBy: (ExtremeByKernel,),
-    TopK: (TopKKernel,),
-    Edge: (EdgeKernel,),
-    CollectList: (CollectListKernel,),
-    CountDistinct: (CountDistinctKernel,),
-    ApproxCountDistinct: (ApproxCountDistinctKernel,),
-    ApproxQuantiles: (ApproxQuantilesKernel,),
+    Count: (totals.CountKernel,),
+    Sum: (totals.DecimalTotalKernel, totals.SpanTotalKernel, totals.FloatTotalKernel, totals.IntTotalKernel),
+    Mean: (totals.FloatTotalKernel, totals.IntTotalKernel),
+    Spread: (totals.SpreadKernel,),
+    Extreme: (kept_values.ExtremeKernel,),
+    ExtremeBy: (kept_values.ExtremeByKernel,),
+    TopK: (kept_values.TopKKernel,),
+    Edge: (kept_values.EdgeKernel,),
+    CollectList: (kept_values.CollectListKernel,),
+    CountDistinct: (kept_values.CountDistinctKernel,),
+    ApproxCountDistinct: (kept_values.ApproxCountDistinctKernel,),
+    ApproxQuantiles: (kept_values.ApproxQuantilesKernel,),
 }
 """The kernels of each aggregate: the first that accepts the type of the first input computes it."""
 
@@ -75,13 +55,15 @@ def kernel_for(aggregate: AggregateFunction[Any, Any, Any], input_types: InputTy
     if type(aggregate) not in _KERNELS:
         raise DeclinedError(f"{name} has no kernel")
     kernels = _KERNELS[type(aggregate)]
-    types: list[ArrowType] = []
-    for selector in _selectors(aggregate):
+    types: list[pa.DataType] = []
+    selectors = _selectors(aggregate)
+    for selector in selectors:
         types.append(_type_of(name, selector, input_types))
         kernels = tuple(kernel for kernel in kernels if kernel.accepts(types[0]))
         if not kernels:
             raise DeclinedError(f"{name} of {_plural(types[0])}")
     kernel: Kernel = kernels[0](aggregate, *types)
+    kernel.inputs = selectors
     return kernel
 
 
@@ -97,7 +79,7 @@ def _selectors(aggregate: DeclaredAggregate[Any, Any, Any]) -> tuple[Selector | 
     return (declared.selector,)
 
 
-def _type_of(name: str, selector: Selector | None, input_types: InputTypes) -> ArrowType:
+def _type_of(name: str, selector: Selector | None, input_types: InputTypes) -> pa.DataType:
     kind = input_types(selector)
     if kind is not None:
         return kind
@@ -108,7 +90,7 @@ def _type_of(name: str, selector: Selector | None, input_types: InputTypes) -> A
     raise DeclinedError(f"the selector of {name} {reason}")
 
 
-def _plural(kind: ArrowType) -> str:
+def _plural(kind: pa.DataType) -> str:
     """The name of the values of a type."""
     names = (
         (pa.types.is_null, "nothing but None"),

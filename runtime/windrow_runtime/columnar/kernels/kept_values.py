@@ -1,21 +1,28 @@
-"""The kernels of min, max, min_by, max_by, top_k, first, last and collect_list: they keep some of the values."""
+"""The kernels of aggregates that keep some of the values, all that differ, or a sketch of them.
+
+Sketches are made group by group in Python, out of arrays; the state is the bytes of the sketch, empty for nothing.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from windrow.aggregates.arrival import CollectList, Edge
+from windrow.aggregates.distinct import CountDistinct
 from windrow.aggregates.order import Extreme, ExtremeBy, TopK
-from windrow_runtime.columnar.array_types import Array, ArrowType, Floats, Ints
+from windrow.aggregates.sketches import ApproxQuantiles, HllSketch, KllSketch, hashed
+from windrow_runtime.columnar import Floats, Ints
 from windrow_runtime.columnar.kernels.arrays import (
     by_number,
     dense_codes,
     has_order,
+    is_number,
+    lengths_of,
     list_type,
     lists,
     numbers,
@@ -24,61 +31,71 @@ from windrow_runtime.columnar.kernels.arrays import (
     present_rows,
     rows_of_items,
     take,
+    value_codes,
 )
 from windrow_runtime.columnar.kernels.kernel import Kernel
+from windrow_runtime.columnar.rows.columns import python_values
 from windrow_runtime.columnar.rows.groups import Groups
 
 # Any: numbers of several types; accumulators as in Kernel.
 
+_TIMES: Final = (pa.timestamp("us", tz="UTC"), pa.date32(), pa.duration("us"))
+"""The types of columns of datetimes, dates and time spans."""
 
-@final
+
 class ExtremeKernel(Kernel):
     """``min`` and ``max`` of values that have an order; the state is the value, or null for nothing."""
 
     accepts = staticmethod(has_order)
 
-    def __init__(self, aggregate: Extreme[Any, Any], kind: ArrowType) -> None:
-        self.inputs = (aggregate.selector,)
+    def __init__(self, aggregate: Extreme[Any, Any], kind: pa.DataType) -> None:
         self.state_types = (kind,)
         self.result_type = kind
         self._highest = aggregate.highest
 
-    def partial(self, groups: Groups, columns: Sequence[Array]) -> list[Array]:
-        return [_best(groups, columns[0], highest=self._highest)]
+    def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        (column,), kind = columns, self.result_type
+        if not (pa.types.is_integer(kind) or pa.types.is_float64(kind) or pa.types.is_temporal(kind)):
+            return [take(column, _best_rows(groups, column, highest=self._highest))]
+        groups, column = present(groups, column)
+        values = numbers(column)
+        if values.dtype == np.float64:
+            best = _best_floats(groups, values, highest=self._highest)
+        else:
+            limits = np.iinfo(values.dtype)
+            best = np.full(groups.count, limits.min if self._highest else limits.max, dtype=values.dtype)
+            (np.maximum if self._highest else np.minimum).at(best, groups.ids, values)
+        # Times are compared as the ints that they are stored as.
+        return [pa.array(best, mask=groups.sizes == 0).view(kind)]
 
-    def merge(self, groups: Groups, states: Sequence[Array]) -> list[Array]:
+    def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
         return self.partial(groups, states)
 
     def accumulator(self, *state: Any) -> tuple[Any, ...]:
-        return () if state[0] is None else state
+        return () if state[0] is None else state[:2]
 
 
 @final
-class ExtremeByKernel(Kernel):
+class ExtremeByKernel(ExtremeKernel):
     """``min_by`` and ``max_by``; the state is what was compared, null for nothing, and the value; maybe its number."""
 
-    accepts = staticmethod(has_order)
     number_type = pa.int64()
     _result_state = 1
 
-    def __init__(self, aggregate: ExtremeBy[Any, Any], rank: ArrowType, kind: ArrowType) -> None:
-        self.inputs = (aggregate.by, aggregate.selector)
+    def __init__(self, aggregate: ExtremeBy[Any, Any], rank: pa.DataType, kind: pa.DataType) -> None:
         self.state_types = (rank, kind)
         self.result_type = kind
         self._highest = aggregate.highest
 
-    def partial(self, groups: Groups, columns: Sequence[Array]) -> list[Array]:
+    def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         rows = _best_rows(groups, columns[0], highest=self._highest)
         return [take(column, rows) for column in columns]
 
-    def merge(self, groups: Groups, states: Sequence[Array]) -> list[Array]:
+    def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
         if not self.is_numbered:
             return self.partial(groups, states)
         rows = by_number(states[-1], present_rows(states[-1]))
         return self.partial(groups.where(rows), [state.take(pa.array(rows)) for state in states])
-
-    def accumulator(self, *state: Any) -> tuple[Any, ...]:
-        return () if state[0] is None else state[:2]
 
 
 @final
@@ -89,37 +106,29 @@ class TopKKernel(Kernel):
     number_type = list_type(pa.int64())
     _result_state = 1
 
-    def __init__(self, aggregate: TopK[Any, Any], rank: ArrowType, kind: ArrowType) -> None:
-        self.inputs = (aggregate.by, aggregate.selector)
+    def __init__(self, aggregate: TopK[Any, Any], rank: pa.DataType, kind: pa.DataType) -> None:
         self.state_types = (list_type(rank), list_type(kind))
         self.result_type = list_type(kind)
         self._k = aggregate.k
 
-    def partial(self, groups: Groups, columns: Sequence[Array]) -> list[Array]:
+    def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         there = present_rows(columns[0])
-        rows, lengths = _top(*present(groups, columns[0]), self._k)
+        groups, ranks = present(groups, columns[0])
+        # The highest first, of equals the earliest.
+        rows = groups.ordered_by(*dense_codes(~order_keys(ranks)))
+        rows = rows[np.arange(len(rows)) - np.repeat(groups.starts, groups.sizes) < self._k]
         places = pa.array(rows if there is None else there[rows])
-        return [lists(column.take(places), lengths) for column in columns]
+        return [lists(column.take(places), np.minimum(groups.sizes, self._k)) for column in columns]
 
-    def merge(self, groups: Groups, states: Sequence[Array]) -> list[Array]:
+    def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
         items, columns = rows_of_items(groups, states[0]), [state.flatten() for state in states]
         if self.is_numbered:
             rows = by_number(columns[-1])
             items, columns = items.where(rows), [column.take(pa.array(rows)) for column in columns]
         return self.partial(items, columns)
 
-    def accumulator(self, *state: Any) -> tuple[Any, ...]:
-        return state[:2]
 
-
-def _top(groups: Groups, ranks: Array, k: int) -> tuple[Ints, Ints]:
-    """The rows of the highest of each group, highest first, of equals the earliest; and how many each group has."""
-    rows = groups.ordered_by(*dense_codes(~order_keys(ranks)))
-    places = np.arange(len(rows)) - np.repeat(groups.starts, groups.sizes)
-    return rows[places < k], np.minimum(groups.sizes, k)
-
-
-def _best_rows(groups: Groups, column: Array, *, highest: bool) -> Ints:
+def _best_rows(groups: Groups, column: pa.Array, *, highest: bool) -> Ints:
     """The first row with the lowest or highest value of each group; -1 where no row has a value."""
     rows = present_rows(column)
     groups, column = present(groups, column)
@@ -137,25 +146,6 @@ def _best_rows(groups: Groups, column: Array, *, highest: bool) -> Ints:
     found = having[firsts] if len(having) else firsts
     found = found if rows is None or not len(rows) else rows[found]
     return np.where(firsts < 0, -1, found)
-
-
-def _best(groups: Groups, column: Array, *, highest: bool) -> Array:
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_float64(kind) or pa.types.is_temporal(kind)):
-        return take(column, _best_rows(groups, column, highest=highest))
-    groups, column = present(groups, column)
-    values = numbers(column)
-    best = _best_floats if values.dtype == np.float64 else _best_ints
-    found = pa.array(best(groups, values, highest=highest), mask=groups.sizes == 0)
-    # Times are compared as the ints that they are stored as.
-    return found.view(kind)
-
-
-def _best_ints(groups: Groups, values: NDArray[Any], *, highest: bool) -> NDArray[Any]:
-    limits = np.iinfo(values.dtype)
-    found = np.full(groups.count, limits.min if highest else limits.max, dtype=values.dtype)
-    (np.maximum if highest else np.minimum).at(found, groups.ids, values)
-    return found
 
 
 def _best_floats(groups: Groups, values: Floats, *, highest: bool) -> Floats:
@@ -187,23 +177,22 @@ class EdgeKernel(Kernel):
     number_type = pa.int64()
     _result_state = 1
 
-    def __init__(self, aggregate: Edge[Any, Any], kind: ArrowType) -> None:
-        self.inputs = (aggregate.selector,)
+    def __init__(self, aggregate: Edge[Any, Any], kind: pa.DataType) -> None:
+        super().__init__(aggregate)
         self.state_types = (pa.bool_(), kind)
         self.result_type = kind
-        self._aggregate = aggregate
 
-    def partial(self, groups: Groups, columns: Sequence[Array]) -> list[Array]:
+    def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         return self._edges(groups, columns, present_rows(columns[0]) if self._aggregate.ignore_nulls else None)
 
-    def merge(self, groups: Groups, states: Sequence[Array]) -> list[Array]:
+    def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
         held = numbers(states[0])
         rows = None if held.all() else np.flatnonzero(held)
         if self.is_numbered:
             rows = by_number(states[-1], rows)
         return self._edges(groups, states[1:], rows)
 
-    def _edges(self, groups: Groups, columns: Sequence[Array], rows: Ints | None) -> list[Array]:
+    def _edges(self, groups: Groups, columns: Sequence[pa.Array], rows: Ints | None) -> list[pa.Array]:
         """The states of some rows in their order, or of all (None)."""
         if rows is not None:
             groups = groups.where(rows)
@@ -214,8 +203,7 @@ class EdgeKernel(Kernel):
         return [pa.array(there), *[take(column, found) for column in columns]]
 
     def accumulator(self, *state: Any) -> tuple[Any, ...]:
-        held, value, *_ = state
-        return (value,) if held else ()
+        return state[1:2] if state[0] else ()
 
 
 @final
@@ -224,19 +212,18 @@ class CollectListKernel(Kernel):
 
     number_type = list_type(pa.int64())
 
-    def __init__(self, aggregate: CollectList[Any, Any], kind: ArrowType) -> None:
-        self.inputs = (aggregate.selector,)
+    def __init__(self, aggregate: CollectList[Any, Any], kind: pa.DataType) -> None:
         self.state_types = (list_type(kind),)
         self.result_type = list_type(kind)
 
-    def partial(self, groups: Groups, columns: Sequence[Array]) -> list[Array]:
+    def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         rows = present_rows(columns[0])
         if rows is not None:
             groups = groups.where(rows)
         order = pa.array(groups.order if rows is None else rows[groups.order])
         return [lists(column.take(order), groups.sizes) for column in columns]
 
-    def merge(self, groups: Groups, states: Sequence[Array]) -> list[Array]:
+    def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
         items = rows_of_items(groups, states[0])
         if not self.is_numbered:
             return [lists(states[0].take(pa.array(groups.order)).flatten(), items.sizes)]
@@ -244,5 +231,137 @@ class CollectListKernel(Kernel):
         order = pa.array(items.ordered_by(*dense_codes(places.to_numpy())))
         return [lists(column.take(order), items.sizes) for column in (values, places)]
 
-    def accumulator(self, *state: list[Any]) -> list[Any]:
-        return state[0]
+
+@final
+class CountDistinctKernel(Kernel):
+    """``count_distinct``; the state is the list of the different values. Of several NaNs it holds one."""
+
+    accepts = staticmethod(has_order)
+    result_type = pa.int64()
+
+    def __init__(self, aggregate: CountDistinct[Any], kind: pa.DataType) -> None:
+        self.state_types = (list_type(kind),)
+
+    def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        groups, column = present(groups, columns[0])
+        rows, sizes = _distinct(groups, column)
+        return [lists(column.take(pa.array(rows)), sizes)]
+
+    def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
+        return self.partial(rows_of_items(groups, states[0]), [states[0].flatten()])
+
+    def results(self, states: Sequence[pa.Array]) -> pa.Array:
+        return pa.array(lengths_of(states[0]))
+
+    def accumulator(self, *state: list[Any]) -> tuple[set[Any], bool]:
+        # Only a NaN is not equal to itself.
+        kept = {value for value in state[0] if value == value}  # noqa: PLR0124
+        return kept, len(kept) < len(state[0])
+
+
+def _distinct(groups: Groups, column: pa.Array) -> tuple[Ints, Ints]:
+    """A row for each different value of each group, group by group; and how many each group has.
+
+    The row is one that has the value, though maybe in another group.
+    """
+    codes, bound = value_codes(column)
+    rows = np.empty(bound, dtype=np.int64)
+    rows[codes] = np.arange(len(codes), dtype=np.int64)
+    # Group and value in one word. There are fewer codes than 2 ** 32, and fewer groups than 2 ** 31.
+    bits = bound.bit_length()
+    words = (groups.ids << bits) | codes
+    words.sort()
+    if len(words):
+        words = words[np.concatenate(([True], words[1:] != words[:-1]))]
+    sizes = np.bincount(words >> bits, minlength=groups.count)
+    return rows[words & ((1 << bits) - 1)], sizes
+
+
+class _SketchKernel(Kernel):
+    """An aggregate whose state is a sketch, and maybe how many values it lacks."""
+
+    def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
+        found = [b""] * groups.count
+        for group, state in zip(groups.ids.tolist(), states[0].to_pylist(), strict=True):
+            if state:
+                # The only sketch of a group stays as it is.
+                found[group] = self._union(found[group], state) if found[group] else state
+        lacking = [pa.array(groups.int_totals(numbers(counts))) for counts in states[1:]]
+        return [pa.array(found, type=pa.binary()), *lacking]
+
+    @abstractmethod
+    def _union(self, a: bytes, b: bytes) -> bytes:
+        """The sketch of the values of two."""
+
+    def results(self, states: Sequence[pa.Array]) -> pa.Array:
+        found = [self._aggregate.get_result(held) for held in self.accumulators(states)]
+        return pa.array(found, type=self.result_type)
+
+
+@final
+class ApproxCountDistinctKernel(_SketchKernel):
+    """``approx_count_distinct``; each different value of a group is given to its sketch once."""
+
+    state_types = (pa.binary(),)
+    result_type = pa.int64()
+
+    @staticmethod
+    def accepts(kind: pa.DataType) -> bool:
+        # A sketch takes a time for what it is in Python, which a column of another unit, or without a zone, does not
+        # tell.
+        return has_order(kind) and (not pa.types.is_temporal(kind) or kind in _TIMES)
+
+    def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        groups, column = present(groups, columns[0])
+        rows, sizes = _distinct(groups, column)
+        known, places = np.unique(rows, return_inverse=True)
+        hashes = [hashed(value) for value in python_values(column.take(pa.array(known)))]
+        found: list[bytes] = []
+        start = 0
+        for size in sizes.tolist():
+            sketch = HllSketch()
+            for place in places[start : start + size].tolist():
+                sketch.update(hashes[place], self._aggregate.lg_k)
+            found.append(sketch.to_bytes())
+            start += size
+        return [pa.array(found, type=pa.binary())]
+
+    def _union(self, a: bytes, b: bytes) -> bytes:
+        return HllSketch(a).union(HllSketch(b), self._aggregate.lg_k).to_bytes()
+
+    def accumulator(self, *state: bytes) -> HllSketch:
+        return HllSketch(state[0])
+
+
+@final
+class ApproxQuantilesKernel(_SketchKernel):
+    """``approx_quantile`` and ``approx_quantiles``; the state is the sketch, and how many NaNs there were."""
+
+    accepts = staticmethod(is_number)
+    state_types = (pa.binary(), pa.int64())
+
+    def __init__(self, aggregate: ApproxQuantiles[Any, Any, Any], kind: pa.DataType) -> None:
+        super().__init__(aggregate, kind)
+        self.result_type = pa.float64() if aggregate.kind == "approx_quantile" else list_type(pa.float64())
+
+    def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        groups, column = present(groups, columns[0])
+        values = numbers(column).astype(np.float64, copy=False)
+        missing = np.isnan(values)
+        numbered = groups.where(~missing)
+        ordered = values[~missing][numbered.order]
+        found: list[bytes] = []
+        for start, size in zip(numbered.starts.tolist(), numbered.sizes.tolist(), strict=True):
+            sketch = KllSketch()
+            if size:
+                sketch.update_all(ordered[start : start + size], self._aggregate.k)
+            found.append(sketch.to_bytes())
+        not_numbers = groups.where(missing).sizes
+        return [pa.array(found, type=pa.binary()), pa.array(not_numbers, type=pa.int64())]
+
+    def _union(self, a: bytes, b: bytes) -> bytes:
+        return KllSketch(a).union(KllSketch(b), self._aggregate.k).to_bytes()
+
+    def accumulator(self, *state: Any) -> tuple[KllSketch, int]:
+        sketch, not_numbers = state
+        return KllSketch(sketch), not_numbers

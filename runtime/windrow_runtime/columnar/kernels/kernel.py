@@ -10,42 +10,42 @@ from typing import Any, ClassVar, TypeAlias, final
 import pyarrow as pa
 
 from windrow.aggregates import Element, Opaque, recognise
-from windrow_runtime.columnar.array_types import Array, ArrowType
 from windrow_runtime.columnar.rows.groups import Groups
 
 Selector: TypeAlias = Callable[[Any], Any]  # selectors of elements of every type
 """A selector: the part of an element that an aggregate takes."""
 
-Decode: TypeAlias = Callable[[Array], list[Any]]  # values of every type
+Decode: TypeAlias = Callable[[pa.Array], list[Any]]  # values of every type
 """Makes the Python values of an array that an aggregate would have got from its selectors."""
 
 
 class Kernel(ABC):
     """A declared aggregate that works on columns.
 
-    It gives what the aggregate gives row by row; floats but for the last bits. Arrays are plain, never chunked; they
-    may have nulls, begin at an offset, or be empty.
-
-    Attributes:
-        inputs: The selectors whose columns ``partial`` takes; None is the element itself.
-        state_types: A state is one value of each of these types.
-        result_type: The type of ``results``.
-        number_type: The type of the arrival numbers in a numbered state; None: the result does not depend on the order
-            in which states are merged. The last bits of a float and the sign of a zero do not count: such results are
-            equal.
-        is_numbered: Whether ``partial`` takes one more column, the last: numbers of the rows' arrival, which ascend.
-            States hold those that ``merge`` goes by, whatever the order of states.
+    A batch of rows becomes one state per group, states of one group become one, and a state becomes a result. It is
+    what the aggregate gives row by row; floats but for the last bits. Arrays are plain, never chunked; they may have
+    nulls, begin at an offset, or be empty.
     """
 
+    # The selectors whose columns ``partial`` takes; None is the element itself. ``kernel_for`` sets them.
     inputs: tuple[Selector | None, ...]
-    state_types: tuple[ArrowType, ...]
-    result_type: ArrowType
-    number_type: ArrowType | None = None
+    # A state is one value of each of these types.
+    state_types: tuple[pa.DataType, ...]
+    result_type: pa.DataType
+    # The type of the arrival numbers in a numbered state; None: the result does not depend on the order in which states
+    # are merged. The last bits of a float and the sign of a zero do not count: such results are equal.
+    number_type: pa.DataType | None = None
+    # Whether ``partial`` takes one more column, the last: numbers of the rows' arrival, which ascend. States hold those
+    # that ``merge`` goes by, whatever the order of states.
     is_numbered: bool = False
     _result_state: ClassVar[int] = 0
 
+    def __init__(self, aggregate: Any, *types: pa.DataType) -> None:
+        """Makes the kernel of an aggregate whose selectors give values of these types."""
+        self._aggregate = aggregate
+
     @staticmethod
-    def accepts(kind: ArrowType) -> bool:
+    def accepts(kind: pa.DataType) -> bool:
         """Returns whether the kernel can compute an aggregate whose first input is of this type."""
         return True
 
@@ -63,56 +63,37 @@ class Kernel(ABC):
         return found
 
     @abstractmethod
-    def partial(self, groups: Groups, columns: Sequence[Array]) -> list[Array]:
-        """The states of raw rows.
+    def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        """The states of raw rows: an array per state type, one value per group. A group may have no rows.
 
-        Args:
-            groups: The group of each row.
-            columns: What the selectors give for the rows, in the order of ``inputs``.
-
-        Returns:
-            One array per state type, one value per group. A group without rows gets the state of nothing.
+        The columns are what the selectors give for the rows, in the order of ``inputs``.
         """
 
     @abstractmethod
-    def merge(self, groups: Groups, states: Sequence[Array]) -> list[Array]:
-        """The states of some groups of states, merged in the order of rows.
+    def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
+        """The states of groups of states, merged in the order of rows."""
 
-        Args:
-            groups: The group of each state.
-            states: One array per state type, one value per state.
-
-        Returns:
-            One array per state type, one value per group.
-        """
-
-    def results(self, states: Sequence[Array]) -> Array:
-        """The result of each state.
-
-        Raises:
-            AggregateOverflowError: If a result does not fit into 64 bits.
-        """
+    def results(self, states: Sequence[pa.Array]) -> pa.Array:
+        """The result of each state; one that does not fit into 64 bits is refused."""
         return states[self._result_state]
 
-    def accumulators(self, states: Sequence[Array], decode: Decode = pa.Array.to_pylist) -> list[Any]:
+    def accumulators(self, states: Sequence[pa.Array], decode: Decode = pa.Array.to_pylist) -> list[Any]:
         """The accumulators of the aggregate, with which it goes on row by row."""
         return [self.accumulator(*state) for state in zip(*map(decode, states), strict=True)]
 
-    @abstractmethod
     def accumulator(self, *state: Any) -> Any:
         """The accumulator that one state stands for."""
+        held = state[:-1] if self.is_numbered else state
+        return held if len(held) > 1 else held[0]
 
 
 @final
 class CombinedKernel(Kernel):
     """``combine`` and ``into``: the columns of the members' states one after the other.
 
-    The result is a record of the members' results, not yet the tuple or what the target makes of them. Members that
-    take the same from an element share the input.
-
-    Args:
-        members: The members' kernels, with the names that ``into`` has for them; without names they are ``_1``, ``_2``
-            and so on, as in the columns of tuples.
+    The result is a record of the members' results, not yet the tuple or what the target makes of them. Its fields have
+    the names that ``into`` has for them; without names they are ``_1``, ``_2`` and so on, as in the columns of tuples.
+    Members that take the same from an element share the input.
     """
 
     def __init__(self, members: Sequence[tuple[str, Kernel]]) -> None:
@@ -125,9 +106,8 @@ class CombinedKernel(Kernel):
         self.is_numbered = any(kernel.is_numbered for kernel in self.members)
         # Of the selectors that take the same, the first.
         inputs: dict[object, Selector | None] = {}
-        for kernel in self.members:
-            for selector in kernel.inputs:
-                inputs.setdefault(same_input(selector), selector)
+        for selector in (selector for kernel in self.members for selector in kernel.inputs):
+            inputs.setdefault(same_input(selector), selector)
         self.inputs = tuple(inputs.values())
         places = {taken: place for place, taken in enumerate(inputs)}
         self._taken = [[places[same_input(selector)] for selector in kernel.inputs] for kernel in self.members]
@@ -140,8 +120,8 @@ class CombinedKernel(Kernel):
         kernels = [kernel.numbered() for kernel in self.members]
         return CombinedKernel(list(zip(self._names, kernels, strict=True)))
 
-    def partial(self, groups: Groups, columns: Sequence[Array]) -> list[Array]:
-        found: list[Array] = []
+    def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        found: list[pa.Array] = []
         for kernel, places in zip(self.members, self._taken, strict=True):
             taken = [columns[place] for place in places]
             if kernel.is_numbered:
@@ -149,11 +129,11 @@ class CombinedKernel(Kernel):
             found += kernel.partial(groups, taken)
         return found
 
-    def merge(self, groups: Groups, states: Sequence[Array]) -> list[Array]:
+    def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
         merged = self._each(states, lambda kernel, own: kernel.merge(groups, own))
         return [state for member in merged for state in member]
 
-    def results(self, states: Sequence[Array]) -> Array:
+    def results(self, states: Sequence[pa.Array]) -> pa.Array:
         found = self._each(states, lambda kernel, own: kernel.results(own))
         return pa.StructArray.from_arrays(found, fields=list(self.result_type))
 

@@ -1,27 +1,31 @@
-"""Computes plain expressions on columns of a stream's elements, without a Python object for each.
+"""Works on columns of a stream's elements: takes them from a source, computes expressions, makes Python values.
 
-An expression has a column form where Arrow gives, for every element, what Python would give. Where it might differ (an
-int that grows beyond 64 bits, a division by zero, a comparison across types) it is declined.
+An expression is computed without a Python object for each element. It has a column form where Arrow gives, for every
+element, what Python would give. Where it might differ (an int that grows beyond 64 bits, a division by zero, a
+comparison across types) it is declined.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from windrow.aggregates import Binary, Constant, Element, Expression, Field, Item, Unary
 from windrow.aggregates.expressions import COMPARISONS
-from windrow_runtime.codecs.arrow.encoding import arrow_type
+from windrow_runtime.codecs.arrow.decoding import decode_batch, schema_faults
+from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
-from windrow_runtime.columnar.array_types import Array, ArrowType
 from windrow_runtime.operators.declined import DeclinedError
 
-Columns: TypeAlias = Mapping[str, Array]
+# Any in this module: values are of every type.
+
+Columns: TypeAlias = Mapping[str, pa.Array]
 """Arrow arrays of one length, by the names of the columns."""
 
 _ORDERED: Final = frozenset(
@@ -29,6 +33,11 @@ _ORDERED: Final = frozenset(
 )
 _PLAIN: Final = _ORDERED | {Kind.BOOL}
 """Kinds whose values are all values of the column's Arrow type, years beyond 9999 left out."""
+
+# The first and the last value of a column whose years are those of Python, 1 to 9999.
+_MICROSECONDS: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+_DAYS: Final = tuple([(day - datetime.date(1970, 1, 1)).days for day in (datetime.date.min, datetime.date.max)])
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 _LARGEST_EXACT: Final = 2**53
 _FUNCTIONS: Final = {
@@ -46,44 +55,68 @@ _FUNCTIONS: Final = {
 """Arrow's functions for operators."""
 
 
+def clean_columns(batch: pa.RecordBatch, kind: RecordType) -> pa.RecordBatch | None:
+    """The columns of a type's elements in a batch of a source, in its order and of its Arrow types.
+
+    None if a record may be malformed, or a column has to be made of defaults: then records are decoded one by one.
+    """
+    if schema_faults(batch.schema, kind):
+        return None  # a cast may take what decoding refuses
+    schema = arrow_schema(kind)
+    columns: list[pa.Array] = []
+    for field, wanted in zip(kind.columns, schema, strict=True):
+        place = batch.schema.get_field_index(field.column)
+        if place < 0:
+            return None
+        column = batch.column(place)
+        if column.null_count and not field.type.nullable:
+            return None
+        if pa.types.is_timestamp(column.type) and column.type.tz is None:
+            return None  # Python knows where the clock is
+        if column.type != wanted.type:
+            try:
+                column = column.cast(wanted.type)
+            except pa.ArrowException:
+                return None
+        if field.type.kind in (Kind.DATETIME, Kind.DATE):
+            days = pa.types.is_date(column.type)
+            low, high = pc.min_max(column.view(pa.int32() if days else pa.int64())).values()
+            first, last = _DAYS if days else _MICROSECONDS
+            if low.is_valid and not first <= low.as_py() <= high.as_py() <= last:
+                return None
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnExpression:
-    """An expression over columns.
+    """An expression over columns."""
 
-    Attributes:
-        expression: What it computes of an element whose fields are named as its columns.
-        value: The type of what it gives.
-    """
-
-    expression: Expression
-    value: ValueType
+    expression: Expression  # what it computes of an element whose fields are named as its columns
+    value: ValueType  # the type of what it gives
 
     @property
-    def arrow_type(self) -> ArrowType:
+    def arrow_type(self) -> pa.DataType:
         """The Arrow type of what it gives."""
         return arrow_type(self.value)
 
-    def evaluate(self, columns: Columns) -> Array:
+    def evaluate(self, columns: Columns) -> pa.Array:
         """An array with the value for each element."""
         return _evaluate(self.expression, columns)
 
 
 @dataclass(frozen=True, slots=True)
 class WholeElement:
-    """The element itself, as a column of records.
+    """The element itself, as a column of records."""
 
-    Attributes:
-        kind: The type of the elements, which are no single values.
-    """
-
-    kind: RecordType
+    kind: RecordType  # which is no single value
 
     @property
-    def arrow_type(self) -> ArrowType:
+    def arrow_type(self) -> pa.DataType:
         """The Arrow type of the records."""
         return arrow_type(self.kind.root)
 
-    def evaluate(self, columns: Columns) -> Array:
+    def evaluate(self, columns: Columns) -> pa.Array:
         """An array with the record of each element."""
         fields = list(self.arrow_type)
         return pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)
@@ -201,7 +234,7 @@ def _int(constant: Constant) -> int:
     return constant.value
 
 
-def _evaluate(expression: Expression, columns: Columns) -> Array:
+def _evaluate(expression: Expression, columns: Columns) -> pa.Array:
     match expression:
         case Field():
             return columns[expression.name]
@@ -215,3 +248,29 @@ def _evaluate(expression: Expression, columns: Columns) -> Array:
     if expression.operator not in COMPARISONS:
         sides = [side if side.type == pa.float64() else side.cast(pa.float64(), safe=False) for side in sides]
     return pc.call_function(_FUNCTIONS[expression.operator], sides)
+
+
+def python_values(column: pa.Array) -> list[Any]:
+    """The Python values of a column; timestamps are datetimes in UTC, also within lists."""
+    if pa.types.is_timestamp(column.type):
+        micros = column.cast(pa.timestamp("us", tz=column.type.tz)).view(pa.int64()).to_pylist()
+        return [None if value is None else _EPOCH + datetime.timedelta(microseconds=value) for value in micros]
+    if pa.types.is_list(column.type) and pa.types.is_timestamp(column.type.value_type):
+        items = iter(python_values(column.flatten()))
+        lengths = column.value_lengths().to_pylist()
+        return [None if length is None else [next(items) for _ in range(length)] for length in lengths]
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def element_values(column: pa.Array, element: RecordType) -> list[Any]:
+    """The same of a column in which elements of a type may be: all records in it, and all in its lists, are such."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        value = replace(element.root, nullable=True)
+    elif pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
+        value = ValueType(Kind.LIST, list, arguments=(element.root,))
+    else:
+        return python_values(column)
+    whole = RecordType(None, str(value), value, (RecordField("value", "value", value),))
+    return decode_batch(pa.RecordBatch.from_arrays([column], ["value"]), whole)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from windrow_runtime.columnar.array_types import Array, Floats, Ints, Mask
+from windrow_runtime.columnar import Floats, Ints, Mask
 
 # Any: numbers of several types.
 
-_ROW_BITS: Final = 32
+_ROW_BITS: Final = 32  # each step takes at most 2 ** 31 rows
 
 _SPACIOUS: Final = 8
 """Where there would be more cells than this for each row, rows are sorted; else cells are laid out side by side."""
@@ -25,14 +25,10 @@ _BLOCK: Final = 1 << 14
 
 @final
 class Groups:
-    """Rows by group. The order of rows is their order of arrival.
-
-    Args:
-        ids: The group of each row, from 0 to ``count - 1``.
-        count: How many groups there are. A group may have no rows.
-    """
+    """Rows by group. The order of rows is their order of arrival."""
 
     def __init__(self, ids: Ints, count: int) -> None:
+        """Takes the group of each row, from 0 to ``count - 1``. A group may have no rows."""
         self.ids = ids.astype(np.int64, copy=False)
         self.count = count
 
@@ -61,18 +57,13 @@ class Groups:
         rows = np.arange(len(self), dtype=np.int64)
         if len(self) < 2 or bool((self.ids[1:] >= self.ids[:-1]).all()):
             return rows
-        if len(self) >> _ROW_BITS or self.count >> 31:
-            return np.argsort(self.ids, kind="stable")
         # Group and row in one word: sorting words takes a tenth of the time of sorting row numbers by group.
         words = (self.ids << _ROW_BITS) | rows
         words.sort()
         return words & ((1 << _ROW_BITS) - 1)
 
     def ordered_by(self, codes: Ints, bound: int) -> Ints:
-        """The row numbers, group by group; inside a group by ascending code, of equals in order of arrival.
-
-        No code of a row is negative, and all are below ``bound``.
-        """
+        """The row numbers by group, inside it by code (from 0 to ``bound - 1``), of equals in order of arrival."""
         row_bits, code_bits = len(self).bit_length(), bound.bit_length()
         if row_bits + code_bits + self.count.bit_length() > 63:
             return np.lexsort((codes, self.ids))
@@ -107,8 +98,7 @@ class Groups:
 
     def totals(self, values: NDArray[Any]) -> Floats:
         """The sum of the floats of each group, one value per row; added one after the other."""
-        found: Floats = np.bincount(self.ids, values, self.count).astype(np.float64, copy=False)
-        return found
+        return np.bincount(self.ids, values, self.count).astype(np.float64, copy=False)
 
     def int_totals(self, values: Ints) -> Ints:
         """The sum of the ints of each group; the caller knows that it does not overflow."""
@@ -117,20 +107,14 @@ class Groups:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """Keys as numbers.
+class Keys(NamedTuple):
+    """Keys as numbers."""
 
-    Attributes:
-        codes: The place of each row's key among the distinct ones.
-        distinct: The distinct keys, an Arrow array in order of appearance.
-    """
-
-    codes: Ints
-    distinct: Array
+    codes: Ints  # the place of each row's key among the distinct ones
+    distinct: pa.Array  # in order of appearance
 
 
-def encode_keys(keys: Array) -> Keys:
+def encode_keys(keys: pa.Array) -> Keys:
     """The keys of an Arrow array as numbers; None is a key as any other."""
     if keys.type.id == 0:  # without keys, every key is None
         return Keys(np.zeros(len(keys), np.int64), keys[:1])
@@ -138,29 +122,17 @@ def encode_keys(keys: Array) -> Keys:
     return Keys(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary)
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """Rows by key and place in time.
+class Cells(NamedTuple):
+    """Rows by key and place in time."""
 
-    Attributes:
-        groups: The cell of each row.
-        codes: The key of each cell, by its number.
-        places: The place in time of each cell.
-    """
-
-    groups: Groups
-    codes: Ints
-    places: Ints
-
-    @property
-    def count(self) -> int:
-        """The number of cells."""
-        return len(self.codes)
+    groups: Groups  # the cell of each row
+    codes: Ints  # the key of each cell, by its number
+    places: Ints  # the place in time of each cell
 
 
-def cells_of(codes: Ints, keys: int, places: Ints) -> Cells:
-    """Groups rows by the code of their key, below ``keys``, and by their place in time; in order of places."""
-    rows = len(codes)
+def cells_of(of_rows: Keys, places: Ints) -> Cells:
+    """Groups rows by their key and their place in time; in order of places."""
+    codes, keys, rows = of_rows.codes, len(of_rows.distinct), len(places)
     if not rows:
         empty = np.zeros(0, np.int64)
         return Cells(Groups(empty, 0), empty, empty)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from windrow_runtime.codecs.stable_hash import stable_hash
-from windrow_runtime.columnar.array_types import Array, Hashes, Ints
+from windrow_runtime.columnar import Hashes, Ints
 
 _NONE = -(2**63) + 11  # None may share a hash with a number
 _NONE_LENGTH = 1 << 40
@@ -18,7 +18,7 @@ _NONE_SUM = crc32(b"0")
 _PYTHONS_PRIME = 2**61 - 1
 
 
-def hash_keys(keys: Array) -> Hashes:
+def hash_keys(keys: pa.Array) -> Hashes:
     """A hash of 64 bits, all of them well mixed, for each key of an Arrow array."""
     kind = keys.type
     if types.is_null(kind):
@@ -34,8 +34,7 @@ def hash_keys(keys: Array) -> Hashes:
 
 def bits_in_group(hashes: Hashes) -> Hashes:
     """The upper 32 bits of hashes, which differ among the keys of a group; the low bits decide the group."""
-    bits: Hashes = hashes >> np.uint64(32)
-    return bits
+    return hashes >> np.uint64(32)
 
 
 def pages_of(bits: Hashes, count: int) -> Ints:
@@ -45,7 +44,7 @@ def pages_of(bits: Hashes, count: int) -> Ints:
     return pages - (pages >= count) * (reach >> 1)
 
 
-def parts_of(keys: Array, count: int) -> npt.NDArray[np.uint8]:
+def parts_of(keys: pa.Array, count: int) -> npt.NDArray[np.uint8]:
     """Deals the keys of an Arrow array out to parts that are about alike, for as long as a batch runs.
 
     The keys are those of one group, and there are at most 256 parts. Unlike :func:`hash_keys` it goes through texts as
@@ -53,11 +52,10 @@ def parts_of(keys: Array, count: int) -> npt.NDArray[np.uint8]:
     """
     is_text = types.is_string(keys.type) or types.is_binary(keys.type)
     hashes = _hashes_of_texts(keys) if is_text else hash_keys(keys)
-    found: npt.NDArray[np.uint8] = (bits_in_group(hashes) % np.uint64(count)).astype(np.uint8)
-    return found
+    return (bits_in_group(hashes) % np.uint64(count)).astype(np.uint8)
 
 
-def _hashes_of_texts(texts: Array) -> Hashes:
+def _hashes_of_texts(texts: pa.Array) -> Hashes:
     """Eight bytes of all texts at a time; None is a text of its own length."""
     nulls = texts.is_null().to_numpy(zero_copy_only=False)
     texts = texts.cast(pa.binary()).fill_null(b"")
@@ -81,7 +79,7 @@ def _hashes_of_texts(texts: Array) -> Hashes:
     return _mixed(hashes)
 
 
-def stable_hashes(keys: Array) -> Hashes:
+def stable_hashes(keys: pa.Array) -> Hashes:
     """The hash of each key of an Arrow array, as :func:`~windrow_runtime.codecs.stable_hash` gives it one by one."""
     kind = keys.type
     if types.is_string(kind) or types.is_binary(kind):
@@ -106,13 +104,11 @@ def _finished(sums: Hashes) -> Hashes:
     mask = np.uint64(0xFFFF_FFFF)
     sums = (sums ^ sums >> np.uint64(16)) * np.uint64(0x85EBCA6B) & mask
     sums = (sums ^ sums >> np.uint64(13)) * np.uint64(0xC2B2AE35) & mask
-    finished: Hashes = sums ^ sums >> np.uint64(16)
-    return finished
+    return sums ^ sums >> np.uint64(16)
 
 
 def _mixed(bits: Hashes) -> Hashes:
     # The last steps of SplitMix64 (Steele, Lea, Flood 2014).
     bits = (bits ^ bits >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ bits >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    mixed: Hashes = bits ^ bits >> np.uint64(31)
-    return mixed
+    return bits ^ bits >> np.uint64(31)

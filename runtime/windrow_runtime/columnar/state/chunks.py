@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from windrow.errors import IncompatibleStateError
 from windrow_runtime.codecs.malformed import damaged_state
+from windrow_runtime.columnar import Mask
+from windrow_runtime.columnar.rows.hashing import parts_of
 from windrow_runtime.storage.group_record import PageStore, StepRecord, present
 from windrow_runtime.storage.packed import compress as compressed
 from windrow_runtime.storage.packed import decompress
 from windrow_runtime.storage.tuning import ROW_CHUNKS, ChunkTuning
-
-# Any in this module: pyarrow has no types.
 
 _WORTH_COMPRESSING: Final = 1 << 10
 _STREAM: Final = b"\xff\xff\xff\xff"  # how a stream of Arrow's begins, and nothing that is compressed
@@ -29,43 +32,19 @@ _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 _ENTRIES: Final = msgspec.msgpack.Decoder(tuple[int, list[tuple[_Number, int, int]]])
 
 
-class Measure(NamedTuple):
-    """A summary of the rows in a chunk, by which a batch decides whether to read it.
-
-    Attributes:
-        due: When something in them is due next, in milliseconds.
-        first: Their first place in time.
-        last: Their last one.
-    """
-
-    due: int
-    first: int
-    last: int
-
-
 @dataclass(slots=True)
 class Chunk:
-    """The entry of a chunk, which is known without reading it.
+    """The entry of a chunk, by which a batch decides whether to read it."""
 
-    Attributes:
-        number: Its number in the store.
-        size: Its size in bytes.
-        due: When something in it is due next, in milliseconds.
-        first: The first place in time of its rows.
-        last: The last one.
-    """
-
-    number: int
-    size: int
-    due: int
-    first: int
+    number: int  # in the store
+    size: int  # in bytes
+    due: int  # when something in it is due next, in milliseconds
+    first: int  # the first place in time of its rows
     last: int
 
 
-def dump_rows(rows: Any, *, compress: bool = True) -> bytes:
+def dump_rows(rows: pa.RecordBatch, *, compress: bool = True) -> bytes:
     """A record batch as bytes. Undone by :func:`load_rows`."""
-    import pyarrow as pa
-
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_batch(rows)
@@ -74,15 +53,8 @@ def dump_rows(rows: Any, *, compress: bool = True) -> bytes:
     return compressed(data) if compress and rows.nbytes > _WORTH_COMPRESSING else data
 
 
-def load_rows(data: bytes, schema: Any) -> Any:
-    """The record batch that :func:`dump_rows` was given.
-
-    Raises:
-        CheckpointError: If the bytes are damaged.
-        IncompatibleStateError: If they hold other columns.
-    """
-    import pyarrow as pa
-
+def load_rows(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """The record batch that :func:`dump_rows` was given; bytes that are damaged or hold other columns are refused."""
     stream = data if data[:4] == _STREAM else decompress(data)
     try:
         with pa.ipc.open_stream(stream) as reader:
@@ -102,70 +74,55 @@ def load_rows(data: bytes, schema: Any) -> Any:
     return rows
 
 
-def concatenated(batches: Sequence[Any]) -> Any:
+def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Record batches as one."""
-    import pyarrow as pa
-
-    filled = [batch for batch in batches if batch.num_rows]
-    if len(filled) == 1:
-        return filled[0]
-    if not filled:
-        return batches[0]
-    return pa.Table.from_batches(filled).combine_chunks().to_batches()[0]
+    filled = [batch for batch in batches if batch.num_rows] or batches[:1]
+    return filled[0] if len(filled) == 1 else pa.Table.from_batches(filled).combine_chunks().to_batches()[0]
 
 
-def no_rows(schema: Any) -> Any:
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
     """A record batch of these columns with nothing in it."""
-    import pyarrow as pa
-
     return pa.RecordBatch.from_pylist([], schema)
 
 
+@dataclass
 class Chunks:
     """The rows of one step in one key group, in order of arrival, during a batch.
 
     The step's record has the tail in the place of the first page, and a page for each chunk.
-
-    Args:
-        record: The step's part of the group's record; :meth:`end_batch` changes it.
-        schema: The columns of rows.
-        store: Where chunks are.
-        measure: Summarises rows, which are not empty.
-        merge: Makes one row of those that belong together.
-        tuning: How large chunks are.
-
-    Attributes:
-        entries: The chunks that are stored.
-        arrived: How many elements have got numbers of their arrival, from which on those of others begin.
-        tail: The newest rows, as bytes; empty: there are none.
-        tail_due: When something in the tail is due next.
     """
 
-    def __init__(
-        self,
-        record: StepRecord,
-        schema: Any,
-        store: PageStore,
-        measure: Callable[[Any], Measure],
-        merge: Callable[[Any], Any],
-        tuning: ChunkTuning = ROW_CHUNKS,
-    ) -> None:
-        self.tuning = tuning
-        self.arrived, self.entries = _load_entries(record)
-        self.tail = record.inline
-        self.tail_due = record.events[0]
-        self._record = record
-        self._schema = schema
-        self._store = store
-        self._measure = measure
-        self._merge = merge
-        self._tail_rows: Any = None
+    record: StepRecord  # end_batch changes it
+    schema: pa.Schema
+    store: PageStore
+    measure: Callable[[pa.RecordBatch], tuple[int, int, int]]  # gives due, first and last of a chunk of rows
+    merge: Callable[[pa.RecordBatch], pa.RecordBatch]  # makes one row of those that belong together
+    tuning: ChunkTuning = ROW_CHUNKS
+
+    def __post_init__(self) -> None:
+        # How many elements have numbers of their arrival, and the chunks that are stored.
+        self.arrived = 0
+        self.entries: list[Chunk] = []
+        self._load_entries()
+        # The newest rows, as bytes, and when something in them is due next; empty: there are none.
+        self.tail, self.tail_due = self.record.inline, self.record.events[0]
+        self._tail_rows: pa.RecordBatch | None = None
         self._held: dict[int, bytes] = {}
         self._room = 0
 
+    def _load_entries(self) -> None:
+        """Reads the entries of chunks, whose sizes and times are those of pages."""
+        sizes, events = self.record.sizes, self.record.events
+        try:
+            if self.record.shared:
+                self.arrived, entries = _ENTRIES.decode(self.record.shared)
+                self.entries = [Chunk(at, sizes[at], events[at], first, last) for at, first, last in entries]
+        except (msgspec.MsgspecError, IndexError) as error:
+            raise damaged_state(f"entries of chunks: {error}") from error
+
     def end_batch(self) -> None:
         """Fill in the record."""
-        record = self._record
+        record = self.record
         record.inline = self.tail
         # Where nothing is left, numbers begin anew.
         known = (self.arrived, [(entry.number, entry.first, entry.last) for entry in self.entries])
@@ -176,40 +133,36 @@ class Chunks:
         for entry in self.entries:
             record.sizes[entry.number], record.events[entry.number] = entry.size, entry.due
 
-    def read(self, wanted: Callable[[Chunk], bool]) -> Iterator[tuple[Chunk, Any]]:
+    def read(self, wanted: Callable[[Chunk], bool]) -> Iterator[tuple[Chunk, pa.RecordBatch]]:
         """Reads the chunks whose entries are wanted, the oldest first."""
         for entry in list(self.entries):
             if wanted(entry):
                 yield entry, self._load(entry)
 
-    def read_tail(self) -> Any:
+    def read_tail(self) -> pa.RecordBatch:
         """The newest rows."""
         if self._tail_rows is None:
-            self._tail_rows = load_rows(self.tail, self._schema) if self.tail else no_rows(self._schema)
+            self._tail_rows = load_rows(self.tail, self.schema) if self.tail else no_rows(self.schema)
         return self._tail_rows
 
     @contextmanager
-    def holding(self, most: int) -> Iterator[None]:
-        """Holds at most this many bytes of chunks that are read, for whoever reads them several times."""
-        self._room = most
+    def holding(self) -> Iterator[None]:
+        """Holds the bytes of chunks that are read, as far as there is room, for whoever reads them several times."""
+        self._room = self.tuning.held_bytes
         try:
             yield
         finally:
             self._room = 0
             self._held.clear()
 
-    def replace(self, entry: Chunk, rows: Any) -> None:
+    def replace(self, entry: Chunk, rows: pa.RecordBatch) -> None:
         """Put other rows in the place of a chunk."""
         if not rows.num_rows:
             self._remove(entry)
             return
-        self._put(entry.number, rows, self.entries.index(entry), replaces=True)
+        self.entries[self.entries.index(entry)] = self._stored(entry.number, rows)
 
-    def note(self, entry: Chunk, rows: Any) -> None:
-        """Note that only these rows of a chunk are not gone: it is due when they are."""
-        entry.due, entry.first, entry.last = self._measure(rows)
-
-    def put_tail(self, rows: Any) -> None:
+    def put_tail(self, rows: pa.RecordBatch) -> None:
         """Put other rows in the place of the newest ones. They become a chunk if they are many."""
         self._tail_rows = rows
         if not rows.num_rows:
@@ -218,27 +171,27 @@ class Chunks:
         data = dump_rows(rows)
         if len(data) <= self.tuning.tail_bytes:
             self.tail = data
-            self.tail_due = self._measure(rows).due
+            self.tail_due = self.measure(rows)[0]
             return
         self.tail, self._tail_rows = b"", None
         per = max(1, rows.num_rows * self.tuning.largest_chunk // len(data))
         for start in range(0, rows.num_rows, per):
-            self._put(self._free_number(), rows.slice(start, per), len(self.entries))
+            self.entries.append(self._stored(self._free_number(), rows.slice(start, per)))
         self._compact()
 
-    def _put(self, number: int, rows: Any, place: int, *, replaces: bool = False) -> None:
+    def _stored(self, number: int, rows: pa.RecordBatch) -> Chunk:
         data = dump_rows(rows)
-        self._store.put(self._stored_under(number), data)
+        self.store.put(self._place_of(number), data)
         self._held.pop(number, None)
-        self.entries[place : place + replaces] = [Chunk(number, len(data), *self._measure(rows))]
+        return Chunk(number, len(data), *self.measure(rows))
 
     def _remove(self, entry: Chunk) -> None:
-        self._store.remove(self._stored_under(entry.number))
+        self.store.remove(self._place_of(entry.number))
         self._held.pop(entry.number, None)
         self.entries.remove(entry)
 
-    def _load(self, entry: Chunk) -> Any:
-        data = self._held.get(entry.number) or self._store.get(self._stored_under(entry.number))
+    def _load(self, entry: Chunk) -> pa.RecordBatch:
+        data = self._held.get(entry.number) or self.store.get(self._place_of(entry.number))
         data = present(
             data,
             "a chunk of the stored state",
@@ -248,10 +201,10 @@ class Chunks:
         if entry.number not in self._held and len(data) <= self._room:
             self._held[entry.number] = data
             self._room -= len(data)
-        return load_rows(data, self._schema)
+        return load_rows(data, self.schema)
 
-    def _stored_under(self, number: int) -> int:
-        return self._record.slot << 32 | number
+    def _place_of(self, number: int) -> int:
+        return self.record.slot << 32 | number
 
     def _free_number(self) -> int:
         taken = {entry.number for entry in self.entries}
@@ -265,21 +218,87 @@ class Chunks:
             total = sum(entry.size for entry in last)
             if total > self.tuning.largest_chunk or max(entry.size for entry in last) > total // 2:
                 return
-            parts = [self._load(entry) for entry in last]
-            merged = self._merge(concatenated(parts))
+            merged = self.merge(concatenated([self._load(entry) for entry in last]))
             for entry in last[1:]:
                 self._remove(entry)
             self.replace(last[0], merged)
 
 
-def _load_entries(record: StepRecord) -> tuple[int, list[Chunk]]:
-    """The number of elements that have numbers, and the entries of chunks; sizes and times are those of pages."""
-    if not record.shared:
-        return 0, []
-    try:
-        arrived, entries = _ENTRIES.decode(record.shared)
-        return arrived, [
-            Chunk(number, record.sizes[number], record.events[number], first, last) for number, first, last in entries
-        ]
-    except (msgspec.MsgspecError, IndexError) as error:
-        raise damaged_state(f"entries of chunks: {error}") from error
+@dataclass
+class DueRows:
+    """Reads the rows that fire or are cleaned up under a watermark, as many at a time as fit into memory.
+
+    Where all of them fit, they are one part. Else each part has all the rows of some keys: chunks are read once for
+    each part, and their bytes are held meanwhile, as far as there is room.
+    """
+
+    chunks: Chunks
+    watermark: int
+    fires: Callable[[Chunk], bool]  # whether a window may fire that holds rows of a chunk; others are cleaned up
+    gone: Callable[[pa.RecordBatch], Mask]  # marks the rows that the watermark has cleaned up
+    _part_numbers: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
+
+    def parts(self) -> Iterator[pa.RecordBatch]:
+        """The rows, in parts that have all rows of their keys in order of arrival. The last one cleans up."""
+        for entry, rows in self.chunks.read(lambda entry: entry.due <= self.watermark and not self.fires(entry)):
+            self._clean_up(entry, rows)
+        with self.chunks.holding():
+            pieces, count = self._first_ones()
+            for part in range(count):
+                if count > 1:
+                    pieces = self._pieces(part, count)
+                if pieces:
+                    rows = concatenated(pieces)
+                    pieces.clear()
+                    yield rows
+                    del rows  # not beside those of the next part
+
+    def _first_ones(self) -> tuple[list[pa.RecordBatch], int]:
+        """The rows and 1, if they fit into memory; else nothing, and into how many parts to split them."""
+        tuning = self.chunks.tuning
+        found: list[tuple[Chunk | None, pa.RecordBatch]] = []
+        size = stored = 0
+        for entry, rows in self._read():
+            found.append((entry, rows))
+            size += rows.nbytes
+            if entry is None:
+                continue
+            stored += entry.size
+            if size > tuning.fired_bytes:
+                total = sum(entry.size for entry in self.chunks.entries if self._is_read(entry))
+                count = -(-size * total // (stored * tuning.fired_bytes))
+                return [], min(count, tuning.most_parts)
+        for entry, rows in found:
+            self._clean_up(entry, rows)
+        return [rows for _, rows in found], 1
+
+    def _pieces(self, part: int, count: int) -> list[pa.RecordBatch]:
+        """The rows of one part."""
+        pieces: list[pa.RecordBatch] = []
+        for entry, rows in self._read():
+            place = 0 if entry is None else entry.number
+            if place not in self._part_numbers:
+                self._part_numbers[place] = parts_of(rows.column(0), count)
+            pieces.append(rows.filter(pa.array(self._part_numbers[place] == part)))
+            if part == count - 1:
+                self._clean_up(entry, rows)
+        return [rows for rows in pieces if rows.num_rows]
+
+    def _read(self) -> Iterator[tuple[Chunk | None, pa.RecordBatch]]:
+        """Chunks, and the newest rows, for which there is no entry."""
+        yield from self.chunks.read(self._is_read)
+        if self.chunks.tail and self.chunks.tail_due <= self.watermark:
+            yield None, self.chunks.read_tail()
+
+    def _is_read(self, entry: Chunk) -> bool:
+        return entry.due <= self.watermark and self.fires(entry)
+
+    def _clean_up(self, entry: Chunk | None, rows: pa.RecordBatch) -> None:
+        kept = rows.filter(pa.array(~self.gone(rows)))
+        if entry is None:
+            self.chunks.put_tail(kept)
+        elif 2 * kept.num_rows <= rows.num_rows:
+            self.chunks.replace(entry, kept)
+        else:
+            # The chunk stays as it is, and is due when its other rows are gone.
+            entry.due, entry.first, entry.last = self.chunks.measure(kept)

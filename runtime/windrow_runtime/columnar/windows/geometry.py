@@ -1,4 +1,4 @@
-"""Computes which windows panes are in, for many panes at once.
+"""Defines the windows of steps on columns, and computes which windows panes are in, for many panes at once.
 
 A pane is what lies between two places where windows begin or end: all its elements are in the same windows. A tumbling
 window is one pane. Sliding windows share theirs, and cut each slide into two at most (Krishnamurthy et al., On-the-fly
@@ -14,15 +14,18 @@ for are made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from windrow.plan import WindowNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.columnar.array_types import Ints, Mask
+from windrow_runtime.columnar import Ints, Mask
+from windrow_runtime.columnar.kernels.kernel import Kernel
 from windrow_runtime.operators.declined import DeclinedError
 from windrow_runtime.operators.windows.shape import AlignedWindows, GapWindows, WindowOfAllTime, shape_of
 
@@ -40,26 +43,14 @@ def gone(last: Ints, lateness: int, watermark: int) -> Mask:
     return last <= max(watermark - lateness, MIN_TIMESTAMP)
 
 
-def cleanups(last: Ints, lateness: int) -> Ints:
-    """The times at which windows go, by their last timestamps; the end of time if that is never."""
-    return np.full(len(last), MAX_TIMESTAMP) if lateness >= FARTHEST else last + lateness
-
-
 @dataclass(frozen=True, slots=True)
 class Panes:
-    """The windows of a step.
+    """The tumbling or sliding windows of a step, or the window of all time; in milliseconds."""
 
-    Attributes:
-        size: The size of windows, in milliseconds; 0: there is one window, of all time.
-        slide: The distance of their starts; that of tumbling windows is their size.
-        offset: The shift of their starts.
-        lateness: How long windows are kept behind their end, in milliseconds; ``MAX_TIMESTAMP``: for ever.
-    """
-
-    size: int
-    slide: int
+    size: int  # 0: there is one window, of all time
+    slide: int  # the distance of starts; that of tumbling windows is their size
     offset: int
-    lateness: int
+    lateness: int  # how long windows are kept behind their end; MAX_TIMESTAMP: for ever
 
     @property
     def is_global(self) -> bool:
@@ -69,7 +60,7 @@ class Panes:
     @property
     def windows_each(self) -> int:
         """In how many windows a pane is at most."""
-        return 1 if self.is_global else -(-self.size // self.slide)
+        return max(1, -(-self.size // self.slide))
 
     @property
     def _cut(self) -> int:
@@ -86,8 +77,6 @@ class Panes:
 
     def panes_at(self, numbers: Ints) -> Ints:
         """The starts of panes, by their numbers."""
-        if self.is_global:
-            return numbers
         if not self._cut:
             return numbers * self.slide + self.offset
         return (numbers >> 1) * self.slide + (numbers & 1) * self._cut + self.offset
@@ -98,14 +87,12 @@ class Panes:
 
     def last_windows(self, panes: Ints) -> Ints:
         """The start of the last window that each pane is in."""
-        return panes if self.is_global else panes - (panes - self.offset) % self.slide
+        return panes - (panes - self.offset) % self.slide
 
     def first_windows(self, panes: Ints) -> Ints:
         """The start of the first window that each pane is in."""
-        if self.is_global:
-            return panes
         last = self.last_windows(panes)
-        return last - (last - panes + (self.size - 1)) // self.slide * self.slide
+        return last - (last - panes + max(self.size - 1, 0)) // self.slide * self.slide
 
     def last_times(self, windows: Ints) -> Ints:
         """The last timestamp of windows, by their starts: they fire when the watermark has reached it."""
@@ -151,8 +138,7 @@ class Panes:
     def windows(self, panes: Ints, after: int, until: int) -> tuple[Ints, Ints]:
         """The windows of each pane that end behind the watermark ``after`` and not behind ``until``.
 
-        Returns:
-            The places of the panes, and the starts of windows, side by side: of each pane the later ones come first.
+        They are the places of the panes, and the starts of windows, side by side: of each pane the later come first.
         """
         first, last = self._ranges(panes, after, until)
         counts = np.maximum((last - first) // self.slide + 1, 0)
@@ -193,15 +179,10 @@ class Panes:
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """The sessions of a step.
-
-    Attributes:
-        gap: How long without elements ends a session, in milliseconds.
-        lateness: How long sessions are kept behind their end, in milliseconds; ``MAX_TIMESTAMP``: for ever.
-    """
+    """The sessions of a step; in milliseconds."""
 
     gap: int
-    lateness: int
+    lateness: int  # how long sessions are kept behind their end; MAX_TIMESTAMP: for ever
 
 
 def windows_of(node: WindowNode) -> Panes | Sessions:
@@ -221,3 +202,47 @@ def windows_of(node: WindowNode) -> Panes | Sessions:
     if shape.size > FARTHEST:
         raise DeclinedError("windows are too large for columns")
     return Panes(shape.size, shape.slide, shape.offset, lateness)
+
+
+W = TypeVar("W", Panes, Sessions)
+
+
+@dataclass(frozen=True)
+class ColumnOperator(Generic[W]):
+    """Runs a step over columns, on some keys at a time."""
+
+    windows: W
+    kernel: Kernel
+    key_type: pa.DataType
+
+    places: ClassVar[Sequence[str]]  # the columns of state between the key and the kernel's
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of state: key, place in time, and the kernel's."""
+        fields = [pa.field("key", self.key_type), *[pa.field(name, pa.int64()) for name in self.places]]
+        fields += [pa.field(f"s{place}", kind) for place, kind in enumerate(self.kernel.state_types)]
+        return pa.schema(fields)
+
+    def rows(self, columns: Sequence[pa.Array]) -> pa.RecordBatch:
+        """Rows of state of their columns."""
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """Windows that fired, as columns side by side; in milliseconds."""
+
+    keys: pa.Array
+    starts: Ints  # of no meaning for the window of all time
+    ends: Ints
+    stamps: Ints  # the last timestamps of the windows, which the results carry
+    results: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def slice(self, start: int, count: int) -> Fired:
+        """Up to ``count`` of them that follow each other."""
+        some = slice(start, start + count)
+        return Fired(self.keys[some], self.starts[some], self.ends[some], self.stamps[some], self.results[some])

@@ -1,80 +1,84 @@
-"""Tumbling and sliding windows, and the window of all time, over columns.
+"""Runs tumbling and sliding windows, and the window of all time, over columns.
 
 State is a row for each key and pane, with what the aggregate holds of the pane's elements. When the watermark reaches
 the end of windows, the rows of their panes are merged by key, and leave as columns. Rows of one key and pane may lie in
 several chunks; they are merged where they are needed. Neither what is read nor what is merged at a time grows with the
 state.
+
+Windows that follow each other have most of their panes in common. Where windows are made of many panes, those that some
+have in common are merged once, and each adds what it has besides. With as many windows at a time as the square root of
+their panes, each window takes about twice that number of panes instead of all::
+
+    windows   |------------------|
+                 |------------------|
+                    |------------------|
+    merged    |--|--|  in common |--|--|
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from math import isqrt
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from windrow.errors import UnsupportedOperationError
-from windrow_runtime.columnar.array_types import Array, Ints, Rows
-from windrow_runtime.columnar.rows.groups import Cells, cells_of, encode_keys
-from windrow_runtime.columnar.state.chunks import Chunks, Measure, concatenated
-from windrow_runtime.columnar.state.due import DueRows
-from windrow_runtime.columnar.state.pane_rows import Held, PaneRows, panes_in
-from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired
-from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes
+from windrow_runtime.columnar import Ints
+from windrow_runtime.columnar.rows.groups import Cells, Groups, Keys, cells_of, encode_keys
+from windrow_runtime.columnar.state.chunks import Chunks, DueRows, concatenated
+from windrow_runtime.columnar.windows.geometry import ColumnOperator, Fired, Panes
 from windrow_runtime.storage.tuning import ChunkTuning
+
+Held: TypeAlias = tuple[pa.Array, Ints, Sequence[pa.Array]]
+"""The state of windows by key and window, side by side: keys, starts, and the columns of the kernel."""
+
+_Merged: TypeAlias = tuple[Cells, Sequence[pa.Array]]
+"""States by number of window and code of key, in this order."""
 
 
 class PaneOperator(ColumnOperator[Panes]):
     """Runs a step on one key group at a time."""
 
-    _places: ClassVar[Sequence[str]] = ("pane",)
+    places: ClassVar[Sequence[str]] = ("pane",)
 
     # Elements
 
-    def fold(self, keys: Array, stamps: Ints, inputs: Sequence[Array], arrived: int = 0) -> tuple[Rows, Ints]:
+    def fold(
+        self, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array], arrived: int = 0
+    ) -> tuple[pa.RecordBatch, Ints]:
         """One row of state for each key and pane among elements, and how many elements each stands for.
 
-        Args:
-            keys: The keys.
-            stamps: The timestamps in milliseconds.
-            inputs: The columns that the kernel asks for.
-            arrived: How many elements have arrived before, where the kernel asks for numbers.
+        A numbered kernel gets numbers of arrival, which go on from the ``arrived`` elements before.
         """
-        check_stamps(stamps)
         if self.kernel.is_numbered:
             inputs = [*inputs, pa.array(np.arange(arrived, arrived + len(stamps)))]
         encoded = encode_keys(keys)
-        cells = cells_of(encoded.codes, len(encoded.distinct), self.windows.numbers_of(stamps))
+        cells = cells_of(encoded, self.windows.numbers_of(stamps))
         states = self.kernel.partial(cells.groups, inputs)
-        return self._rows(cells, encoded.distinct, states), cells.groups.sizes
+        return self._rows(encoded, cells, states), cells.groups.sizes
 
-    def _rows(self, cells: Cells, distinct: Array, states: Sequence[Array]) -> Rows:
+    def _rows(self, keys: Keys, cells: Cells, states: Sequence[pa.Array]) -> pa.RecordBatch:
         panes = self.windows.panes_at(cells.places)
-        columns = [distinct.take(pa.array(cells.codes)), pa.array(panes), *states]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return self.rows([keys.distinct.take(pa.array(cells.codes)), pa.array(panes), *states])
 
-    def merged(self, rows: Rows) -> Rows:
+    def merged(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The same state with one row for each key and pane."""
         if not rows.num_rows:
             return rows
         encoded = encode_keys(rows.column(0))
-        cells = cells_of(encoded.codes, len(encoded.distinct), self.windows.numbers_of(panes_in(rows)))
-        if cells.count == rows.num_rows:
+        cells = cells_of(encoded, self.windows.numbers_of(panes_in(rows)))
+        if cells.groups.count == rows.num_rows:
             return rows
-        return self._rows(cells, encoded.distinct, self.kernel.merge(cells.groups, rows.columns[2:]))
+        return self._rows(encoded, cells, self.kernel.merge(cells.groups, rows.columns[2:]))
 
     # A batch
 
-    def measure(self, watermark: int) -> Callable[[Rows], Measure]:
-        """Measures rows for the entries of chunks, under a watermark."""
-
-        def of(rows: Rows) -> Measure:
-            panes = np.unique(panes_in(rows))
-            due = int(self.windows.next_times(panes, watermark).min())
-            return Measure(due, int(panes[0]), int(panes[-1]))
-
-        return of
+    def measure(self, watermark: int, rows: pa.RecordBatch) -> tuple[int, int, int]:
+        """Measures rows for the entry of their chunk: when they are due, their first and their last pane."""
+        panes = np.unique(panes_in(rows))
+        return int(self.windows.next_times(panes, watermark).min()), int(panes[0]), int(panes[-1])
 
     def advance(self, chunks: Chunks, previous: int, watermark: int) -> Iterator[Fired]:
         """Fires the windows whose end lies behind the previous watermark and not behind this one."""
@@ -89,45 +93,116 @@ class PaneOperator(ColumnOperator[Panes]):
             yield from self._fire(rows, previous, watermark, chunks.tuning)
             del rows  # not beside those of the next part
 
-    def add_elements(self, chunks: Chunks, keys: Array, stamps: Ints, inputs: Sequence[Array]) -> None:
+    def _fire(self, rows: pa.RecordBatch, previous: int, watermark: int, tuning: ChunkTuning) -> Iterator[Fired]:
+        """The results of the windows with an end behind one watermark and not behind the other."""
+        windows, held = self.windows, PaneRows(self, rows, tuning)
+        for keys, starts, states in held.held_by(windows.ending(held.panes, previous, watermark)):
+            yield Fired(keys, starts, starts + windows.size, windows.last_times(starts), self.kernel.results(states))
+
+    def add_elements(self, chunks: Chunks, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array]) -> None:
         """Takes elements for windows that the watermark has not cleaned up; their columns are those of ``fold``."""
         folded, _ = self.fold(keys, stamps, inputs, chunks.arrived)
         if self.kernel.is_numbered:
             chunks.arrived += len(stamps)
         self.add(chunks, [folded])
 
-    def add(self, chunks: Chunks, batches: Sequence[Rows]) -> None:
+    def add(self, chunks: Chunks, batches: Sequence[pa.RecordBatch]) -> None:
         """Takes rows of state for windows that the watermark has not cleaned up."""
         chunks.put_tail(self.merged(concatenated([chunks.read_tail(), *batches])))
 
-    def _fire(self, rows: Rows, previous: int, watermark: int, tuning: ChunkTuning) -> Iterator[Fired]:
-        """The results of the windows with an end behind one watermark and not behind the other."""
-        held = PaneRows(self.windows, self.kernel, rows, tuning)
-        for found in held.held_by(self.windows.ending(held.panes, previous, watermark)):
-            yield Fired(
-                keys=found.keys,
-                starts=found.starts,
-                ends=found.starts + self.windows.size,
-                stamps=self.windows.last_times(found.starts),
-                results=self.kernel.results(found.states),
-            )
 
-    def states_of(self, rows: Rows, starts: Ints, tuning: ChunkTuning) -> Iterator[Held]:
-        """The states of some windows, by their starts, which ascend, in rows of state."""
-        return PaneRows(self.windows, self.kernel, rows, tuning).held_by([starts])
+def panes_in(rows: pa.RecordBatch) -> Ints:
+    """The panes of rows of state."""
+    panes: Ints = rows.column(1).to_numpy()
+    return panes
 
 
-def check_stamps(stamps: Ints) -> None:
-    """Refuse timestamps with which arithmetic would leave 64 bits.
+class PaneRows:
+    """Rows of state in order of their panes, of which several may be of one key and pane."""
 
-    Raises:
-        UnsupportedOperationError: For one beyond 73 million years.
-    """
-    if len(stamps) and (stamps.max() > FARTHEST or stamps.min() < -FARTHEST):
-        far = stamps.max() if stamps.max() > FARTHEST else stamps.min()
-        raise UnsupportedOperationError(
-            "a timestamp is too far away for columns",
-            given=f"{far} ms",
-            expected=f"at most {FARTHEST} ms from 1970",
-            hint="SparkRunner(columnar=False) runs such elements one by one",
-        )
+    def __init__(self, operator: PaneOperator, rows: pa.RecordBatch, tuning: ChunkTuning) -> None:
+        self.panes, ranks = np.unique(panes_in(rows), return_inverse=True)
+        self._by_pane = Groups(ranks, len(self.panes))
+        # The places at which the rows of each pane begin, and at which the last ones end.
+        self._bounds = np.concatenate([self._by_pane.starts, [len(ranks)]])
+        self._operator = operator
+        self._rows = rows
+        self._columns = rows.columns[2:]
+        self._most = min(tuning.merged_rows, max(1, tuning.merged_bytes * len(ranks) // max(1, rows.nbytes)))
+        self._tuning = tuning
+
+    @cached_property
+    def _keys(self) -> Keys:
+        return encode_keys(self._rows.column(0))
+
+    def held_by(self, starts: Iterable[Ints]) -> Iterator[Held]:
+        """Merges the rows of each window, in order of windows; windows without rows are left out.
+
+        The starts of windows ascend, and are given some at a time.
+        """
+        for some in starts:
+            begins, ends = self._operator.windows.held_by(self.panes, some)
+            filled = begins < ends
+            if filled.any():
+                yield from self._some(some[filled], begins[filled], ends[filled])
+
+    def _some(self, starts: Ints, begins: Ints, ends: Ints) -> Iterator[Held]:
+        panes_each = int((ends - begins).max())
+        shares = panes_each >= self._tuning.least_shared_panes
+        totals = np.concatenate([[0], np.cumsum(self._bounds[ends] - self._bounds[begins])])
+        low = 0
+        while low < len(starts):
+            if shares:
+                high = min(low + isqrt(panes_each), len(starts))
+                while high - low > 1 and self._worked_on(begins[low:high], ends[low:high]) > self._most:
+                    high = (low + high) // 2
+            else:
+                high = max(low + 1, int(np.searchsorted(totals, totals[low] + self._most, "right")) - 1)
+            cells, states = self._merged(begins[low:high], ends[low:high], shares=shares)
+            yield self._keys.distinct.take(pa.array(cells.codes)), starts[low:high][cells.places], states
+            low = high
+
+    def _worked_on(self, begins: Ints, ends: Ints) -> int:
+        """The number of rows that are merged for windows if the panes that they share are merged first."""
+        common = len(begins) * len(self._keys.distinct)
+        before = self._bounds[begins[-1]] - self._bounds[begins]
+        behind = self._bounds[ends] - self._bounds[ends[0]]
+        return common + int(before.sum() + behind.sum())
+
+    def _merged(self, begins: Ints, ends: Ints, *, shares: bool) -> _Merged:
+        """Merges the rows of some windows, given by the places of their first and last panes."""
+        low, high = begins[-1], ends[0]
+        if len(begins) == 1 or not shares or low >= high:
+            return self._by_key(*self._rows_of(begins, ends))
+        common, merged = self._by_key(*self._rows_of(begins[-1:], ends[:1]))
+        before, windows_before = self._rows_of(begins, np.full_like(begins, low))
+        behind, windows_behind = self._rows_of(np.full_like(ends, high), ends)
+        rows = np.concatenate([before, behind])
+        again = np.tile(np.arange(len(common.codes)), len(begins))
+        windows = np.concatenate([windows_before, windows_behind, np.repeat(np.arange(len(begins)), len(common.codes))])
+        codes = np.concatenate([self._keys.codes[rows], common.codes[again]])
+        cells = cells_of(Keys(codes, self._keys.distinct), windows)
+        columns = [
+            pa.concat_arrays([column.take(pa.array(rows)), state.take(pa.array(again))])
+            for column, state in zip(self._columns, merged, strict=True)
+        ]
+        return cells, self._operator.kernel.merge(cells.groups, columns)
+
+    def _rows_of(self, begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
+        """The numbers of the rows of panes, from one place up to another for each window, and the window of each."""
+        bounds = zip(self._bounds[begins].tolist(), self._bounds[ends].tolist(), strict=True)
+        pieces = [self._by_pane.order[low:high] for low, high in bounds]
+        return np.concatenate(pieces), np.repeat(np.arange(len(pieces)), list(map(len, pieces)))
+
+    def _by_key(self, rows: Ints, windows: Ints) -> _Merged:
+        """Rows merged by window and key."""
+        cells = cells_of(Keys(self._keys.codes[rows], self._keys.distinct), windows)
+        columns = self._columns
+        if cells.groups.count == len(rows):
+            # Each key has one row in each window: they only have to stand in order.
+            place = np.empty(len(rows), np.int64)
+            place[cells.groups.ids] = rows
+            return cells, [column.take(pa.array(place)) for column in columns]
+        if len(rows) != len(self._by_pane) or not np.array_equal(rows, np.arange(len(rows))):
+            columns = [column.take(pa.array(rows)) for column in columns]
+        return cells, self._operator.kernel.merge(cells.groups, columns)

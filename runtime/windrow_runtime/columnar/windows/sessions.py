@@ -15,7 +15,7 @@ not ahead of the watermark under which it was left.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar, Generic, TypeVar
@@ -24,48 +24,33 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.columnar.array_types import Array, Ints, Mask, Rows
+from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, Keys, encode_keys
-from windrow_runtime.columnar.windows.column_operator import ColumnOperator, Fired
-from windrow_runtime.columnar.windows.geometry import Sessions, cleanups, gone
+from windrow_runtime.columnar.windows.geometry import FARTHEST, ColumnOperator, Fired, Sessions, gone
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """In which sessions elements are. Rows are the sessions known before, and then the elements in order of arrival.
-
-    Attributes:
-        keys: The key of each row.
-        starts: The start of its own window, in milliseconds.
-        ends: The end of that.
-        owners: The number of its session; of no meaning for a late element.
-        kept: Which rows are not late.
-        known: How many rows are sessions known before.
-    """
+    """In which sessions elements are. Rows are the sessions known before, and then the elements in order of arrival."""
 
     keys: Keys
-    starts: Ints
+    starts: Ints  # of the window of each row by itself, in milliseconds
     ends: Ints
-    owners: Ints
-    kept: Mask
-    known: int
-
-    @property
-    def late(self) -> Mask:
-        """Marks the elements that are late."""
-        return ~self.kept[self.known :]
+    owners: Ints  # the number of each row's session; of no meaning for a late element
+    kept: Mask  # marks the rows that are not late
+    known: int  # how many rows are sessions known before
 
 
 class SessionOperator(ColumnOperator[Sessions]):
     """Runs a step on some keys at a time."""
 
-    _places: ClassVar[Sequence[str]] = ("start", "end")
+    places: ClassVar[Sequence[str]] = ("start", "end")
 
-    def advance(self, rows: Rows, previous: int, watermark: int) -> tuple[Fired | None, Rows]:
+    def advance(self, rows: pa.RecordBatch, previous: int, watermark: int) -> tuple[Fired | None, pa.RecordBatch]:
         """Fires sessions when the watermark advances, and gives the sessions that are kept."""
-        last = _last_times(rows)
+        last = rows.column(2).to_numpy() - 1
         due = (last > previous) & (last <= watermark)
         cleaned = gone(last, self.windows.lateness, watermark)
         kept = rows.filter(pa.array(~cleaned)) if cleaned.any() else rows
@@ -73,25 +58,19 @@ class SessionOperator(ColumnOperator[Sessions]):
             return None, kept
         chosen = np.flatnonzero(due)
         chosen = chosen[np.argsort(last[chosen], kind="stable")]
-        taken = rows.take(pa.array(chosen))
-        fired = Fired(
-            keys=taken.column(0),
-            starts=_ints(taken, 1),
-            ends=_ints(taken, 2),
-            stamps=_last_times(taken),
-            results=self.kernel.results(taken.columns[3:]),
-        )
-        return fired, kept
+        keys, starts, ends, *states = rows.take(pa.array(chosen)).columns
+        results = self.kernel.results(states)
+        return Fired(keys, starts.to_numpy(), ends.to_numpy(), last[chosen], results), kept
 
-    def place(self, rows: Rows, keys: Array, stamps: Ints, watermark: int) -> Placed:
+    def place(self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, watermark: int) -> Placed:
         """Finds the sessions of elements, given in order of arrival, among those that are not cleaned up.
 
         An element is late when its own window is cleaned up, and it touches no session.
         """
         known = rows.num_rows
         encoded = encode_keys(pa.concat_arrays([rows.column(0), keys]))
-        starts = np.concatenate([_ints(rows, 1), stamps])
-        ends = np.concatenate([_ints(rows, 2), stamps + self.windows.gap])
+        starts = np.concatenate([rows.column(1).to_numpy(), stamps])
+        ends = np.concatenate([rows.column(2).to_numpy(), stamps + self.windows.gap])
         is_new = np.arange(len(starts)) >= known
         order = np.lexsort((starts, encoded.codes))
         owners = _owners(encoded.codes, starts, ends, is_new, order)
@@ -101,7 +80,7 @@ class SessionOperator(ColumnOperator[Sessions]):
             owners, late = _without_late(owners, starts, ends, behind)
         return Placed(encoded, starts, ends, owners, ~late, known)
 
-    def add(self, rows: Rows, placed: Placed, inputs: Sequence[Array]) -> Rows:
+    def add(self, rows: pa.RecordBatch, placed: Placed, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
         """The sessions with elements that are not late: one row for each owner that has anything."""
         known, kept = placed.known, placed.kept
         found, ids = np.unique(placed.owners[kept], return_inverse=True)
@@ -112,38 +91,21 @@ class SessionOperator(ColumnOperator[Sessions]):
         np.maximum.at(last, ids, placed.ends[kept])
         codes = np.zeros(count, np.int64)
         codes[ids] = placed.keys.codes[kept]
-        of_new = ids[known:]
-        fresh, fresh_ids = np.unique(of_new, return_inverse=True)
-        if kept[known:].all():
-            columns = list(inputs)
-        else:
-            columns = [column.filter(pa.array(kept[known:])) for column in inputs]
-        states = self.kernel.partial(Groups(fresh_ids, len(fresh)), columns)
+        fresh, fresh_ids = np.unique(ids[known:], return_inverse=True)
+        if not kept[known:].all():
+            inputs = [column.filter(pa.array(kept[known:])) for column in inputs]
+        states = self.kernel.partial(Groups(fresh_ids, len(fresh)), inputs)
         if known:
             both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], states, strict=True)]
             states = self.kernel.merge(Groups(np.concatenate([ids[:known], fresh]), count), both)
         keys = placed.keys.distinct.take(pa.array(codes))
-        return pa.RecordBatch.from_arrays([keys, pa.array(first), pa.array(last), *states], schema=self.schema)
+        return self.rows([keys, pa.array(first), pa.array(last), *states])
 
-    def measure(self, watermark: int) -> Callable[[Rows], int]:
+    def next_time(self, watermark: int, rows: pa.RecordBatch) -> int:
         """The time at which the first of some sessions fires or goes next; the end of time if that is never."""
-
-        def of(rows: Rows) -> int:
-            last = _last_times(rows)
-            moments = np.concatenate([last, cleanups(last, self.windows.lateness)])
-            return int(moments.min(where=moments > watermark, initial=MAX_TIMESTAMP))
-
-        return of
-
-
-def _ints(rows: Rows, column: int) -> Ints:
-    found: Ints = rows.column(column).to_numpy()
-    return found
-
-
-def _last_times(rows: Rows) -> Ints:
-    """The last timestamps of sessions: they fire when the watermark has reached them."""
-    return _ints(rows, 2) - 1
+        last, lateness = rows.column(2).to_numpy() - 1, self.windows.lateness
+        moments = np.concatenate([last, last + (0 if lateness >= FARTHEST else lateness)])
+        return int(moments.min(where=moments > watermark, initial=MAX_TIMESTAMP))
 
 
 def _owners(codes: Ints, starts: Ints, ends: Ints, is_new: Mask, order: Ints) -> Ints:
@@ -201,15 +163,8 @@ def _replay(rows: list[int], owners: Ints, starts: Ints, ends: Ints, behind: Mas
         owners[members] = unused + number
 
 
-# Sessions one after the other, where the order of arrival matters
-
-
 class TimeLine(Generic[T]):
-    """The sessions of one key, which do not touch, and what each holds.
-
-    Attributes:
-        held: What they hold, in order of time.
-    """
+    """The sessions of one key, which do not touch, and what each holds, in order of time."""
 
     def __init__(self) -> None:
         self.held: list[T] = []
@@ -217,11 +172,7 @@ class TimeLine(Generic[T]):
         self._ends: list[int] = []
 
     def take(self, start: int, end: int) -> tuple[int, int, list[T]]:
-        """Removes the sessions that a window touches.
-
-        Returns:
-            Start and end of the window together with them, in milliseconds, and what they held, in order of time.
-        """
+        """Removes the sessions that a window touches: gives start and end of them all, and what they held."""
         taken = slice(bisect_left(self._ends, start), bisect_right(self._starts, end))
         held = self.held[taken]
         if held:

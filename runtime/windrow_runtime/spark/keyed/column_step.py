@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
-from windrow_runtime.columnar.late import RowAggregate, fire_late, fire_late_sessions
-from windrow_runtime.columnar.result_columns import record_batch, values_of
+from windrow_runtime.columnar.results import RowAggregate, fire_late, fire_late_sessions, record_batch, values_of
 from windrow_runtime.columnar.state.chunks import Chunks, concatenated, dump_rows, load_rows, no_rows
-from windrow_runtime.columnar.state.pane_rows import panes_in
 from windrow_runtime.columnar.state.row_pages import RowPages
-from windrow_runtime.columnar.windows.column_operator import Fired
-from windrow_runtime.columnar.windows.panes import PaneOperator
+from windrow_runtime.columnar.windows.geometry import Fired
+from windrow_runtime.columnar.windows.panes import PaneOperator, panes_in
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Metrics
@@ -51,7 +50,7 @@ class ColumnRunner:
         self._collector = Collector(step)
         self.facts: Counter[int] = Counter()
         self._to_sinks: Counter[str] = Counter()
-        self._on_rows = RowAggregate.of(form) if form.windows.lateness else None
+        self._on_rows = RowAggregate(form) if form.windows.lateness else None
 
     def close(self) -> None:
         """Closes the user's functions behind the step."""
@@ -101,7 +100,7 @@ class ColumnRunner:
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
         before, after = packers
-        measure, tuning = operator.measure(watermark), self._tuning.row_chunks
+        measure, tuning = partial(operator.measure, watermark), self._tuning.row_chunks
         chunks = Chunks(record, operator.schema, store, measure, operator.merged, tuning)
         if watermark > record.watermark:
             for fired in operator.advance(chunks, record.watermark, watermark):
@@ -121,7 +120,7 @@ class ColumnRunner:
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
         arrived = self._rows_of(elements)
-        pages = RowPages(record, operator.schema, store, operator.measure(watermark), self._tuning.row_pages)
+        pages = RowPages(record, operator.schema, store, partial(operator.next_time, watermark), self._tuning.row_pages)
         for part, mask in pages.shares(arrived.column(0), watermark):
             inside = arrived if mask is None else arrived.filter(_mask(mask))
             rows = pages.load_rows(part)
@@ -140,10 +139,11 @@ class ColumnRunner:
         """Returns the sessions with the elements that arrived for their keys."""
         inputs = self._form.inputs_in(arrived)
         placed = operator.place(rows, arrived.column(0), arrived.column(1).to_numpy(), watermark)
-        if placed.late.any():
-            self._take_late(arrived.filter(_mask(placed.late)))
+        late = ~placed.kept[placed.known :]
+        if late.any():
+            self._take_late(arrived.filter(_mask(late)))
         if self._on_rows is not None:
-            for result in fire_late_sessions(operator, self._on_rows, rows, placed, inputs, watermark):
+            for result in fire_late_sessions(self._on_rows, rows, placed, inputs, watermark):
                 self._collector.collect(*result)
         return operator.add(rows, placed, inputs)
 
@@ -196,8 +196,9 @@ class ColumnRunner:
         if tag is None:
             self._metrics.count("late_records_dropped", rows.num_rows)
             return
-        stamps = rows.column(1).to_pylist()
-        for element, stamp in zip(self._form.late_elements(rows), stamps, strict=True):
+        _, stamps, *columns = rows.columns
+        elements = self._form.elements_of(columns[len(self._form.inputs) :])
+        for element, stamp in zip(elements, stamps.to_pylist(), strict=True):
             self._collector.side_output(tag, element, stamp)
 
     # Results

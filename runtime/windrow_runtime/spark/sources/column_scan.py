@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar.forms.route import Route
-from windrow_runtime.columnar.forms.scan_target import ScanTarget
-from windrow_runtime.columnar.rows.cleaning import clean_columns
+from windrow_runtime.columnar.forms.route import Route, ScanTarget
+from windrow_runtime.columnar.rows.columns import clean_columns
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state.chunks import concatenated, dump_rows
 from windrow_runtime.operators.errors import errors_at
