@@ -15,7 +15,7 @@ from tests.spark.fake_steps import Store
 from tests.working_sets import small_working_sets
 from windrow.errors import CheckpointError
 from windrow_runtime.columnar.state.chunks import load_rows
-from windrow_runtime.columnar.state.row_pages import RowPages
+from windrow_runtime.columnar.state.row_pages import KeyedRows, RowContents, RowPages
 from windrow_runtime.storage.group_record import WORKING_SET, StepRecord, int64_array
 from windrow_runtime.storage.tuning import ROW_PAGES, HotKeyTuning, PageTuning
 
@@ -58,7 +58,7 @@ class State:
         self.parts = 0
         for part, mask in pages.shares(pa.array(keys, pa.string()), watermark):
             self.parts += 1
-            rows = pages.load_rows(part)
+            rows = pages.load(part).rows
             held = dict(zip(rows.column(0).to_pylist(), rows.column(1).to_pylist(), strict=True))
             for key in keys if mask is None else pa.array(keys).filter(pa.array(mask)).to_pylist():
                 changed += 1
@@ -69,14 +69,14 @@ class State:
                     if number is not None:
                         into[key] = number
             rows = pa.RecordBatch.from_arrays([list(held), list(held.values())], schema=SCHEMA)
-            pages.save_rows(part, rows)
+            pages.save(part, KeyedRows(rows))
         pages.end_batch()
         assert changed == len(changes)
         stored = {page for page, size in enumerate(self.record.sizes) if size}
         assert set(self.store) == (set() if self.record.inline or not stored else stored)
 
     def _pages(self, due: int) -> RowPages:
-        return RowPages(self.record, SCHEMA, self.store, lambda rows: due, self.tuning)
+        return RowPages(self.record, RowContents(SCHEMA, lambda rows: due), self.store, self.tuning)
 
     def keys_of_working_set(self) -> set[str]:
         data = self.record.working
@@ -84,7 +84,7 @@ class State:
 
     def whole(self) -> dict[str, int]:
         working_set = [WORKING_SET] if self.record.working else []
-        rows = self._pages(NEVER).load_rows([*working_set, *range(len(self.record.sizes))])
+        rows = self._pages(NEVER).load([*working_set, *range(len(self.record.sizes))]).rows
         return {row["key"]: row["number"] for row in rows.to_pylist()}
 
 

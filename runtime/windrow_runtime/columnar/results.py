@@ -148,9 +148,6 @@ def _with_columns(combined: Combined[Any, Any, Any, Any], column: pa.Array) -> l
     return [(member, child) for (_, member), child in zip(combined.members, column.flatten(), strict=True)]
 
 
-# Late elements
-
-
 class RowAggregate:
     """The aggregate of a step over rows that hold side by side what its kernel takes from an element."""
 

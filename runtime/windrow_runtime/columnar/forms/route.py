@@ -35,14 +35,6 @@ CheckSource: TypeAlias = Callable[[Source[Any]], None]
 _KEYS = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.BYTES})
 
 
-class RoutedRows(NamedTuple):
-    """Elements that a route has brought to a keyed step."""
-
-    columns: pa.RecordBatch
-    stamps: Ints  # their timestamps in milliseconds
-    highest: Mapping[str, int]  # the highest timestamp that each timestamp-assigning step saw, by its id
-
-
 class _OnTheWay(NamedTuple):
     """A step that filters elements, stamps them, or makes one value of each."""
 
@@ -65,8 +57,11 @@ class Route:
         """The Arrow type of keys."""
         return pa.null() if self.key is None else self.key.arrow_type
 
-    def run(self, batch: pa.RecordBatch) -> RoutedRows:
-        """Takes the elements of a source, whose columns are in order, to the keyed step."""
+    def run(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints, dict[str, int]]:
+        """Takes the elements of a source, whose columns are in order, to the keyed step.
+
+        They get there with their timestamps in milliseconds, and the highest that each timestamp-assigning step saw.
+        """
         stamps: pa.Array = None
         highest: dict[str, int] = {}
         for step in self.steps:
@@ -84,7 +79,7 @@ class Route:
                 if len(stamps):
                     highest[step.id] = int(stamps.to_numpy().max())
         assert stamps is not None, "the plan was checked for timestamps"
-        return RoutedRows(batch, stamps.to_numpy(), highest)
+        return batch, stamps.to_numpy(), highest
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from windrow.aggregates.arrival import CollectList, Edge
 from windrow.aggregates.distinct import CountDistinct
-from windrow.aggregates.order import Extreme, ExtremeBy, TopK
+from windrow.aggregates.order import TopK
 from windrow.aggregates.sketches import ApproxQuantiles, HllSketch, KllSketch, hashed
 from windrow_runtime.columnar import Floats, Ints
 from windrow_runtime.columnar.kernels.arrays import (
@@ -43,28 +43,32 @@ _TIMES: Final = (pa.timestamp("us", tz="UTC"), pa.date32(), pa.duration("us"))
 """The types of columns of datetimes, dates and time spans."""
 
 
-class ExtremeKernel(Kernel):
+class _KeptKernel(Kernel):
+    """An aggregate whose state has a column for each of its inputs."""
+
+    def __init__(self, aggregate: Any, *types: pa.DataType) -> None:
+        super().__init__(aggregate)
+        self.state_types = types
+        self.result_type = types[-1]
+
+
+class ExtremeKernel(_KeptKernel):
     """``min`` and ``max`` of values that have an order; the state is the value, or null for nothing."""
 
     accepts = staticmethod(has_order)
 
-    def __init__(self, aggregate: Extreme[Any, Any], kind: pa.DataType) -> None:
-        self.state_types = (kind,)
-        self.result_type = kind
-        self._highest = aggregate.highest
-
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         (column,), kind = columns, self.result_type
         if not (pa.types.is_integer(kind) or pa.types.is_float64(kind) or pa.types.is_temporal(kind)):
-            return [take(column, _best_rows(groups, column, highest=self._highest))]
+            return [take(column, _best_rows(groups, column, highest=self._aggregate.highest))]
         groups, column = present(groups, column)
         values = numbers(column)
         if values.dtype == np.float64:
-            best = _best_floats(groups, values, highest=self._highest)
+            best = _best_floats(groups, values, highest=self._aggregate.highest)
         else:
             limits = np.iinfo(values.dtype)
-            best = np.full(groups.count, limits.min if self._highest else limits.max, dtype=values.dtype)
-            (np.maximum if self._highest else np.minimum).at(best, groups.ids, values)
+            best = np.full(groups.count, limits.min if self._aggregate.highest else limits.max, dtype=values.dtype)
+            (np.maximum if self._aggregate.highest else np.minimum).at(best, groups.ids, values)
         # Times are compared as the ints that they are stored as.
         return [pa.array(best, mask=groups.sizes == 0).view(kind)]
 
@@ -82,13 +86,8 @@ class ExtremeByKernel(ExtremeKernel):
     number_type = pa.int64()
     _result_state = 1
 
-    def __init__(self, aggregate: ExtremeBy[Any, Any], rank: pa.DataType, kind: pa.DataType) -> None:
-        self.state_types = (rank, kind)
-        self.result_type = kind
-        self._highest = aggregate.highest
-
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        rows = _best_rows(groups, columns[0], highest=self._highest)
+        rows = _best_rows(groups, columns[0], highest=self._aggregate.highest)
         return [take(column, rows) for column in columns]
 
     def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
@@ -99,7 +98,7 @@ class ExtremeByKernel(ExtremeKernel):
 
 
 @final
-class TopKKernel(Kernel):
+class TopKKernel(_KeptKernel):
     """``top_k``; the state is the list of what was compared, highest first, that of the values, maybe of numbers."""
 
     accepts = staticmethod(has_order)
@@ -107,8 +106,7 @@ class TopKKernel(Kernel):
     _result_state = 1
 
     def __init__(self, aggregate: TopK[Any, Any], rank: pa.DataType, kind: pa.DataType) -> None:
-        self.state_types = (list_type(rank), list_type(kind))
-        self.result_type = list_type(kind)
+        super().__init__(aggregate, list_type(rank), list_type(kind))
         self._k = aggregate.k
 
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
@@ -171,16 +169,14 @@ def _best_floats(groups: Groups, values: Floats, *, highest: bool) -> Floats:
 
 
 @final
-class EdgeKernel(Kernel):
+class EdgeKernel(_KeptKernel):
     """``first`` and ``last``; the state is whether there is a value, the value, which may be null, maybe its number."""
 
     number_type = pa.int64()
     _result_state = 1
 
     def __init__(self, aggregate: Edge[Any, Any], kind: pa.DataType) -> None:
-        super().__init__(aggregate)
-        self.state_types = (pa.bool_(), kind)
-        self.result_type = kind
+        super().__init__(aggregate, pa.bool_(), kind)
 
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         return self._edges(groups, columns, present_rows(columns[0]) if self._aggregate.ignore_nulls else None)
@@ -207,14 +203,13 @@ class EdgeKernel(Kernel):
 
 
 @final
-class CollectListKernel(Kernel):
+class CollectListKernel(_KeptKernel):
     """``collect_list``; the state is the list, and maybe that of the items' numbers."""
 
     number_type = list_type(pa.int64())
 
     def __init__(self, aggregate: CollectList[Any, Any], kind: pa.DataType) -> None:
-        self.state_types = (list_type(kind),)
-        self.result_type = list_type(kind)
+        super().__init__(aggregate, list_type(kind))
 
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         rows = present_rows(columns[0])

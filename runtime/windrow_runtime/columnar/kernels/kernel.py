@@ -15,9 +15,6 @@ from windrow_runtime.columnar.rows.groups import Groups
 Selector: TypeAlias = Callable[[Any], Any]  # selectors of elements of every type
 """A selector: the part of an element that an aggregate takes."""
 
-Decode: TypeAlias = Callable[[pa.Array], list[Any]]  # values of every type
-"""Makes the Python values of an array that an aggregate would have got from its selectors."""
-
 
 class Kernel(ABC):
     """A declared aggregate that works on columns.
@@ -77,8 +74,10 @@ class Kernel(ABC):
         """The result of each state; one that does not fit into 64 bits is refused."""
         return states[self._result_state]
 
-    def accumulators(self, states: Sequence[pa.Array], decode: Decode = pa.Array.to_pylist) -> list[Any]:
-        """The accumulators of the aggregate, with which it goes on row by row."""
+    def accumulators(
+        self, states: Sequence[pa.Array], decode: Callable[[pa.Array], list[Any]] = pa.Array.to_pylist
+    ) -> list[Any]:
+        """The accumulators of the aggregate, with which it goes on row by row; ``decode`` gives what selectors give."""
         return [self.accumulator(*state) for state in zip(*map(decode, states), strict=True)]
 
     def accumulator(self, *state: Any) -> Any:

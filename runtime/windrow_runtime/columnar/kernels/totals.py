@@ -26,8 +26,6 @@ from windrow_runtime.columnar.rows.groups import Groups
 # Any: accumulators of every type, as in Kernel.
 
 _DIGIT: Final = 0xFFFFFFFF
-_DECIMAL_DIGITS: Final = 76  # of a decimal of 256 bits
-_DECIMAL_WORDS: Final = 4
 
 _SMALL: Final = 4096
 """Groups of up to this many rows need one extraction: a second would keep digits 2 ** 70 times below the largest."""
@@ -150,7 +148,7 @@ class DecimalTotalKernel(_TotalKernel):
     accepts = staticmethod(pa.types.is_decimal128)
 
     def __init__(self, aggregate: Sum[Any, Any], kind: pa.DataType) -> None:
-        self.result_type = pa.decimal256(_DECIMAL_DIGITS, kind.scale)
+        self.result_type = pa.decimal256(76, kind.scale)
         self.state_types = (pa.int64(), self.result_type)
 
     def _totals(self, groups: Groups, columns: Sequence[pa.Array]) -> Sequence[pa.Array]:
@@ -162,7 +160,7 @@ class DecimalTotalKernel(_TotalKernel):
             end = column.offset + len(column)
             table = np.frombuffer(data, dtype="<i8", count=end * width).reshape(-1, width)
             words = [table[column.offset :, place] for place in range(width)]
-        totals = np.stack(_wide_totals(groups, words, _DECIMAL_WORDS), axis=1)
+        totals = np.stack(_wide_totals(groups, words, 4), axis=1)
         data = pa.py_buffer(np.ascontiguousarray(totals, dtype="<i8"))
         return [pa.Array.from_buffers(self.result_type, groups.count, [None, data])]
 
@@ -335,9 +333,6 @@ def _groups_near_overflow(groups: Groups, values: Floats, weights: Ints | None) 
     return [
         (int(group), groups.order[start : start + size]) for group, (start, size) in zip(found, pieces, strict=True)
     ]
-
-
-# Sums that are exact
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,9 +24,6 @@ from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, Val
 from windrow_runtime.operators.declined import DeclinedError
 
 # Any in this module: values are of every type.
-
-Columns: TypeAlias = Mapping[str, pa.Array]
-"""Arrow arrays of one length, by the names of the columns."""
 
 _ORDERED: Final = frozenset(
     {Kind.INT, Kind.FLOAT, Kind.STR, Kind.BYTES, Kind.DECIMAL, Kind.DATETIME, Kind.DATE, Kind.TIMEDELTA}
@@ -100,7 +97,7 @@ class ColumnExpression:
         """The Arrow type of what it gives."""
         return arrow_type(self.value)
 
-    def evaluate(self, columns: Columns) -> pa.Array:
+    def evaluate(self, columns: Mapping[str, pa.Array]) -> pa.Array:
         """An array with the value for each element."""
         return _evaluate(self.expression, columns)
 
@@ -116,7 +113,7 @@ class WholeElement:
         """The Arrow type of the records."""
         return arrow_type(self.kind.root)
 
-    def evaluate(self, columns: Columns) -> pa.Array:
+    def evaluate(self, columns: Mapping[str, pa.Array]) -> pa.Array:
         """An array with the record of each element."""
         fields = list(self.arrow_type)
         return pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)
@@ -234,7 +231,7 @@ def _int(constant: Constant) -> int:
     return constant.value
 
 
-def _evaluate(expression: Expression, columns: Columns) -> pa.Array:
+def _evaluate(expression: Expression, columns: Mapping[str, pa.Array]) -> pa.Array:
     match expression:
         case Field():
             return columns[expression.name]

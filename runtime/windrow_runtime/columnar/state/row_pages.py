@@ -17,13 +17,12 @@ from windrow_runtime.columnar import Hashes, Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, encode_keys
 from windrow_runtime.columnar.rows.hashing import bits_in_group, hash_keys, pages_of
 from windrow_runtime.columnar.state.chunks import concatenated, dump_rows, load_rows, no_rows
-from windrow_runtime.storage.group_record import NO_TIMER, WORKING_SET, PageStore, StepRecord, stored_timer
+from windrow_runtime.storage.group_record import NO_TIMER, WORKING_SET, stored_timer
 from windrow_runtime.storage.keyed_pages import KeyedPages
-from windrow_runtime.storage.tuning import ROW_PAGES, PageTuning
 
 
 @dataclass
-class _Rows:
+class KeyedRows:
     """Rows, and the hashes of their keys as soon as somebody asks for them."""
 
     rows: pa.RecordBatch
@@ -34,37 +33,16 @@ class _Rows:
         encoded = encode_keys(self.rows.column(0))
         return encoded.codes, hash_keys(encoded.distinct)
 
-    def filter(self, mask: Mask) -> _Rows:
+    def filter(self, mask: Mask) -> KeyedRows:
         """Some of the rows."""
-        found = _Rows(self.rows.filter(pa.array(mask)))
+        found = KeyedRows(self.rows.filter(pa.array(mask)))
         codes, hashes = self.hashed
         found.hashed = codes[mask], hashes
         return found
 
 
-class RowPages(KeyedPages[_Rows, Hashes]):
-    """The rows of one step in one key group, during a batch, which changes the step's record.
-
-    ``due`` gives the time at which something in rows is due next under the watermark of this batch.
-    """
-
-    def __init__(
-        self,
-        record: StepRecord,
-        schema: pa.Schema,
-        store: PageStore,
-        due: Callable[[pa.RecordBatch], int],
-        tuning: PageTuning = ROW_PAGES,
-    ) -> None:
-        super().__init__(record, _RowContents(schema, due), store, tuning)
-
-    def load_rows(self, pages: Sequence[int]) -> pa.RecordBatch:
-        """The rows of some pages."""
-        return self.load(pages).rows
-
-    def save_rows(self, pages: Sequence[int], rows: pa.RecordBatch) -> None:
-        """Store what is left of pages that were loaded."""
-        self.save(pages, _Rows(rows))
+class RowPages(KeyedPages[KeyedRows, Hashes]):
+    """The rows of one step in one key group, during a batch, which changes the step's record."""
 
     def shares(self, keys: pa.Array, watermark: int) -> Iterator[tuple[list[int], Mask | None]]:
         """The pages to work on, as many at a time as fit into memory, and the rows of the batch for each share.
@@ -92,43 +70,43 @@ class RowPages(KeyedPages[_Rows, Hashes]):
 
 
 @dataclass(frozen=True)
-class _RowContents:
+class RowContents:
     """Handles rows, and the hashes of their keys."""
 
     schema: pa.Schema
-    due: Callable[[pa.RecordBatch], int]
+    due: Callable[[pa.RecordBatch], int]  # gives when something in rows is due next, under the watermark of a batch
 
-    def load(self, data: bytes) -> _Rows:
-        return _Rows(load_rows(data, self.schema))
+    def load(self, data: bytes) -> KeyedRows:
+        return KeyedRows(load_rows(data, self.schema))
 
-    def dump(self, state: _Rows) -> bytes:
+    def dump(self, state: KeyedRows) -> bytes:
         return dump_rows(state.rows) if state.rows.num_rows else b""
 
-    def timers(self, state: _Rows) -> tuple[int, int]:
+    def timers(self, state: KeyedRows) -> tuple[int, int]:
         return stored_timer(self.due(state.rows) if state.rows.num_rows else None), NO_TIMER
 
-    def open(self, pages: Mapping[int, _Rows]) -> _Rows:
+    def open(self, pages: Mapping[int, KeyedRows]) -> KeyedRows:
         return self.join([*pages.values()])
 
-    def join(self, parts: Sequence[_Rows]) -> _Rows:
+    def join(self, parts: Sequence[KeyedRows]) -> KeyedRows:
         filled = [part for part in parts if part.rows.num_rows]
         if len(filled) == 1:
             return filled[0]
-        return _Rows(concatenated([no_rows(self.schema), *(part.rows for part in filled)]))
+        return KeyedRows(concatenated([no_rows(self.schema), *(part.rows for part in filled)]))
 
-    def split(self, state: _Rows, count: int) -> dict[int, _Rows]:
+    def split(self, state: KeyedRows, count: int) -> dict[int, KeyedRows]:
         codes, hashes = state.hashed
         pages = Groups(pages_of(bits_in_group(hashes), count)[codes], count)
         rows = state.rows.take(pa.array(pages.order))
         filled = np.flatnonzero(pages.sizes).tolist()
-        return {page: _Rows(rows.slice(pages.starts[page], pages.sizes[page])) for page in filled}
+        return {page: KeyedRows(rows.slice(pages.starts[page], pages.sizes[page])) for page in filled}
 
-    def take(self, state: _Rows, keys: Hashes) -> tuple[_Rows, _Rows]:
+    def take(self, state: KeyedRows, keys: Hashes) -> tuple[KeyedRows, KeyedRows]:
         codes, hashes = state.hashed
         mask = np.isin(hashes, keys)[codes]
         return state.filter(mask), state.filter(~mask)
 
-    def keys(self, state: _Rows) -> Hashes:
+    def keys(self, state: KeyedRows) -> Hashes:
         codes, hashes = state.hashed
         return hashes[np.flatnonzero(np.bincount(codes))]
 

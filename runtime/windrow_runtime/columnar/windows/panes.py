@@ -43,8 +43,6 @@ class PaneOperator(ColumnOperator[Panes]):
 
     places: ClassVar[Sequence[str]] = ("pane",)
 
-    # Elements
-
     def fold(
         self, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array], arrived: int = 0
     ) -> tuple[pa.RecordBatch, Ints]:
@@ -72,8 +70,6 @@ class PaneOperator(ColumnOperator[Panes]):
         if cells.groups.count == rows.num_rows:
             return rows
         return self._rows(encoded, cells, self.kernel.merge(cells.groups, rows.columns[2:]))
-
-    # A batch
 
     def measure(self, watermark: int, rows: pa.RecordBatch) -> tuple[int, int, int]:
         """Measures rows for the entry of their chunk: when they are due, their first and their last pane."""

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +30,7 @@ from windrow_runtime.columnar.windows.geometry import FARTHEST, ColumnOperator, 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """In which sessions elements are. Rows are the sessions known before, and then the elements in order of arrival."""
 
     keys: Keys

@@ -10,7 +10,7 @@ from typing import Any, Final
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.results import RowAggregate, fire_late, fire_late_sessions, record_batch, values_of
 from windrow_runtime.columnar.state.chunks import Chunks, concatenated, dump_rows, load_rows, no_rows
-from windrow_runtime.columnar.state.row_pages import RowPages
+from windrow_runtime.columnar.state.row_pages import KeyedRows, RowContents, RowPages
 from windrow_runtime.columnar.windows.geometry import Fired
 from windrow_runtime.columnar.windows.panes import PaneOperator, panes_in
 from windrow_runtime.columnar.windows.sessions import SessionOperator
@@ -120,10 +120,11 @@ class ColumnRunner:
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
         arrived = self._rows_of(elements)
-        pages = RowPages(record, operator.schema, store, partial(operator.next_time, watermark), self._tuning.row_pages)
+        contents = RowContents(operator.schema, partial(operator.next_time, watermark))
+        pages = RowPages(record, contents, store, self._tuning.row_pages)
         for part, mask in pages.shares(arrived.column(0), watermark):
             inside = arrived if mask is None else arrived.filter(_mask(mask))
-            rows = pages.load_rows(part)
+            rows = pages.load(part).rows
             self.facts[OPEN_WINDOWS] -= rows.num_rows
             fired, rows = operator.advance(rows, record.watermark, watermark)
             if fired is not None:
@@ -132,7 +133,7 @@ class ColumnRunner:
                 rows = self._add_to_sessions(operator, rows, inside, watermark)
                 yield from self._drain(packers[1])
             self.facts[OPEN_WINDOWS] += rows.num_rows
-            pages.save_rows(part, rows)
+            pages.save(part, KeyedRows(rows))
         pages.end_batch()
 
     def _add_to_sessions(self, operator: SessionOperator, rows: Any, arrived: Any, watermark: int) -> Any:

@@ -81,16 +81,16 @@ class ColumnScan:
         for target, waiting in self._waiting:
             form, route = target.form, target.route
             with errors_at(form.step.where):
-                arrived = route.run(columns)
-                form.check(arrived.stamps)
-            for step, highest in arrived.highest.items():
-                self._observe(step, highest)
-            count = len(arrived.stamps)
+                there, stamps, highest = route.run(columns)
+                form.check(stamps)
+            for step, stamp in highest.items():
+                self._observe(step, stamp)
+            count = len(stamps)
             if not count:
                 continue
-            named = dict(zip(arrived.columns.schema.names, arrived.columns.columns, strict=True))
+            named = dict(zip(there.schema.names, there.columns, strict=True))
             key = pa.nulls(count) if route.key is None else route.key.evaluate(named)
-            arrays = [key, pa.array(arrived.stamps), *form.columns_of(named)]
+            arrays = [key, pa.array(stamps), *form.columns_of(named)]
             waiting.append(pa.RecordBatch.from_arrays(arrays, schema=form.raw_schema))
             self._records[form.step.id] += count
             if sum(rows.num_rows for rows in waiting) >= _ROWS_AT_ONCE:
