@@ -91,8 +91,7 @@ class ColumnarForm(ScanTarget):
 
     def inputs_in(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """The inputs of the kernel, in rows of elements."""
-        columns: list[pa.Array] = rows.columns[2 : 2 + len(self.inputs)]
-        return columns
+        return list(rows.columns[2 : 2 + len(self.inputs)])
 
     def packed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if not self.folds_first:

@@ -193,42 +193,34 @@ def _binary(expression: Binary, left: ValueType, right: ValueType) -> ValueType:
     if expression.operator in COMPARISONS:
         _check_comparison(expression, left, right)
         return ValueType(Kind.BOOL, bool)
-    kinds = {left.kind, right.kind}
-    if expression.operator == "/" and isinstance(expression.right, Constant):
-        # A division by a column may fail at any element.
-        if left.kind is Kind.FLOAT and right.kind in (Kind.INT, Kind.FLOAT) and expression.right.value:
-            _check_exact(expression.right, expression)
-            return ValueType(Kind.FLOAT, float)
-    elif expression.operator in ("+", "-", "*") and Kind.FLOAT in kinds and kinds <= {Kind.INT, Kind.FLOAT}:
+    kinds, sides = {left.kind, right.kind}, (expression.left, expression.right)
+    # A division by a column may fail at any element.
+    by_number = isinstance(expression.right, Constant) and bool(expression.right.value)
+    divides = expression.operator == "/" and left.kind is Kind.FLOAT and by_number
+    if (divides or expression.operator in ("+", "-", "*")) and Kind.FLOAT in kinds and kinds <= {Kind.INT, Kind.FLOAT}:
         # An int that is added to a float becomes one first: in Arrow as in Python, where the float can hold it.
-        for side in (expression.left, expression.right):
-            _check_exact(side, expression)
+        if any(abs(_int_of(side) or 0) > _LARGEST_EXACT for side in sides):
+            raise DeclinedError(f"{expression} has an int that no float can hold")
         return ValueType(Kind.FLOAT, float)
     raise DeclinedError(f"{expression} is computed in Python: ints may outgrow 64 bits, and divisions may fail")
 
 
-def _check_exact(side: Expression, whole: Expression) -> None:
-    if isinstance(side, Constant) and type(side.value) is int and abs(side.value) > _LARGEST_EXACT:
-        raise DeclinedError(f"{whole} has an int that no float can hold")
-
-
 def _check_comparison(expression: Binary, left: ValueType, right: ValueType) -> None:
-    kinds = {left.kind, right.kind}
-    sides = ((expression.left, left), (expression.right, right))
-    ints = [side for side, value in sides if value.kind is Kind.INT]
+    kinds, sides = {left.kind, right.kind}, ((expression.left, left), (expression.right, right))
+    ints = [_int_of(side) for side, value in sides if value.kind is Kind.INT]
     if kinds == {Kind.INT, Kind.FLOAT}:
         # A float against a small int: Python compares exactly, and so does a float that can hold the int.
-        if not all(isinstance(side, Constant) and abs(_int(side)) <= _LARGEST_EXACT for side in ints):
+        if any(number is None or abs(number) > _LARGEST_EXACT for number in ints):
             raise DeclinedError(f"{expression} compares an int with a float")
         return
     is_same = len(kinds) == 1 and (kinds <= _ORDERED or (expression.operator in ("==", "!=") and kinds == {Kind.BOOL}))
-    if not is_same or any(isinstance(side, Constant) and not -(2**63) <= _int(side) < 2**63 for side in ints):
+    if not is_same or any(not -(2**63) <= (number or 0) < 2**63 for number in ints):
         raise DeclinedError(f"{expression} compares {left} with {right}")
 
 
-def _int(constant: Constant) -> int:
-    assert isinstance(constant.value, int)
-    return constant.value
+def _int_of(side: Expression) -> int | None:
+    """The int that is one side of an operator; None: it is something else."""
+    return side.value if isinstance(side, Constant) and type(side.value) is int else None
 
 
 def _evaluate(expression: Expression, columns: Mapping[str, pa.Array]) -> pa.Array:

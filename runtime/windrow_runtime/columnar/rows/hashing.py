@@ -13,7 +13,6 @@ from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.columnar import Hashes, Ints
 
 _NONE = -(2**63) + 11  # None may share a hash with a number
-_NONE_LENGTH = 1 << 40
 _NONE_SUM = crc32(b"0")
 _PYTHONS_PRIME = 2**61 - 1
 
@@ -56,8 +55,7 @@ def parts_of(keys: pa.Array, count: int) -> npt.NDArray[np.uint8]:
 
 
 def _hashes_of_texts(texts: pa.Array) -> Hashes:
-    """Eight bytes of all texts at a time; None is a text of its own length."""
-    nulls = texts.is_null().to_numpy(zero_copy_only=False)
+    """Eight bytes of all texts at a time; None is an empty text."""
     texts = texts.cast(pa.binary()).fill_null(b"")
     _, offsets, data = texts.buffers()
     bounds = np.frombuffer(offsets, np.int32, len(texts) + 1, texts.offset * 4).astype(np.int64)
@@ -69,7 +67,6 @@ def _hashes_of_texts(texts: pa.Array) -> Hashes:
     words = np.ndarray((last - first + 1,), "<u8", padded, strides=(1,))
     places, lengths = bounds[:-1] - first, np.diff(bounds)
     hashes = lengths.astype(np.uint64)
-    hashes[nulls] = _NONE_LENGTH
     rows = np.flatnonzero(lengths)
     for done in range(0, int(lengths.max(initial=0)), 8):
         rows = rows[lengths[rows] > done]

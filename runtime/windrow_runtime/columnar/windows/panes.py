@@ -109,8 +109,7 @@ class PaneOperator(ColumnOperator[Panes]):
 
 def panes_in(rows: pa.RecordBatch) -> Ints:
     """The panes of rows of state."""
-    panes: Ints = rows.column(1).to_numpy()
-    return panes
+    return np.asarray(rows.column(1))
 
 
 class PaneRows:
