@@ -87,7 +87,7 @@ class ScanTarget(ABC):
     """A keyed step whose elements leave the scans of sources as columns; it may run on columns or on objects.
 
     A task calls ``check`` and ``columns_of`` for each batch that it reads, and then, for some batches in one before
-    they go through the exchange, ``packed``, ``hash_keys`` and ``partials``. Workers know the step without what only
+    they go through the exchange, ``packed``, ``hash_keys`` and ``partials``. In workers the step is without what only
     the driver can load.
     """
 

@@ -19,8 +19,8 @@ Selector: TypeAlias = Callable[[Any], Any]  # selectors of elements of every typ
 class Kernel(ABC):
     """A declared aggregate that works on columns.
 
-    A batch of rows becomes one state per group, states of one group become one, and a state becomes a result. It is
-    what the aggregate gives row by row; floats but for the last bits. Arrays are plain, never chunked; they may have
+    A batch of rows becomes one state per group, states of one group become one, and a state becomes a result: the one
+    that the aggregate gives row by row, floats but for the last bits. Arrays are plain, never chunked; they may have
     nulls, begin at an offset, or be empty.
     """
 

@@ -32,7 +32,7 @@ from windrow_runtime.columnar.windows.geometry import ColumnOperator, Fired, Pan
 from windrow_runtime.storage.tuning import ChunkTuning
 
 Held: TypeAlias = tuple[pa.Array, Ints, Sequence[pa.Array]]
-"""The state of windows by key and window, side by side: keys, starts, and the columns of the kernel."""
+"""The state of windows, as columns side by side: their keys, their starts, and the columns of the kernel."""
 
 _Merged: TypeAlias = tuple[Cells, Sequence[pa.Array]]
 """States by number of window and code of key, in this order."""
@@ -113,7 +113,7 @@ def panes_in(rows: pa.RecordBatch) -> Ints:
 
 
 class PaneRows:
-    """Rows of state in order of their panes, of which several may be of one key and pane."""
+    """Merges rows of state by window and key; several of the rows may be of one key and pane."""
 
     def __init__(self, operator: PaneOperator, rows: pa.RecordBatch, tuning: ChunkTuning) -> None:
         self.panes, ranks = np.unique(panes_in(rows), return_inverse=True)
