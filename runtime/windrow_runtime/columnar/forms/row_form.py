@@ -170,7 +170,7 @@ class RowSlice:
 def row_form(topology: Topology, step: Step, check_source: CheckSource) -> RowForm:
     """Decides how the elements of a keyed step get there as columns; declined where they do not."""
     routes = routes_to(topology, step, check_source)
-    fold = None
+    fold: PaneFold | None = None
     with suppress(DeclinedError):
         fold = fold_for(step)
     has_sessions = False
