@@ -1,25 +1,30 @@
-"""Packs and unpacks payloads: elements for the keyed steps of one key group, and values for a sink."""
+"""Packs and unpacks payloads: elements for the keyed steps of one key group, and values for a sink.
+
+Values of one record class are taken apart into columns and put together again by calling the class; that is two to five
+times as fast as pickling them one by one. Numbers of one type lie side by side. Everything else is pickled as it is. No
+value changes its type: a list whose values are not all of exactly one class is pickled.
+"""
 
 from __future__ import annotations
 
 import pickle
 from array import array
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from windrow_runtime.codecs.records import construct, record_fields
 from windrow_runtime.operators.state.nan_keys import with_one_nan
 from windrow_runtime.operators.windows.table_loop import Partials
-from windrow_runtime.spark.exchange.values import (
-    PackedTimestamps,
-    PackedValues,
-    pack_timestamps,
-    pack_values,
-    unpack_timestamps,
-    unpack_values,
-)
+from windrow_runtime.spark.exchange.classes import class_name, find_class, pickle_any
 
 # Any: keys and values are the user's, of every type.
 
+PackedValues: TypeAlias = "Sequence[Any] | tuple[str, bytes] | tuple[bytes, int, tuple[PackedValues, ...]] | bytes"
+"""A list of scalars as it is; or numbers side by side, with the type code of :mod:`array`; or the name of a class, how
+many values, and their columns; or a pickle."""
+
+_SCALARS: Final = frozenset({bool, int, float, str, bytes, type(None)})
 _ROWS_BITS = 30
 _ORIGIN_BITS = 32
 
@@ -49,7 +54,7 @@ class KeyedElements(NamedTuple):
 
 
 class ColumnElements(NamedTuple):
-    """Elements for one step as columns: an Arrow stream, see :mod:`windrow_runtime.spark.sources.column_scan`."""
+    """Elements for one step as an Arrow stream, see :mod:`windrow_runtime.spark.sources.column_scan`."""
 
     step: int
     stream: bytes
@@ -60,6 +65,9 @@ class PartialElements(NamedTuple):
 
     step: int
     partials: Partials
+
+
+Arrived: TypeAlias = "KeyedElements | ColumnElements | PartialElements"
 
 
 def sequence_number(phase: int, origin: int, row: int) -> int:
@@ -77,40 +85,68 @@ def phase_of(number: int) -> int:
     return number >> (_ORIGIN_BITS + _ROWS_BITS)
 
 
+def pack_values(values: list[Any]) -> PackedValues:
+    """Turns values into nested builtins, which pickle carries fast. Undone by :func:`unpack_values`."""
+    kinds = set(map(type, values))
+    if kinds == {float}:
+        return "d", array("d", values).tobytes()
+    if kinds == {int}:
+        for code in ("i", "q"):
+            try:
+                return code, array(code, values).tobytes()
+            except OverflowError:
+                continue
+    if kinds <= _SCALARS:
+        return values
+    if len(kinds) == 1:
+        (kind,) = kinds
+        names = record_fields(kind)
+        if names:
+            # One pass for each field is three times as fast as making a tuple of each value.
+            columns = (list(map(attrgetter(name), values)) for name in names)
+            return class_name(kind), len(values), tuple(map(pack_values, columns))
+    return pickle_any(values)
+
+
+def unpack_values(packed: PackedValues) -> Sequence[Any]:
+    """Returns the values that :func:`pack_values` was given."""
+    if isinstance(packed, bytes):
+        values: Sequence[Any] = pickle.loads(packed)
+        return values
+    if not isinstance(packed, tuple):
+        return packed
+    if len(packed) == 2:
+        code, data = packed
+        return array(code, data).tolist()
+    reference, _, columns = packed
+    return construct(find_class(reference), [unpack_values(column) for column in columns])
+
+
 def pack_keyed(steps: Sequence[tuple[int, list[Any], list[Any], list[int | None]]]) -> bytes:
     """Packs elements for keyed steps of one level: (step, keys, values, timestamps) each.
 
     :func:`unpack_keyed` undoes it. Equal keys should be one object each: then all but the first take two bytes.
     """
-    packed = [(step, pack_values(keys), pack_values(values), pack_timestamps(ts)) for step, keys, values, ts in steps]
-    return pickle.dumps(packed, 5)
+    return pickle.dumps([(step, *map(pack_values, columns)) for step, *columns in steps], 5)
 
 
 def unpack_keyed(payload: bytes) -> list[KeyedElements]:
     """Returns the elements that :func:`pack_keyed` was given."""
-    packed: list[tuple[int, PackedValues, PackedValues, PackedTimestamps]] = pickle.loads(payload)
     return [
-        KeyedElements(step, with_one_nan(unpack_values(keys)), unpack_values(values), unpack_timestamps(timestamps))
-        for step, keys, values, timestamps in packed
+        KeyedElements(step, with_one_nan(unpack_values(keys)), unpack_values(values), unpack_values(timestamps))
+        for step, keys, values, timestamps in pickle.loads(payload)
     ]
 
 
 def pack_partials(partials: Partials) -> bytes:
     """Packs the partial accumulators of one step. Undone by :func:`unpack_partials`."""
-    keys, values, starts, counts = map(list, partials)
-    packed = (pack_values(keys), pack_values(values), array("q", starts).tobytes(), array("q", counts).tobytes())
-    return pickle.dumps(packed, 5)
+    return pickle.dumps([pack_values(list(column)) for column in partials], 5)
 
 
 def unpack_partials(payload: bytes) -> Partials:
     """Returns the partial accumulators that :func:`pack_partials` was given."""
-    keys, values, starts, counts = pickle.loads(payload)
-    return Partials(
-        with_one_nan(unpack_values(keys)),
-        unpack_values(values),
-        array("q", starts).tolist(),
-        array("q", counts).tolist(),
-    )
+    keys, values, starts, counts = map(unpack_values, pickle.loads(payload))
+    return Partials(with_one_nan(keys), values, starts, counts)
 
 
 def dump_values(values: list[Any]) -> bytes:
