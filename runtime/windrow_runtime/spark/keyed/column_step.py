@@ -15,13 +15,13 @@ from windrow_runtime.columnar.windows.geometry import Fired
 from windrow_runtime.columnar.windows.panes import PaneOperator, panes_in
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Metrics
-from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
+from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
+from windrow_runtime.spark.clock.times import BatchTimes
 from windrow_runtime.spark.exchange.packer import Packer
-from windrow_runtime.spark.exchange.payload import ColumnElements
+from windrow_runtime.spark.exchange.payload import Arrived, ColumnElements
 from windrow_runtime.spark.exchange.rows import PackedRow
-from windrow_runtime.spark.keyed.collector import Collector, counts_of
 from windrow_runtime.spark.keyed.level import KeyedStep
+from windrow_runtime.spark.keyed.step_runner import StepRunner
 from windrow_runtime.spark.run.facts import OPEN_WINDOWS, RECORDS_IN, RECORDS_OUT, Count
 from windrow_runtime.storage.group_record import PageStore, StepRecord
 from windrow_runtime.storage.tuning import StateTuning
@@ -32,54 +32,35 @@ _ROWS_IN_A_PAYLOAD: Final = 100_000
 _VALUES_AT_ONCE: Final = 50_000
 
 
-class ColumnRunner:
-    """Runs one columnar step in one task, on one key group at a time.
-
-    Args:
-        step: The step.
-        form: How the step runs on columns.
-        tuning: How its state is laid out.
-    """
+class ColumnRunner(StepRunner):
+    """Runs one columnar step in one task, on one key group at a time."""
 
     def __init__(self, step: KeyedStep, form: ColumnarForm, tuning: StateTuning) -> None:
-        self.step = step
+        super().__init__(step)
         self._tuning = tuning
         self._form = form
         self._operator = form.operator
-        self._metrics = Metrics()
-        self._collector = Collector(step)
-        self.facts: Counter[int] = Counter()
         self._to_sinks: Counter[str] = Counter()
         self._on_rows = RowAggregate(form) if form.windows.lateness else None
 
-    def close(self) -> None:
-        """Closes the user's functions behind the step."""
-        self.step.close()
-
-    def times(self, times: BatchTimes) -> tuple[BatchTime, BatchTime]:
-        """Returns the time of the previous batch and of this one, for the step."""
-        return times.of(self.step.step_id, has_watermark=self.step.has_watermark)
-
     def take_counts(self) -> list[Count]:
-        """Returns the counts since the last call: (step id, counter or fact, increment)."""
-        counts = counts_of(self.step, self._metrics, self._collector, self.facts)
+        counts = super().take_counts()
         counts += ((sink, RECORDS_IN, records) for sink, records in self._to_sinks.items())
         self._to_sinks.clear()
         return counts
 
-    def take_reports(self) -> list[tuple[Any, ...]]:
-        """Returns the reports of timestamp-assigning steps behind the step since the last call."""
-        return self.step.take_reports()
-
     def run(
         self,
         record: StepRecord,
+        key_group: int,
         store: PageStore,
         times: BatchTimes,
-        elements: Sequence[ColumnElements],
+        arrived: tuple[Sequence[Arrived], Sequence[Arrived]],
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
         """Runs one batch of one group; yields rows as soon as they are full."""
+        # Columns come from sources alone, and so behind the watermark.
+        elements = [part for part in arrived[1] if isinstance(part, ColumnElements)]
         _, current = self.times(times)
         watermark = max(current.watermark, record.watermark)
         operator = self._operator
@@ -147,10 +128,6 @@ class ColumnRunner:
             for result in fire_late_sessions(self._on_rows, rows, placed, inputs, watermark):
                 self._collector.collect(*result)
         return operator.add(rows, placed, inputs)
-
-    def _drain(self, packer: Packer) -> Iterator[PackedRow]:
-        self._collector.drain(packer)
-        yield from packer.full()
 
     def _rows_of(self, elements: Sequence[ColumnElements]) -> Any:
         schema = self._form.exchange_schema

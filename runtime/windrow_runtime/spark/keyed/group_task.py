@@ -11,21 +11,21 @@ Elements emitted before the last line reach the next level before its watermark 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from windrow.errors import UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.operators.operator import Metrics, OperatorRuntimeContext
+from windrow_runtime.operators.operator import OperatorRuntimeContext
 from windrow_runtime.operators.windows.table_loop import Partials, TableOperator
-from windrow_runtime.spark.clock.times import BatchTime, BatchTimes, encode_timer
+from windrow_runtime.spark.clock.times import BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.packer import Packer, SinkWriter
 from windrow_runtime.spark.exchange.payload import (
+    Arrived,
     ColumnElements,
     KeyedElements,
     PartialElements,
@@ -37,13 +37,12 @@ from windrow_runtime.spark.exchange.payload import (
 )
 from windrow_runtime.spark.exchange.pickled_values import state_codec
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
-from windrow_runtime.spark.keyed.collector import Collector, counts_of
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
-from windrow_runtime.spark.run.facts import OPEN_WINDOWS, STATE_BYTES, TIMERS, Count, timers_in, windows_in
+from windrow_runtime.spark.keyed.step_runner import StepRunner
+from windrow_runtime.spark.run.facts import OPEN_WINDOWS, STATE_BYTES, TIMERS, timers_in, windows_in
 from windrow_runtime.storage.group_record import GroupState, PageStore, StepRecord
 from windrow_runtime.storage.object_pages import Elements, ObjectPages, Share
 from windrow_runtime.storage.page_codec import PageCodec
-from windrow_runtime.storage.tuning import StateTuning
 
 if TYPE_CHECKING:
     from windrow_runtime.spark.keyed.column_step import ColumnRunner
@@ -66,30 +65,47 @@ class GroupUpdate:
     new_timer: int
 
 
-class _StepRunner:
-    """Runs one step in one task, on one key group at a time."""
+class ObjectRunner(StepRunner):
+    """Runs one step on Python objects, in one task, on one key group at a time."""
 
-    def __init__(self, step: KeyedStep) -> None:
-        self.step = step
+    def __init__(self, step: KeyedStep, level: Level, codec: PageCodec) -> None:
+        super().__init__(step)
+        self._level = level
+        self._codec = codec
         self._operator = step.create()
-        self._metrics = self._operator.metrics = Metrics()
+        self._operator.metrics = self._metrics
         self._runtime = OperatorRuntimeContext(step.name or step.step_id, self._metrics)
         self._operator.open(self._runtime)
-        self._collector = Collector(step)
-        self.facts: Counter[int] = Counter()
 
     def close(self) -> None:
         self._operator.close()
-        self.step.close()
+        super().close()
 
-    def times(self, times: BatchTimes) -> tuple[BatchTime, BatchTime]:
-        """Returns the time of the previous batch and of this one, for the step."""
-        return times.of(self.step.step_id, has_watermark=self.step.has_watermark)
+    def run(
+        self,
+        record: StepRecord,
+        key_group: int,
+        store: PageStore,
+        times: BatchTimes,
+        arrived: tuple[Sequence[Arrived], Sequence[Arrived]],
+        packers: tuple[Packer, Packer],
+    ) -> Iterator[PackedRow]:
+        """Runs one batch of one group, page by page; yields rows as soon as they are full."""
+        self._runtime.key_group = key_group
+        level, (_, current) = self._level, self.times(times)
+        tuning = level.tuning.object_pages
+        pages = ObjectPages(record, self._codec, store, level.hash_key, level.groups.count, tuning)
+        before, after = map(self._objects_of, arrived)
+        for share in pages.shares(before, after, *current):
+            yield from self._run_share(share, pages, times, packers)
+        record.watermark, record.now = current
+        with errors_at(self.step.where):
+            pages.end_batch()
 
-    def objects_of(self, elements: Sequence[KeyedElements | ColumnElements | PartialElements]) -> list[Elements]:
-        """Returns the elements as Python objects for the operator, in their order."""
+    def _objects_of(self, arrived: Sequence[Arrived]) -> list[Elements]:
+        """Returns elements as Python objects for the operator, in their order."""
         found: list[Elements] = []
-        for part in elements:
+        for part in arrived:
             if isinstance(part, KeyedElements):
                 found.append(part)
             elif isinstance(part, PartialElements):
@@ -102,23 +118,6 @@ class _StepRunner:
 
                 found += form.slices(load_rows(part.stream, form.exchange_schema))
         return found
-
-    def run(
-        self,
-        pages: ObjectPages,
-        key_group: int,
-        times: BatchTimes,
-        elements: tuple[Sequence[Elements], Sequence[Elements]],
-        packers: tuple[Packer, Packer],
-    ) -> Iterator[PackedRow]:
-        """Runs one batch of one group, page by page; yields rows as soon as they are full."""
-        self._runtime.key_group = key_group
-        _, current = self.times(times)
-        for share in pages.shares(*elements, *current):
-            yield from self._run_share(share, pages, times, packers)
-        pages.record.watermark, pages.record.now = current
-        with self._errors_with_step():
-            pages.end_batch()
 
     def _run_share(
         self, share: Share, pages: ObjectPages, times: BatchTimes, packers: tuple[Packer, Packer]
@@ -151,14 +150,8 @@ class _StepRunner:
             )
         self.facts[OPEN_WINDOWS] += windows_in(state) - windows
         self.facts[TIMERS] += timers_in(state) - timers
-        with self._errors_with_step():
-            pages.save(share.pages, state)
-
-    @contextmanager
-    def _errors_with_step(self) -> Iterator[None]:
-        """Adds the step to errors about state that cannot be stored."""
         with errors_at(self.step.where):
-            yield
+            pages.save(share.pages, state)
 
     def _advance(self, watermark: int, packer: Packer) -> Iterator[PackedRow]:
         """Fires the timers that the watermark makes due."""
@@ -168,8 +161,7 @@ class _StepRunner:
     def _fire(self, firing: Iterator[None], packer: Packer) -> Iterator[PackedRow]:
         """Passes on results while timers fire: one advance over years may fire a trigger millions of times."""
         for _ in chain(firing, (None,)):
-            self._collector.drain(packer)
-            yield from packer.full()
+            yield from self._drain(packer)
 
     def _process(self, elements: Elements, packer: Packer) -> None:
         """Processes elements; all results since the last drain go to ``packer``."""
@@ -179,14 +171,6 @@ class _StepRunner:
         else:
             self._operator.process_batch(elements.keys, elements.values, elements.timestamps)
         self._collector.drain(packer)
-
-    def take_reports(self) -> list[tuple[Any, ...]]:
-        """Returns the reports of timestamp-assigning steps behind the step since the last call."""
-        return self.step.take_reports()
-
-    def take_counts(self) -> list[Count]:
-        """Returns the counts since the last call: (step id, counter or fact, increment)."""
-        return counts_of(self.step, self._metrics, self._collector, self.facts)
 
 
 class GroupTask:
@@ -200,9 +184,8 @@ class GroupTask:
     def __init__(self, level: Level, writer: SinkWriter | None = None) -> None:
         self._level = level
         self._origin_of = {label: number for number, label in enumerate(level.groups.labels)}
-        self._runners = {step.number: _runner_of(step, level.tuning) for step in level.steps}
-        codec = state_codec(level.classes, allow_pickled=level.allow_pickled)
-        self._codec = PageCodec(codec, level.tuning.lists)
+        codec = PageCodec(state_codec(level.classes, allow_pickled=level.allow_pickled), level.tuning.lists)
+        self._runners = {step.number: _runner_of(step, level, codec) for step in level.steps}
         self._packers = (
             Packer(level.groups, level.hash_key, Phase.BEFORE_WATERMARK, writer),
             Packer(level.groups, level.hash_key, Phase.AFTER_WATERMARK, writer),
@@ -241,7 +224,7 @@ class GroupTask:
         origin = self._origin_of[label]
         for packer in self._packers:
             packer.start(origin, self._level.groups.service_label_of(label))
-        found: list[_Found] = []
+        found: list[dict[int, list[Arrived]]] = []
         for rows, packer in zip((before, after), self._packers, strict=True):
             # Deeper levels get their rows as they are, in the phase in which they came.
             yield from (packer.row_for_level(row) for row in rows if self._is_deeper(row))
@@ -249,22 +232,14 @@ class GroupTask:
         steps_before, steps_after = found
         assert steps_before.keys() | steps_after.keys() <= self._runners.keys(), "columns go to the first level"
         for number, runner in self._runners.items():
-            elements = steps_before.get(number, []), steps_after.get(number, [])
+            arrived = steps_before.get(number, []), steps_after.get(number, [])
             step = runner.step.state_id
             known = group.steps.get(step)
-            if not any(elements) and (known is None or not _is_due(known, runner.times(times)[1])):
+            if not any(arrived) and (known is None or not known.due(*runner.times(times)[1])):
                 continue
             record = group.record_of(step)
             runner.facts[STATE_BYTES] -= record.stored_bytes
-            if isinstance(runner, _StepRunner):
-                groups, tuning = self._level.groups.count, self._level.tuning.object_pages
-                pages = ObjectPages(record, self._codec, store, self._level.hash_key, groups, tuning)
-                objects = runner.objects_of(elements[0]), runner.objects_of(elements[1])
-                yield from runner.run(pages, origin, times, objects, self._packers)
-            else:
-                # Columns come from sources alone, and so behind the watermark.
-                columns = [part for part in elements[1] if isinstance(part, ColumnElements)]
-                yield from runner.run(record, store, times, columns, self._packers)
+            yield from runner.run(record, origin, store, times, arrived, self._packers)
             runner.facts[STATE_BYTES] += record.stored_bytes
             if record.is_empty:
                 del group.steps[step]
@@ -280,7 +255,7 @@ class GroupTask:
     def _notes(self, origin: int, label: int) -> Iterator[PackedRow]:
         """Yields rows with the counts and the reports for the driver."""
         counts = [count for runner in self._runners.values() for count in runner.take_counts()]
-        reports = [report for runner in self._runners.values() for report in runner.take_reports()]
+        reports = [report for runner in self._runners.values() for report in runner.step.take_reports()]
         if reports:
             yield self._last_row(origin, label, RowKind.REPORTS, reports)
         if counts:
@@ -327,19 +302,16 @@ class GroupTask:
 _FARTHEST = (1 << 62) // 1000  # a timer that far is never due; it has to fit what Spark computes with
 
 
-_Found: TypeAlias = "dict[int, list[KeyedElements | ColumnElements | PartialElements]]"
-
-
-def _by_step(rows: Iterable[PackedRow]) -> _Found:
+def _by_step(rows: Iterable[PackedRow]) -> dict[int, list[Arrived]]:
     """Returns the elements of some rows by step."""
-    found: _Found = {}
+    found: defaultdict[int, list[Arrived]] = defaultdict(list)
     for row in rows:
         for elements in _elements_of(row):
-            found.setdefault(elements.step, []).append(elements)
+            found[elements.step].append(elements)
     return found
 
 
-def _elements_of(row: PackedRow) -> Sequence[KeyedElements | ColumnElements | PartialElements]:
+def _elements_of(row: PackedRow) -> Sequence[Arrived]:
     if row.kind == RowKind.COLUMNS:
         return [ColumnElements(row.target, row.payload)]
     if row.kind == RowKind.PARTIALS:
@@ -348,14 +320,10 @@ def _elements_of(row: PackedRow) -> Sequence[KeyedElements | ColumnElements | Pa
     return unpack_keyed(row.payload)
 
 
-def _runner_of(step: KeyedStep, tuning: StateTuning) -> _StepRunner | ColumnRunner:
+def _runner_of(step: KeyedStep, level: Level, codec: PageCodec) -> ObjectRunner | ColumnRunner:
     if step.form is None:
-        return _StepRunner(step)
+        return ObjectRunner(step, level, codec)
     # A plan without columns does not import the columnar modules.
     from windrow_runtime.spark.keyed.column_step import ColumnRunner
 
-    return ColumnRunner(step, step.form, tuning)
-
-
-def _is_due(step: StepRecord, time: BatchTime) -> bool:
-    return bool(step.due(time.watermark, time.now))
+    return ColumnRunner(step, step.form, level.tuning)
