@@ -16,7 +16,7 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.spark.exchange.packer import ToSink
 from windrow_runtime.spark.exchange.payload import load_values
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, exchange_schema, source_schema
+from windrow_runtime.spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow, RowKind
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
@@ -83,7 +83,7 @@ class Query:
         frame = (
             self.spark.readStream.option("maxFilesPerTrigger", 1)
             .text(str(self.input))
-            .mapInArrow(stage, source_schema())
+            .mapInArrow(stage, SOURCE_SCHEMA)
             .withColumn("watermark", f.timestamp_millis("watermark"))
             .withWatermark("watermark", "0 seconds")
             .select(*PackedRow._fields)
@@ -98,7 +98,7 @@ class Query:
                 steps=steps,
             )
             frame = frame.groupBy("group").transformWithState(
-                KeyGroupProcessor(level), exchange_schema(), "Append", "EventTime"
+                KeyGroupProcessor(level), EXCHANGE_SCHEMA, "Append", "EventTime"
             )
         return frame
 

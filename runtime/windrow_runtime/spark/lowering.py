@@ -38,7 +38,7 @@ from windrow_runtime.spark.exchange.fragment import PortFragment, Routes
 from windrow_runtime.spark.exchange.payload import sequence_number
 from windrow_runtime.spark.exchange.picklable import check_picklable
 from windrow_runtime.spark.exchange.pickled_values import state_codec
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, exchange_schema, source_schema
+from windrow_runtime.spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow, RowKind
 from windrow_runtime.spark.keyed.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
@@ -199,7 +199,7 @@ class Lowered:
         mode = "ProcessingTime" if self.by_clock else "EventTime"
         for number in range(self._depth):
             frame = frame.groupBy("group").transformWithState(
-                KeyGroupProcessor(self._level(number)), exchange_schema(), "Append", mode
+                KeyGroupProcessor(self._level(number)), EXCHANGE_SCHEMA, "Append", mode
             )
         return frame
 
@@ -210,7 +210,7 @@ class Lowered:
         frame = frame.withColumn("number", f.col("number") - f.lit(shift))
         for number in range(self._depth):
             rows = frame.repartition(self.groups.partitions, "group").sortWithinPartitions("group", "number")
-            frame = rows.mapInArrow(BatchLevel(self._level(number), now), exchange_schema())
+            frame = rows.mapInArrow(BatchLevel(self._level(number), now), EXCHANGE_SCHEMA)
         return frame
 
     def watched(self) -> list[WatchedStep]:
@@ -269,7 +269,7 @@ class Lowered:
             note=checkpoint.newest_batch if checkpoint is not None and by_spark else None,
             sinks=None if self._depth else self.parts,
         )
-        frame = scan.frame.mapInArrow(stage, source_schema())
+        frame = scan.frame.mapInArrow(stage, SOURCE_SCHEMA)
         if checkpoint is None:
             return frame
         # Spark itself counts rows of its scan, which are files if workers read the records.

@@ -12,6 +12,7 @@ import dataclasses
 import sys
 import types
 from collections.abc import Iterable
+from functools import partial
 from inspect import get_annotations
 from typing import Any, Final, NewType, TypedDict
 
@@ -30,13 +31,9 @@ _CONFIGURED: Final = (
 )
 
 
-def _carry_by_name(name: str) -> None:
-    # A reducer that returns a text names a variable of the module of the object.
-    copyreg.pickle(type(getattr(dataclasses, name)), lambda _: name)
-
-
 for _name in ("MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY"):
-    _carry_by_name(_name)
+    # A reducer that returns a text names a variable of the module of the object.
+    copyreg.pickle(type(getattr(dataclasses, _name)), partial(lambda name, _: name, _name))
 
 
 def _reduced_new_type(made: Any) -> Any:  # a tuple or a text, as pickle takes them
@@ -123,15 +120,9 @@ def _not_by_value(kind: type[Any], reason: str) -> UnsupportedOperationError:
 
 @dataclasses.dataclass(frozen=True)
 class _StructBase:
-    """Stands among the bases of a Struct that is shipped, and becomes a Struct that has its fields.
+    """Stands among the bases of a Struct that is shipped, and becomes a Struct that has its own fields.
 
-    Attributes:
-        name: The name of the class.
-        module: Its module.
-        bases: Its bases.
-        fields: Its own fields, each with what ``msgspec.field`` takes.
-        config: Its options.
-        has_post_init: Whether it defines ``__post_init__``.
+    Each field has what ``msgspec.field`` takes.
     """
 
     name: str
@@ -161,12 +152,7 @@ class _StructBase:
 
 
 class _Slots:
-    """Stands in front of the bases of a class that is shipped, and passes its slots to its metaclass.
-
-    Args:
-        metaclass: The metaclass of the class.
-        slots: Its slots, as its body lists them.
-    """
+    """Stands in front of the bases of a class that is shipped, and passes its slots to its metaclass."""
 
     def __init__(self, metaclass: type[Any], slots: str | Iterable[str]) -> None:
         self.metaclass = metaclass

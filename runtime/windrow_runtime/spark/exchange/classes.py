@@ -47,8 +47,8 @@ def register_classes(classes: Iterable[UserClass]) -> None:
         if _registered.get(name) is kind and getattr(main, kind.__qualname__, kind) is kind:
             continue
         _registered[name] = kind
-        _reference.cache_clear()
-        _resolve.cache_clear()
+        _class_name.cache_clear()
+        find_class.cache_clear()
         if kind.__module__ == _MAIN and "." not in kind.__qualname__ and in_worker:
             setattr(main, kind.__qualname__, kind)
 
@@ -60,16 +60,6 @@ def _resolve_annotations(user_class: UserClass) -> None:
     except NameError:
         own = get_annotations(kind)
         kind.__annotations__ = {name: user_class.hints.get(name, hint) for name, hint in own.items()}
-
-
-def class_name(kind: type[Any]) -> bytes:
-    """Returns the bytes that stand for a class, for :func:`find_class` in this process or another."""
-    return _reference(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
-
-
-def find_class(reference: bytes) -> type[Any]:
-    """Returns the class that :func:`class_name` named."""
-    return _resolve(reference)
 
 
 def pickle_any(value: object) -> bytes:
@@ -85,17 +75,19 @@ def _full_name(kind: type[Any]) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
+def class_name(kind: type[Any]) -> bytes:
+    """Returns the bytes that stand for a class, for :func:`find_class` in this process or another."""
+    return _class_name(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
+
+
 @lru_cache(maxsize=1024)
-def _reference(kind: type[Any]) -> bytes:
+def _class_name(kind: type[Any]) -> bytes:
     name = _full_name(kind)
-    if _registered.get(name) is kind:
-        return b"@" + name.encode()
-    return pickle_any(kind)
+    return b"@" + name.encode() if _registered.get(name) is kind else pickle_any(kind)
 
 
 @lru_cache(maxsize=1024)
-def _resolve(reference: bytes) -> type[Any]:
-    if reference.startswith(b"@"):
-        return _registered[reference[1:].decode()]
-    kind: type[Any] = pickle.loads(reference)
+def find_class(name: bytes) -> type[Any]:
+    """Returns the class that :func:`class_name` named."""
+    kind: type[Any] = _registered[name[1:].decode()] if name.startswith(b"@") else pickle.loads(name)
     return kind

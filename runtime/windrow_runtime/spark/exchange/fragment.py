@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from windrow.plan import Step, TimestampsNode
@@ -13,28 +14,20 @@ from windrow_runtime.operators.operator import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology, key_step
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
 from windrow_runtime.spark.clock.keeper import ClockFiles, Report, ReportingTracker
-from windrow_runtime.spark.exchange.packer import ToSink, ToStep
+from windrow_runtime.spark.exchange.packer import Routed, ToSink, ToStep
 from windrow_runtime.spark.run.facts import RECORDS_IN, Count
 from windrow_runtime.spark.worker import current_batch
 
 # Any in this module: elements of every type.
 
-Routed = tuple[ToStep | ToSink, Sequence[Any], Sequence["int | None"]]
 
-
+@dataclass(frozen=True, slots=True)
 class Routes:
-    """The numbers by which rows name keyed steps and sinks.
+    """The numbers by which rows name keyed steps and sinks, by their ids; a keyed step has that of its level, too."""
 
-    Args:
-        steps: The number of each keyed step, by id.
-        sinks: The number of each sink, by id.
-        levels: The level that runs each keyed step, by id; 0 is the first.
-    """
-
-    def __init__(self, steps: Mapping[str, int], sinks: Mapping[str, int], levels: Mapping[str, int]) -> None:
-        self.steps = dict(steps)
-        self.sinks = dict(sinks)
-        self.levels = dict(levels)
+    steps: Mapping[str, int]
+    sinks: Mapping[str, int]
+    levels: Mapping[str, int]
 
 
 class PortFragment:
@@ -70,11 +63,8 @@ class PortFragment:
         selectors = {step.id: key_step(topology, step) for step in topology.keyed}
         self._wheres = {step: keys.where for step, keys in selectors.items() if keys is not None}
 
-    def __getstate__(self) -> tuple[Topology, Port, Routes, ClockFiles | None, frozenset[str]]:
-        return self._topology, self._port, self._routes, self._clock, self._fed_by_columns
-
-    def __setstate__(self, state: tuple[Topology, Port, Routes, ClockFiles | None, frozenset[str]]) -> None:
-        self.__init__(*state)  # type: ignore[misc]  # unpickling begins the object anew
+    def __reduce__(self) -> tuple[type[PortFragment], tuple[object, ...]]:
+        return PortFragment, (self._topology, self._port, self._routes, self._clock, self._fed_by_columns)
 
     def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> list[Routed]:
         """Runs the steps; returns the elements for each target."""

@@ -24,14 +24,7 @@ _ROUTES_KEPT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ToStep:
-    """Elements go to a keyed step.
-
-    Attributes:
-        step: The number of the step in the plan.
-        level: The level that runs the step; a row carries elements for one level.
-        keys: The keys of the elements.
-        where: The step that took the keys and its line in the user's program, in errors.
-    """
+    """Elements go to a keyed step of a level, by their keys; errors say ``where`` the keys were taken."""
 
     step: int
     level: int
@@ -41,15 +34,14 @@ class ToStep:
 
 @dataclass(frozen=True, slots=True)
 class ToSink:
-    """Elements go to a sink.
-
-    Attributes:
-        sink: The number of the sink in the plan.
-        where: The sink and its line in the user's program, in errors.
-    """
+    """Elements go to a sink; errors say ``where`` it is in the user's program."""
 
     sink: int
     where: str | None = None
+
+
+Routed: TypeAlias = "tuple[ToStep | ToSink, Sequence[Any], Sequence[int | None]]"
+"""Where elements go, the elements, and their timestamps."""
 
 
 class SinkWriter(Protocol):
@@ -118,15 +110,13 @@ class Packer:
         self._row = 0
         self._limit = _FIRST_LIMIT
         self._levels: defaultdict[int, dict[int, _Routes]] = defaultdict(dict)
-        self._sinks: dict[int, list[Any]] = {}
+        self._sinks: defaultdict[int, list[Any]] = defaultdict(list)
         self._wheres: dict[tuple[type[ToStep | ToSink], int], str | None] = {}
 
     def start(self, origin: int, service_label: int) -> None:
-        """Starts on the elements of another origin; those of the previous one must have been flushed.
+        """Starts on the elements of another origin, which orders rows; those of the previous one have been flushed.
 
-        Args:
-            origin: Orders the rows among those of other origins.
-            service_label: The label of the service group that passes on the rows for sinks.
+        The service group passes on the rows for sinks.
         """
         self._origin = origin
         self._service_label = service_label
@@ -139,16 +129,14 @@ class Packer:
             InvalidArgumentError: If a key cannot be hashed.
         """
         if isinstance(target, ToSink):
-            if target.sink not in self._sinks:
-                self._sinks[target.sink] = []
-                self._wheres[ToSink, target.sink] = target.where
+            self._wheres[ToSink, target.sink] = target.where
             self._sinks[target.sink].extend(values)
             return
+        self._wheres[ToStep, target.step] = target.where
         steps = self._levels[target.level]
         routes = steps.get(target.step)
         if routes is None:
             routes = steps[target.step] = _Routes(self._groups, self._hash_key)
-            self._wheres[ToStep, target.step] = target.where
         try:
             for key, value, timestamp in zip(target.keys, values, timestamps, strict=True):
                 add_key, add_value, add_timestamp, first_equal = routes[key]
@@ -181,11 +169,11 @@ class Packer:
 
     def full(self) -> Iterator[PackedRow]:
         """Yields the rows that are full. Call it after some elements have been added."""
-        yield from self._rows(self._limit)
+        return self._rows(self._limit)
 
     def flush(self) -> Iterator[PackedRow]:
         """Yields all rows that are left."""
-        yield from self._rows(1)
+        return self._rows(1)
 
     def _rows(self, least: int) -> Iterator[PackedRow]:
         """Packs the elements of each group and each sink that has gathered ``least`` elements or more."""

@@ -33,13 +33,7 @@ _IN_OPEN: Final = (
 def check_picklable(
     step: Step, parts: Iterable[object], what: str = "a function of the step", hint: str = _IN_OPEN
 ) -> None:
-    """Refuse a step whose functions hold objects that cannot be sent to workers.
-
-    Args:
-        step: The step.
-        parts: Its functions, and objects that have some.
-        what: Their name in the error.
-        hint: The hint of the error.
+    """Refuse a step whose functions, or objects that have some, hold objects that cannot be sent to workers.
 
     Raises:
         UnsupportedOperationError: With the variable that holds it.
@@ -62,11 +56,7 @@ def check_picklable(
 
 
 def check_sendable(values: Iterable[object], where: str | None) -> None:
-    """Refuse elements that cannot be sent to another process; called after pickling them has failed.
-
-    Args:
-        values: The elements, or their keys.
-        where: The step that takes them.
+    """Refuse elements or keys that cannot be sent to another process; called after pickling them has failed.
 
     Raises:
         UnsupportedOperationError: With the first one that cannot be pickled.

@@ -18,12 +18,7 @@ from windrow_runtime.storage.values import StateCodec
 
 
 def state_codec(classes: Iterable[UserClass], *, allow_pickled: bool) -> StateCodec:
-    """Returns the codec for the state of a plan.
-
-    Args:
-        classes: The classes that the plan names.
-        allow_pickled: Whether the plan allows that values of other classes are pickled.
-    """
+    """Returns the codec for the state of a plan that names some classes, and may allow that others are pickled."""
     known = tuple(classes)
     return StateCodec(known, pickles=PlanPickle(known) if allow_pickled else None)
 
@@ -34,9 +29,6 @@ class PlanPickle:
     A class that the plan's functions use is written by its name, and is the plan's own when it is read, in whichever
     process that is: a class of the main program has another module there. Any other class of the main program goes by
     value.
-
-    Args:
-        classes: The classes that the plan names, and those that its functions use.
     """
 
     def __init__(self, classes: Iterable[UserClass]) -> None:

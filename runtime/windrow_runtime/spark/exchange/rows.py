@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from pyspark.sql import Row
-    from pyspark.sql.types import StructType
+from typing import Any, Final, NamedTuple
 
 
 class RowKind:
@@ -48,6 +44,15 @@ class RowKind:
     """Counts of steps, for the driver: values (step id, counter or fact, increment)."""
 
 
+EXCHANGE_SCHEMA: Final = (
+    "`group` int not null, kind int not null, target int not null, number bigint not null, payload binary not null"
+)
+"""The columns of :class:`PackedRow`, for Spark."""
+
+SOURCE_SCHEMA: Final = f"{EXCHANGE_SCHEMA}, watermark bigint, records bigint not null"
+"""The same and, for Spark itself, the watermark in its milliseconds, null where it does not move, and the number of
+records that were read."""
+
 _OUTPUTS: Final = frozenset({RowKind.OUTPUT, RowKind.OUTPUT_COLUMNS})
 
 
@@ -74,52 +79,14 @@ class PackedRow(NamedTuple):
         """Returns whether a sink takes the row."""
         return self.kind in _OUTPUTS
 
-    def as_spark_row(self) -> Row:
-        """Returns the row in the form that a stateful processor yields."""
-        from pyspark.sql import Row
-
-        return Row(**self._asdict())
-
-
-def exchange_schema() -> StructType:
-    """Returns the columns of :class:`PackedRow`."""
-    from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
-
-    return StructType(
-        [
-            StructField("group", IntegerType(), nullable=False),
-            StructField("kind", IntegerType(), nullable=False),
-            StructField("target", IntegerType(), nullable=False),
-            StructField("number", LongType(), nullable=False),
-            StructField("payload", BinaryType(), nullable=False),
-        ]
-    )
-
-
-def source_schema() -> StructType:
-    """Returns the columns of :class:`PackedRow` and those that are for Spark itself.
-
-    These are the watermark in Spark's milliseconds, null where it does not move, and how many records were read.
-    """
-    from pyspark.sql.types import LongType, StructField, StructType
-
-    return StructType(
-        [
-            *exchange_schema().fields,
-            StructField("watermark", LongType(), nullable=True),
-            StructField("records", LongType(), nullable=False),
-        ]
-    )
-
 
 def exchange_batch(rows: Iterable[PackedRow]) -> Any:  # pyarrow has no types
-    """Returns the rows as an Arrow batch with the columns of :func:`exchange_schema`."""
+    """Returns the rows as an Arrow batch with the columns of :data:`EXCHANGE_SCHEMA`."""
     return packed_batch(rows, None).select(list(PackedRow._fields))
 
 
-# Any: pyarrow has no types.
-def packed_batch(rows: Iterable[PackedRow], watermark: int | None, records: int = 0) -> Any:
-    """Returns the rows as an Arrow batch with the columns of :func:`source_schema`.
+def packed_batch(rows: Iterable[PackedRow], watermark: int | None, records: int = 0) -> Any:  # as above
+    """Returns the rows as an Arrow batch with the columns of :data:`SOURCE_SCHEMA`.
 
     All bear the same watermark, and the first one the number of records.
     """
@@ -127,17 +94,10 @@ def packed_batch(rows: Iterable[PackedRow], watermark: int | None, records: int 
 
     columns = list(zip(*rows, strict=True))
     length = len(columns[0])
-    schema = pa.schema(
-        [
-            pa.field("group", pa.int32(), nullable=False),
-            pa.field("kind", pa.int32(), nullable=False),
-            pa.field("target", pa.int32(), nullable=False),
-            pa.field("number", pa.int64(), nullable=False),
-            pa.field("payload", pa.binary(), nullable=False),
-            pa.field("watermark", pa.int64()),
-            pa.field("records", pa.int64(), nullable=False),
-        ]
-    )
     columns += [(watermark,) * length, (records,) + (0,) * (length - 1)]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    names = (*PackedRow._fields, "watermark", "records")
+    types = (pa.int32(), pa.int32(), pa.int32(), pa.int64(), pa.binary(), pa.int64(), pa.int64())
+    schema = pa.schema(
+        [pa.field(name, kind, nullable=name == "watermark") for name, kind in zip(names, types, strict=True)]
+    )
+    return pa.RecordBatch.from_arrays(list(map(pa.array, columns, types)), schema=schema)

@@ -36,23 +36,17 @@ _PIECE_BYTES: Final = 16 << 20
 _ROWS_BYTES: Final = 8 << 20  # an Arrow batch for Spark holds about this much
 
 
-class _Pages:
+class _Pages(dict[int, bytes]):
     """Holds the pages of one group in memory while the group is run."""
 
-    def __init__(self) -> None:
-        self._pages: dict[int, bytes] = {}
-
-    def get(self, number: int) -> bytes | None:
-        return self._pages.get(number)
-
     def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
-        return [self._pages.get(number) for number in numbers]
+        return list(map(self.get, numbers))
 
     def put(self, number: int, data: bytes) -> None:
-        self._pages[number] = data
+        self[number] = data
 
     def remove(self, number: int) -> None:
-        self._pages.pop(number, None)
+        self.pop(number, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,53 +65,42 @@ class BatchLevel:
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Takes the Arrow batches of a partition from Spark; yields Arrow batches of packed rows."""
-        with failures_marked(), infrequent_gc():
+        with failures_marked(), infrequent_gc(), ExitStack() as stack:
             register_classes(self.level.classes)
-            with ExitStack() as stack:
-                sinks = self.level.sinks
-                writer = None if sinks is None else stack.enter_context(closing(sinks.writer()))
-                task = stack.enter_context(closing(GroupTask(self.level, writer)))
-                rows = self._run(task, _rows_of(batches))
-                yield from _in_batches(rows if writer is None else writer.pass_on(rows))
+            sinks = self.level.sinks
+            writer = None if sinks is None else stack.enter_context(closing(sinks.writer()))
+            task = stack.enter_context(closing(GroupTask(self.level, writer)))
+            rows = self._run(task, _rows_of(batches))
+            yield from map(exchange_batch, _pieces(rows if writer is None else writer.pass_on(rows), _ROWS_BYTES))
 
     def _run(self, task: GroupTask, rows: Iterator[PackedRow]) -> Iterator[PackedRow]:
         for label, of_group in groupby(rows, key=attrgetter("group")):
             if label < 0:
                 yield from (row for row in of_group if row.kind not in {RowKind.CLOCK, RowKind.END})
             else:
-                yield from _Group(self, task, label).run(of_group)
+                yield from self._run_group(task, label, of_group)
 
+    def _run_group(self, task: GroupTask, label: int, rows: Iterable[PackedRow]) -> Iterator[PackedRow]:
+        """Runs one key group through both rounds."""
+        origin = self.level.groups.labels.index(label)
+        pages = _Pages()
+        data: bytes | None = None
+        number = 0
+        for round_number, times, piece in self._calls(rows):
+            for output in task.run_group(label, data, pages, times, self.now, [], piece):
+                if isinstance(output, GroupUpdate):
+                    data = output.data
+                elif output.kind != RowKind.REPORTS:
+                    # The task numbers the rows of each call from 0, and has phases where there are rounds here.
+                    yield output._replace(number=sequence_number(round_number, origin, number))
+                    number += 1
 
-class _Group:
-    """Runs one key group through both rounds."""
-
-    def __init__(self, stage: BatchLevel, task: GroupTask, label: int) -> None:
-        self._task = task
-        self._label = label
-        self._now = stage.now
-        self._piece_bytes = stage.piece_bytes
-        self._origin = stage.level.groups.labels.index(label)
-        self._pages = _Pages()
-        self._data: bytes | None = None
-        self._rows = 0
-
-    def run(self, rows: Iterable[PackedRow]) -> Iterator[PackedRow]:
-        start = BatchTime(MIN_TIMESTAMP, self._now)
+    def _calls(self, rows: Iterable[PackedRow]) -> Iterator[tuple[int, BatchTimes, list[PackedRow]]]:
+        """Yields the round, the times and the rows of each call for a group."""
+        start, end = BatchTime(MIN_TIMESTAMP, self.now), BatchTime(MAX_TIMESTAMP, self.now)
         for number, of_round in groupby(rows, key=_round):
-            for piece in _pieces(of_round, self._piece_bytes):
-                yield from self._call(number, BatchTimes(start, start), piece)
-        end = BatchTime(MAX_TIMESTAMP, self._now)
-        yield from self._call(SECOND_ROUND, BatchTimes(start, end), [])
-
-    def _call(self, number: int, times: BatchTimes, rows: list[PackedRow]) -> Iterator[PackedRow]:
-        outputs = self._task.run_group(self._label, self._data, self._pages, times, self._now, [], rows)
-        for output in outputs:
-            if isinstance(output, GroupUpdate):
-                self._data = output.data
-            elif output.kind != RowKind.REPORTS:
-                # The task numbers the rows of each call from 0, and has phases where there are rounds here.
-                yield output._replace(number=sequence_number(number, self._origin, self._rows))
-                self._rows += 1
+            yield from ((number, BatchTimes(start, start), piece) for piece in _pieces(of_round, self.piece_bytes))
+        yield SECOND_ROUND, BatchTimes(start, end), []
 
 
 def _pieces(rows: Iterable[PackedRow], limit: int) -> Iterator[list[PackedRow]]:
@@ -137,19 +120,6 @@ def _pieces(rows: Iterable[PackedRow], limit: int) -> Iterator[list[PackedRow]]:
 def _rows_of(batches: Iterator[Any]) -> Iterator[PackedRow]:
     for batch in batches:
         yield from map(PackedRow, *(column.to_pylist() for column in batch.columns))
-
-
-def _in_batches(rows: Iterator[PackedRow]) -> Iterator[Any]:
-    held: list[PackedRow] = []
-    size = 0
-    for row in rows:
-        held.append(row)
-        size += len(row.payload)
-        if size >= _ROWS_BYTES:
-            yield exchange_batch(held)
-            held, size = [], 0
-    if held:
-        yield exchange_batch(held)
 
 
 def _round(row: PackedRow) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.spark.clock.keeper import ClockFiles, Report
-from windrow_runtime.spark.exchange.packer import ToSink, ToStep
+from windrow_runtime.spark.exchange.packer import Routed
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.run.facts import Count
 from windrow_runtime.storage.tuning import MEASURED, StateTuning
@@ -24,47 +24,29 @@ if TYPE_CHECKING:
 
 
 class Fragment(Protocol):
-    """Stateless steps that run one behind the other, without an exchange between them."""
+    """Runs stateless steps, one behind the other; :mod:`windrow_runtime.spark.exchange.fragment` has the real one."""
 
-    def run(
-        self, values: Sequence[Any], timestamps: Sequence[int | None]
-    ) -> Iterable[tuple[ToStep | ToSink, Sequence[Any], Sequence[int | None]]]:
-        """Runs the steps; returns the elements for each target."""
-        ...
+    def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> Iterable[Routed]: ...
 
-    def take_counts(self) -> list[Count]:
-        """Returns the counts since the last call: (step id, counter or fact, increment)."""
-        ...
+    def take_counts(self) -> list[Count]: ...
 
-    def take_reports(self) -> list[Report]:
-        """Returns the reports of timestamp-assigning steps since the last call, for the driver."""
-        ...
+    def take_reports(self) -> list[Report]: ...
 
-    def close(self) -> None:
-        """Closes the user's functions."""
-        ...
+    def close(self) -> None: ...
 
 
 class SourceFragment(Fragment, Protocol):
     """A fragment that begins at a source and assigns timestamps."""
 
     @property
-    def watermark(self) -> int:
-        """The watermark that follows from the elements so far; MIN_TIMESTAMP while there is none."""
-        ...
+    def watermark(self) -> int: ...
 
     @property
-    def is_idle(self) -> bool:
-        """Returns whether all elements of the source go to keyed steps as columns, so that the fragment has no work."""
-        ...
+    def is_idle(self) -> bool: ...
 
-    def observe(self, step: str, highest: int) -> None:
-        """Notes the highest timestamp that a timestamp-assigning step gave to elements in columns."""
-        ...
+    def observe(self, step: str, highest: int) -> None: ...
 
-    def end_batch(self) -> None:
-        """Lets periodic watermark generators emit. Called once, behind the last elements."""
-        ...
+    def end_batch(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +96,11 @@ class KeyedStep:
         return [tuple(report) for fragment in self._fragments() for report in fragment.take_reports()]
 
     def take_counts(self) -> list[Count]:
-        """Returns the counts behind the step since the last call: (step id, counter or fact, increment)."""
+        """Returns the counts behind the step since the last call."""
         return [count for fragment in self._fragments() for count in fragment.take_counts()]
 
-    def _fragments(self) -> list[Fragment]:
-        fragments = (self.output, *self.side_outputs.values())
-        return [fragment for fragment in fragments if fragment is not None]
+    def _fragments(self) -> Iterator[Fragment]:
+        yield from self.side_outputs.values() if self.output is None else (self.output, *self.side_outputs.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 
 
 class LevelCalls:
-    """Runs a level in one task.
-
-    Args:
-        level: The level.
-        handle: Spark's handle, for timers.
-        state: The record of the group that Spark is at.
-        pages: Its pages.
-    """
+    """Runs a level in one task. Spark's states are those of the group that Spark is at."""
 
     def __init__(self, level: Level, handle: StatefulProcessorHandle, state: ValueState, pages: MapState) -> None:
         self._level = level
@@ -54,24 +47,15 @@ class LevelCalls:
         self._spark_now = 0
 
     def take(self, label: int, timer_values: TimerValues, rows: Iterator[Any]) -> Iterator[Row]:
-        """Runs a group that has rows in the batch. Spark calls this in the order of labels: service groups come first.
-
-        Args:
-            label: The group's label.
-            timer_values: Spark's time.
-            rows: Packed rows, as Spark gives them.
-        """
+        """Runs a group that has rows in the batch. Spark calls this by label, so that service groups come first."""
         with failures_marked(), infrequent_gc():
-            for packed in self._written(self._take_rows(label, self._time_of(timer_values), rows)):
-                yield packed.as_spark_row()
+            yield from self._spark_rows(self._take_rows(label, self._time_of(timer_values), rows))
 
     def expire(self, label: int, timer_values: TimerValues) -> Iterator[Row]:
         """Runs a group whose timer is due and that got no rows in the batch."""
         with failures_marked(), infrequent_gc():
             time = self._time_of(timer_values)
-            rows = self._tick(label, time) if label < 0 else self._run(label, time, [], [])
-            for packed in self._written(rows):
-                yield packed.as_spark_row()
+            yield from self._spark_rows(self._tick(label, time) if label < 0 else self._run(label, time, [], []))
 
     def close(self) -> None:
         """Closes the operators and the writer at the end of the task."""
@@ -81,9 +65,12 @@ class LevelCalls:
                     stack.callback(part.close)
             self._writer = self._task = None
 
-    def _written(self, rows: Iterator[PackedRow]) -> Iterator[PackedRow]:
-        """Writes the rows from upper levels for sinks that the task writes itself; passes on all others."""
-        return rows if self._writer is None else self._writer.pass_on(rows)
+    def _spark_rows(self, rows: Iterator[PackedRow]) -> Iterator[Row]:
+        """Writes the rows from upper levels for sinks that the task writes itself; yields all others for Spark."""
+        from pyspark.sql import Row
+
+        for packed in rows if self._writer is None else self._writer.pass_on(rows):
+            yield Row(**packed._asdict())
 
     def _take_rows(self, label: int, time: BatchTime, rows: Iterator[Any]) -> Iterator[PackedRow]:
         packed = map(PackedRow._make, rows)
@@ -146,7 +133,9 @@ class LevelCalls:
         if self._level.clock is None:
             return BatchTime(decode_watermark(timer_values.getCurrentWatermarkInMs()), now)
         if self._time is None:
-            stored = self._level.clock.read(_batch_number())
+            batch = current_batch()
+            assert batch is not None, "Spark gives the batch's number to every task of a query"
+            stored = self._level.clock.read(batch)
             self._watermarks = {
                 step: (stored.previous.get(step, MIN_TIMESTAMP), watermark)
                 for step, watermark in stored.watermarks.items()
@@ -173,9 +162,3 @@ class LevelCalls:
         if new:
             calls.append(partial(self._handle.registerTimer, new))
         self._pages.settle(calls)
-
-
-def _batch_number() -> int:
-    batch = current_batch()
-    assert batch is not None, "Spark gives the batch's number to every task of a query"
-    return batch

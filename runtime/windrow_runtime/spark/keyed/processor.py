@@ -34,25 +34,19 @@ class KeyGroupProcessor(StatefulProcessor):
     A service group passes on the rows for sinks, and knows the watermark of the batch before: the first level stores
     it, and sends it to deeper levels. It matters to elements that timers upstream emit, because they precede the new
     watermark.
-
-    Args:
-        level: The level to run.
     """
 
     def __init__(self, level: Level) -> None:
         # Any: Spark's copy of cloudpickle has no types.
         packed: bytes = cloudpickle.dumps(level)  # type: ignore[no-untyped-call]  # for the same reason
         self._packed = packed
-        self._handle: StatefulProcessorHandle | None = None
-        self._state: ValueState | None = None
-        self._pages: MapState | None = None
+        self._given: tuple[StatefulProcessorHandle, ValueState, MapState] | None = None
         self._calls: LevelCalls | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Keeps Spark's handle and states. Spark calls this beside the driver too, so the level stays packed here."""
-        self._handle = handle
-        self._state = handle.getValueState("group", _STATE_SCHEMA)
-        self._pages = handle.getMapState("pages", _PAGE_SCHEMA, _STATE_SCHEMA)
+        state = handle.getValueState("group", _STATE_SCHEMA)
+        self._given = handle, state, handle.getMapState("pages", _PAGE_SCHEMA, _STATE_SCHEMA)
 
     def handleInputRows(  # noqa: N802  Spark's name
         self,
@@ -84,9 +78,7 @@ class KeyGroupProcessor(StatefulProcessor):
         if self._calls is None:
             from windrow_runtime.spark.keyed.level_calls import LevelCalls
 
-            assert self._handle is not None, "Spark calls init first"
-            assert self._state is not None, "Spark calls init first"
-            assert self._pages is not None, "Spark calls init first"
+            assert self._given is not None, "Spark calls init first"
             level: Level = pickle.loads(self._packed)
-            self._calls = LevelCalls(level, self._handle, self._state, self._pages)
+            self._calls = LevelCalls(level, *self._given)
         return self._calls
