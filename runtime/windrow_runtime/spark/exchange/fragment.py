@@ -33,12 +33,7 @@ class Routes:
 class PortFragment:
     """Runs the steps behind a port. It is shipped as a description, and built where it first runs.
 
-    Args:
-        topology: The pipeline, as workers know it.
-        port: Where the fragment begins.
-        routes: The numbers of the keyed steps and sinks that it leads to.
-        clock: Where the time of each batch is kept, if windrow keeps it; the driver's trackers make the watermark then.
-        fed_by_columns: The keyed steps that get their elements as columns.
+    Where windrow keeps the clock, the driver's trackers make the watermark. Keyed steps that columns feed are left out.
     """
 
     def __init__(

@@ -45,23 +45,15 @@ Routed: TypeAlias = "tuple[ToStep | ToSink, Sequence[Any], Sequence[int | None]]
 
 
 class SinkWriter(Protocol):
-    """Writes the sinks that a task writes itself, see :mod:`windrow_runtime.spark.sinks.parts`."""
+    """Writes the sinks that a task writes itself; :mod:`windrow_runtime.spark.sinks.parts` describes the methods."""
 
-    def __contains__(self, sink: object) -> bool:
-        """Returns whether the task writes the sink of a number."""
-        ...
+    def __contains__(self, sink: object) -> bool: ...
 
-    def write(self, sink: int, values: Sequence[Any]) -> int:
-        """Write values; returns how many bytes they took, 0 if that is unknown."""
-        ...
+    def write(self, sink: int, values: Sequence[Any]) -> int: ...
 
-    def write_columns(self, sink: int, rows: Any) -> None:
-        """Write the elements of an Arrow batch."""
-        ...
+    def write_columns(self, sink: int, rows: Any) -> None: ...
 
-    def take_names(self) -> list[tuple[int, bytes]]:
-        """Return what the driver has to know of the writes since the last call, such as a file's name, by sink."""
-        ...
+    def take_names(self) -> list[tuple[int, bytes]]: ...
 
 
 _Bucket: TypeAlias = tuple[list[Any], list[Any], "list[int | None]"]
@@ -89,13 +81,7 @@ class Packer:
     """Gathers elements until they fill a row, or a write to a sink.
 
     A row's payload is kept near 4 MiB, whatever the size of the elements: the number of elements in a row follows from
-    the rows before it. So does the number of elements in one write.
-
-    Args:
-        groups: The key groups of the query.
-        hash_key: Hashes keys alike in every process.
-        phase: The phase of all elements, see :class:`~windrow_runtime.spark.exchange.payload.Phase`.
-        writer: Writes the sinks that the task writes itself; None: it writes none.
+    the rows before it. So does the number of elements in one write. All elements are of one phase.
     """
 
     def __init__(

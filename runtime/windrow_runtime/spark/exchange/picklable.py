@@ -22,8 +22,6 @@ from windrow_runtime.operators.named_classes import codes_of
 
 _DEEPEST: Final = 20
 _ITEMS: Final = 1_000
-
-
 _IN_OPEN: Final = (
     "make it in open() of a function class, such as MapFunction, which each worker calls: "
     "self.it = ...; open files, connections and locks belong there"

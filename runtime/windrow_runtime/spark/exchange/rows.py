@@ -7,41 +7,19 @@ from typing import Any, Final, NamedTuple
 
 
 class RowKind:
-    """The kinds of rows, which say how to read a row's payload and its target."""
+    """The kinds of rows, which say how to read a row's payload and its target, the number of a level, step or sink."""
 
-    ELEMENTS: Final = 0
-    """Elements for keyed steps, see :func:`~windrow_runtime.spark.exchange.payload.pack_keyed`; the target is the level
-    of the steps."""
-
-    COLUMNS: Final = 1
-    """Elements for one keyed step of the first level as an Arrow stream; the target is the number of the step."""
-
-    PARTIALS: Final = 2
-    """Elements for one keyed step of the first level, folded before the exchange; the target is its number."""
-
-    OUTPUT: Final = 3
-    """Values for a sink; the target is the number of the sink."""
-
-    OUTPUT_COLUMNS: Final = 4
-    """Elements for a sink as an Arrow stream; the target is the number of the sink."""
-
-    PART: Final = 5
-    """The name of a file that a worker wrote for a sink, for the driver; the target is the number of the sink."""
-
-    CLOCK: Final = 6
-    """The time of the batch before, for the service group of a partition."""
-
-    END: Final = 7
-    """As :data:`CLOCK`; besides, the stream is at its end."""
-
-    REPORTS: Final = 8
-    """Reports of timestamp-assigning steps, for the driver."""
-
-    WARNINGS: Final = 9
-    """Headers of CSV files, for the driver: values (names, where, line of the user's program)."""
-
-    COUNTERS: Final = 10
-    """Counts of steps, for the driver: values (step id, counter or fact, increment)."""
+    ELEMENTS: Final = 0  # for the keyed steps of a level, see payload.pack_keyed
+    COLUMNS: Final = 1  # elements for one keyed step of the first level, as an Arrow stream
+    PARTIALS: Final = 2  # elements for one keyed step of the first level, folded before the exchange
+    OUTPUT: Final = 3  # values for a sink
+    OUTPUT_COLUMNS: Final = 4  # elements for a sink, as an Arrow stream
+    PART: Final = 5  # the name of a file that a worker wrote for a sink, for the driver
+    CLOCK: Final = 6  # the time of the batch before, for the service group of a partition
+    END: Final = 7  # as CLOCK; besides, the stream is at its end
+    REPORTS: Final = 8  # reports of timestamp-assigning steps, for the driver
+    WARNINGS: Final = 9  # headers of CSV files, for the driver: (names, where, line of the user's program)
+    COUNTERS: Final = 10  # counts of steps, for the driver: (step id, counter or fact, increment)
 
 
 EXCHANGE_SCHEMA: Final = (

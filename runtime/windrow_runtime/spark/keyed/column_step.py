@@ -133,8 +133,6 @@ class ColumnRunner(StepRunner):
         schema = self._form.exchange_schema
         return concatenated([no_rows(schema), *(load_rows(part.stream, schema) for part in elements)])
 
-    # Elements
-
     def _add(
         self, operator: PaneOperator, chunks: Chunks, elements: Sequence[ColumnElements], watermark: int, packer: Packer
     ) -> Iterator[PackedRow]:
@@ -178,8 +176,6 @@ class ColumnRunner(StepRunner):
         elements = self._form.elements_of(columns[len(self._form.inputs) :])
         for element, stamp in zip(elements, stamps.to_pylist(), strict=True):
             self._collector.side_output(tag, element, stamp)
-
-    # Results
 
     def _emit(self, fired: Fired, packer: Packer) -> Iterator[PackedRow]:
         batches = {sink: record_batch(self._form, fired, kind) for sink, kind in self.step.direct_sinks}

@@ -52,13 +52,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GroupUpdate:
-    """The state and the timers to store for a group after a batch.
-
-    Attributes:
-        data: Its state; None: it has none any more.
-        old_timer: The Spark timer to delete, 0 for none.
-        new_timer: The Spark timer to register, 0 for none.
-    """
+    """The state of a group after a batch, None if it has none any more, and the Spark timers to change, 0 for none."""
 
     data: bytes | None
     old_timer: int
@@ -174,12 +168,7 @@ class ObjectRunner(StepRunner):
 
 
 class GroupTask:
-    """Runs a level's steps in one task.
-
-    Args:
-        level: The level.
-        writer: Writes the sinks that the task writes itself; None: it writes none.
-    """
+    """Runs a level's steps in one task, and writes the sinks that the task writes itself."""
 
     def __init__(self, level: Level, writer: SinkWriter | None = None) -> None:
         self._level = level
@@ -212,13 +201,10 @@ class GroupTask:
             label: The group's label.
             data: Its stored record, None if it has none.
             store: Its stored pages.
-            times: The time of the previous batch and that of this one. Only elements ``before`` need the previous one.
+            times: The time of the previous batch, which only elements ``before`` need, and that of this one.
             spark_now: Spark's clock, in milliseconds, by which Spark's timers go.
             before: Rows with elements that precede the watermark.
             after: Rows with elements that follow it.
-
-        Raises:
-            IncompatibleStateError: If the stored state cannot be read.
         """
         group = GroupState() if data is None else GroupState.load(data, self._level.fingerprint)
         origin = self._origin_of[label]
@@ -253,17 +239,14 @@ class GroupTask:
         return row.kind == RowKind.ELEMENTS and row.target != self._level.number
 
     def _notes(self, origin: int, label: int) -> Iterator[PackedRow]:
-        """Yields rows with the counts and the reports for the driver."""
-        counts = [count for runner in self._runners.values() for count in runner.take_counts()]
-        reports = [report for runner in self._runners.values() for report in runner.step.take_reports()]
-        if reports:
-            yield self._last_row(origin, label, RowKind.REPORTS, reports)
-        if counts:
-            yield self._last_row(origin, label, RowKind.COUNTERS, counts)
-
-    def _last_row(self, origin: int, label: int, kind: int, notes: list[Any]) -> PackedRow:
+        """Yields rows with the reports and the counts for the driver."""
+        runners = self._runners.values()
+        reports: list[Any] = [report for runner in runners for report in runner.step.take_reports()]
+        counts: list[Any] = [count for runner in runners for count in runner.take_counts()]
         number = sequence_number(Phase.AFTER_WATERMARK, origin, (1 << 30) - 1)
-        return PackedRow(self._level.groups.service_label_of(label), kind, 0, number, dump_values(notes))
+        for kind, notes in ((RowKind.REPORTS, reports), (RowKind.COUNTERS, counts)):
+            if notes:
+                yield PackedRow(self._level.groups.service_label_of(label), kind, 0, number, dump_values(notes))
 
     def _update(self, group: GroupState, times: BatchTimes, spark_now: int) -> GroupUpdate:
         old = group.timer
