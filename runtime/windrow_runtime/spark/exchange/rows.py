@@ -35,21 +35,12 @@ _OUTPUTS: Final = frozenset({RowKind.OUTPUT, RowKind.OUTPUT_COLUMNS})
 
 
 class PackedRow(NamedTuple):
-    """One row.
+    """One row of the exchange."""
 
-    Attributes:
-        group: The label of the key group that takes it at the next stage; of no meaning behind the last stage.
-        kind: What the payload is, one of :class:`RowKind`.
-        target: The level, step or sink that takes the payload, as its kind says; else 0.
-        number: Its place among the rows of its batch, see
-            :func:`~windrow_runtime.spark.exchange.payload.sequence_number`.
-        payload: The content.
-    """
-
-    group: int
-    kind: int
-    target: int
-    number: int
+    group: int  # the label of the key group that takes it at the next stage; of no meaning behind the last stage
+    kind: int  # what the payload is, one of RowKind
+    target: int  # the level, step or sink that takes the payload, as its kind says; else 0
+    number: int  # its place among the rows of its batch, see payload.sequence_number
     payload: bytes
 
     @property

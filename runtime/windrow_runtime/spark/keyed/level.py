@@ -51,40 +51,23 @@ class SourceFragment(Fragment, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeyedStep:
-    """The description of one keyed step for the level that runs it.
+    """The description of one keyed step for the level that runs it."""
 
-    Attributes:
-        number: Names the step in packed rows.
-        step_id: Names the step in errors and counters.
-        state_id: Names it in stored state, where it keeps its name when steps come and go around it.
-        create: Makes its operator, once in each task.
-        output: Where its elements go; None: nowhere.
-        side_outputs: The same for each side output that is used.
-        by_clock: Whether timers in processing time are served.
-        has_watermark: Whether a timestamp-assigning step is in front of it.
-        name: What the user called the step, if anything.
-        where: The step and its line in the user's program, in errors.
-        form: How it runs on columns; None if it runs on Python objects.
-        arrival: How elements in columns become objects; None: they come as objects.
-        direct_sinks: The sinks that take its results as columns, with the types of their rows; none if something else
-            reads it, too.
-        direct_ids: The ids of these sinks.
-    """
-
-    number: int
-    step_id: str
-    state_id: str
-    create: Callable[[], KeyedOperator]
-    output: Fragment | None
-    side_outputs: Mapping[str, Fragment] = field(default_factory=dict)
-    by_clock: bool = False
-    has_watermark: bool = True
+    number: int  # names the step in packed rows
+    step_id: str  # names it in errors and counters
+    state_id: str  # names it in stored state, also when steps come and go around it
+    create: Callable[[], KeyedOperator]  # makes its operator, once in each task
+    output: Fragment | None  # runs the steps behind it; None: there are none
+    side_outputs: Mapping[str, Fragment] = field(default_factory=dict)  # the same for each side output that is used
+    by_clock: bool = False  # whether timers in processing time are served
+    has_watermark: bool = True  # whether a timestamp-assigning step is in front of it
     name: str | None = None
-    where: str | None = None
-    form: ColumnarForm | None = None
-    arrival: RowForm | None = None
+    where: str | None = None  # the step and its line in the user's program, in errors
+    form: ColumnarForm | None = None  # how it runs on columns; None: it runs on Python objects
+    arrival: RowForm | None = None  # how elements in columns become objects; None: they come as objects
+    # The sinks that take its results as columns, with the types of their rows; none if something else reads it, too.
     direct_sinks: tuple[tuple[int, RecordType], ...] = ()
-    direct_ids: tuple[str, ...] = ()
+    direct_ids: tuple[str, ...] = ()  # the ids of these sinks
 
     def close(self) -> None:
         """Closes the user's functions behind the step."""
@@ -105,32 +88,17 @@ class KeyedStep:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """All keyed steps that get their elements by one exchange (shuffle).
+    """All keyed steps that get their elements by one exchange (shuffle)."""
 
-    Attributes:
-        number: 0 for the first level behind the sources.
-        last: Whether no other level follows.
-        groups: The key groups of the query.
-        fingerprint: Of the plan; stored with the state.
-        hash_key: Hashes keys alike in every process.
-        steps: The keyed steps.
-        by_clock: Whether Spark runs batches for the clock, and its timers are in processing time.
-        classes: The user's classes that may occur in elements, see :mod:`windrow_runtime.spark.exchange.classes`.
-        allow_pickled: Whether the state may hold values of classes that the plan does not name.
-        clock: Where the time of each batch is kept, if windrow keeps it; otherwise Spark does.
-        sinks: The sinks that the level writes itself, if it is the last one.
-        tuning: How the state of its steps is laid out.
-    """
-
-    number: int
+    number: int  # 0 for the first level behind the sources
     last: bool
     groups: KeyGroups
-    fingerprint: bytes
-    hash_key: Callable[[Any], int]
+    fingerprint: bytes  # of the plan; stored with the state
+    hash_key: Callable[[Any], int]  # hashes keys alike in every process
     steps: tuple[KeyedStep, ...]
-    by_clock: bool = False
-    classes: tuple[UserClass, ...] = ()
-    allow_pickled: bool = False
-    clock: ClockFiles | None = None
-    sinks: WorkerSinks | None = None
+    by_clock: bool = False  # whether Spark runs batches for the clock, and its timers are in processing time
+    classes: tuple[UserClass, ...] = ()  # the user's classes that may occur in elements
+    allow_pickled: bool = False  # whether the state may hold values of classes that the plan does not name
+    clock: ClockFiles | None = None  # has the time of each batch, if windrow keeps it; otherwise Spark does
+    sinks: WorkerSinks | None = None  # the sinks that the level writes itself, if it is the last one
     tuning: StateTuning = MEASURED
