@@ -186,7 +186,7 @@ def engine_failure(error: BaseException, where: str | None, secrets: Sequence[st
     if failure is None:
         failure = _recognised(text) or EngineError(
             "Spark stopped the pipeline",
-            given=text.reason(),
+            given=text.reason,
             hint="the error's details have all that Spark said; with a checkpoint, a run does the batch again",
         )
         failure.__cause__ = text.chain()
@@ -222,7 +222,7 @@ def unwritable(error: BaseException, secrets: Sequence[str] = ()) -> str | None:
         return redact(str(error), secrets)
     if find_failure(error) is not None:
         return None
-    reason = _SparkText(error, secrets).reason()
+    reason = _SparkText(error, secrets).reason
     return reason if _UNWRITABLE.search(reason) else None
 
 
@@ -247,42 +247,33 @@ class _SparkText:
     """The text of an exception of Spark's, without secrets.
 
     They are removed before the text is shortened, which could leave half of one. The whole text includes the stack of
-    Spark's Java side, which has a chain of causes of its own.
+    Spark's Java side, which has a chain of causes of its own; the reason is the innermost cause, in one line.
     """
 
     def __init__(self, error: BaseException, secrets: Sequence[str]) -> None:
-        self._kind = type(error).__name__
-        self._first = redact(str(error), secrets)
-        self.whole = f"{self._first}\n{redact(_stack_of(error), secrets)}"
-
-    def _causes(self) -> list[str]:
+        first = redact(str(error), secrets)
+        self.whole = f"{first}\n{redact(_stack_of(error), secrets)}"
         found = _CAUSE.findall(self.whole)
-        names = (name.rpartition(".")[2] + (f": {text}" if text else "") for name, text in found)
-        return list(dict.fromkeys(names))
+        causes = list(dict.fromkeys(name.rpartition(".")[2] + (f": {text}" if text else "") for name, text in found))
+        self._causes = causes or [first]
+        innermost = causes[-1] if causes else f"{type(error).__name__}: {first}".partition("\n")[0]
+        raised = _RAISED.findall(self.whole) if innermost.startswith(_BY_PYTHON) else []
+        self.reason = _cut(raised[-1] if raised else innermost)
 
     def chain(self) -> RemoteError:
         """Returns the causes, as the ``__cause__`` of an error."""
-        causes = self._causes() or [self._first]
-        return RemoteError("\n  caused by ".join(map(_cut, causes[-_CAUSES_SHOWN:])), "from Spark")
-
-    def reason(self) -> str:
-        """Returns the innermost cause, in one line."""
-        causes = self._causes()
-        text = causes[-1] if causes else f"{self._kind}: {self._first}".partition("\n")[0]
-        raised = _RAISED.findall(self.whole) if text.startswith(_BY_PYTHON) else []
-        return _cut(raised[-1] if raised else text)
+        return RemoteError("\n  caused by ".join(map(_cut, self._causes[-_CAUSES_SHOWN:])), "from Spark")
 
     def line_with(self, words: str) -> str:
         """Returns the line that holds the words, which often names a file, and the innermost cause."""
-        reason = self.reason()
         found = (line for line in self.whole.splitlines() if re.search(words, line))
         line = next((line for line in found if not line.startswith("\t")), None)
         if line is None:
-            return reason
+            return self.reason
         line = _cut(_NAMES.sub("", line.rpartition("exception: ")[2].strip()))
-        if line[:_KNOWN] in reason:
-            return reason
-        return line if reason.partition(": ")[2] in line else f"{line} ({reason})"
+        if line[:_KNOWN] in self.reason:
+            return self.reason
+        return line if self.reason.partition(": ")[2] in line else f"{line} ({self.reason})"
 
 
 def _cut(text: str) -> str:
