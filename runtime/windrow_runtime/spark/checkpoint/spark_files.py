@@ -80,11 +80,7 @@ def check_source_logs(spark: Path, sources: int) -> None:
     for number, line in enumerate(lines[_HEAD:]):
         log = spark / "sources" / str(number)
         with checkpoint_errors(log):
-            offset = _offset(offsets, line)
-            if isinstance(offset, _LogOffset):
-                missing = _check_file_log(log, offset.last)
-            else:
-                missing = 0 if offset is not None and not (log / "0").exists() else None
+            missing = _missing_entry(log, offsets, line)
         if missing is not None:
             raise damaged_file(log / str(missing), f"{_GONE}, and batch {batch} has read the source beyond")
 
@@ -114,21 +110,22 @@ _ENTRY: Final = msgspec.json.Decoder(_FileEntry)
 _KafkaOffset: TypeAlias = dict[str, dict[Annotated[str, msgspec.Meta(pattern="^[0-9]+$")], int]]
 
 
-def _offset(file: Path, line: str) -> _LogOffset | _KafkaOffset | int | None:
-    """Returns the position up to which a source was read, if it notes in its log where it began; else None."""
-    with _read_of(file):
+def _missing_entry(log: Path, offsets: Path, line: str) -> int | None:
+    """Returns the first entry that the log of a source lacks, by its line in the offsets; None: it lacks none."""
+    with _read_of(offsets):
         try:
             offset: Any = json.loads(line)  # Any: as each kind of source has it
         except json.JSONDecodeError:
             return None  # "-": nothing was read
         # A topic of Kafka may have that name, too.
         if isinstance(offset, dict) and offset.keys() == {"logOffset"} and not isinstance(offset["logOffset"], dict):
-            return msgspec.convert(offset, _LogOffset)
+            return _check_file_log(log, msgspec.convert(offset, _LogOffset).last)
     try:
-        # The rate source and Kafka.
-        return None if offset == {} else msgspec.convert(offset, int | _KafkaOffset)
+        # The rate source and Kafka note in their logs where they began.
+        began = offset != {} and msgspec.convert(offset, int | _KafkaOffset) is not None
     except msgspec.ValidationError:
         return None
+    return 0 if began and not (log / "0").exists() else None
 
 
 def _check_file_log(log: Path, last: int) -> int | None:
