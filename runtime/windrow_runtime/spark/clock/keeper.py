@@ -75,7 +75,7 @@ class BatchClock:
 class ClockFiles:
     """The files of a checkpoint with the time of each batch. One that is damaged raises a ``CheckpointError``.
 
-    The driver and all workers see their folder. Steps have other names in the files than ids, by which these are found.
+    The driver and all workers see their folder. The files name each step as ``stored_ids`` does, by its id.
     """
 
     folder: Path

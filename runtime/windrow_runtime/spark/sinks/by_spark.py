@@ -41,7 +41,7 @@ _TIMESTAMP: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 class _Unpack:
     """Turns the packed rows of a sink into Arrow batches, in a worker.
 
-    A sink of ``lines`` gets them as the only column; else each field is a column.
+    They have the columns of the sink's type, or one column of lines for a sink of ``lines``.
     """
 
     kind: RecordType
