@@ -21,7 +21,7 @@ from windrow.sinks import (
     TextFileSink,
     WriterSink,
 )
-from windrow_runtime.codecs.record_type import Kind, RecordType, record_type
+from windrow_runtime.codecs.record_type import Kind, record_type
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.registry import has_output
 
@@ -71,18 +71,21 @@ def way_of(step: Step) -> SinkWay:
 
 
 def takes_columns(step: Step) -> bool:
-    """Returns whether the elements of a sink are written as columns, whoever writes them."""
+    """Returns whether the elements of a sink are written as columns, whoever writes them.
+
+    JSON is not where Spark's writer makes other JSON: null for a key that is absent, an object for a tuple or a number.
+    """
     sink = sink_of(step)
     if isinstance(sink, JsonFileSink):
-        return _is_json_of_spark(record_type(step.node.element_type))
+        root = record_type(step.node.element_type).root
+        return root.kind is Kind.RECORD and not root.may_lack_keys
     return isinstance(sink, (ParquetFileSink, WriterSink, ColumnsSink))
 
 
 def _file(sink: FileSink[Any], step: Step) -> SinkWay:
-    kind = record_type(step.node.element_type)
-    by_spark = isinstance(sink, ParquetFileSink) and kind.root.contains(*_SPARKS_OWN)
-    if isinstance(sink, JsonFileSink):
-        by_spark = _is_json_of_spark(kind)
+    by_spark = isinstance(sink, JsonFileSink) and takes_columns(step)
+    if isinstance(sink, ParquetFileSink):
+        by_spark = record_type(step.node.element_type).root.contains(*_SPARKS_OWN)
     return SinkWay.SPARK_FILES if by_spark or local_path(sink.path) is None else SinkWay.WORKERS
 
 
@@ -97,11 +100,3 @@ _WAYS: Final[dict[type[Any], SinkWay | Callable[[Any, Step], SinkWay]]] = {
     TextFileSink: _file,
     WriterSink: SinkWay.QUERY,
 }
-
-
-def _is_json_of_spark(kind: RecordType) -> bool:
-    """Returns whether Spark's writer makes the right JSON from the columns of a type.
-
-    Spark writes null for a key that is absent, and an object for a tuple or a number.
-    """
-    return kind.root.kind is Kind.RECORD and not kind.root.may_lack_keys
