@@ -57,7 +57,7 @@ def refuse_expiry(descriptor: StateDescriptor) -> None:
 def open_state(cells: Cells, descriptor: StateDescriptor, name: str) -> Any:
     """The handle on ``cells[name]`` that ``descriptor`` asks for."""
     kind = _KINDS.get(type(descriptor)) or _kind_of(descriptor)
-    if kind is None:
+    if kind is _State:
         raise InvalidArgumentError(
             "state is asked for by a descriptor",
             given=descriptor,
@@ -68,7 +68,7 @@ def open_state(cells: Cells, descriptor: StateDescriptor, name: str) -> Any:
 
 def merge_values(descriptor: MergingStateDescriptor, first: Any, second: Any) -> Any:
     """The stored form of two pieces of state as one; ``first`` began earlier."""
-    return (_kind_of(descriptor) or _State).merged(descriptor, first, second)
+    return _kind_of(descriptor).merged(descriptor, first, second)
 
 
 def declared_state(owner: object) -> Iterator[StateDescriptor]:
@@ -88,7 +88,7 @@ def held_types(descriptor: StateDescriptor) -> tuple[object | None, ...]:
         None if isinstance(argument, typing.TypeVar) else argument
         for argument in typing.get_args(getattr(descriptor, "__orig_class__", None))
     ]
-    return (_kind_of(descriptor) or _State).types(descriptor, given)
+    return _kind_of(descriptor).types(descriptor, given)
 
 
 class _State:
@@ -234,6 +234,6 @@ _KINDS: Final[dict[type[Any], type[_State]]] = {
 }
 
 
-def _kind_of(descriptor: StateDescriptor) -> type[_State] | None:
-    """The kind of the class of a descriptor, or of one that it is derived from."""
-    return next((_KINDS[base] for base in type(descriptor).__mro__ if base in _KINDS), None)
+def _kind_of(descriptor: StateDescriptor) -> type[_State]:
+    """The kind of the class of a descriptor, or of one that it is derived from; ``_State`` itself for others."""
+    return next((_KINDS[base] for base in type(descriptor).__mro__ if base in _KINDS), _State)

@@ -98,12 +98,6 @@ class WindowEntry:
             self.trigger_state = {}
         return self.trigger_state
 
-    def window_cells(self) -> dict[str, Any]:
-        """The per-window state, to be written to."""
-        if self.window_state is None:
-            self.window_state = {}
-        return self.window_state
-
 
 class KeyState:
     """One key: the entries of its windows, and the state of the key itself by name.

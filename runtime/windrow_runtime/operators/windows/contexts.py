@@ -123,7 +123,9 @@ class WindowContextImpl(TimeContext, ProcessWindowContext[Any]):
                 expected="global_state, which is kept by key",
                 hint="a merge would leave per-window state behind",
             )
-        return StateStore(self._entry.window_cells())
+        if self._entry.window_state is None:
+            self._entry.window_state = {}
+        return StateStore(self._entry.window_state)
 
     @property
     def global_state(self) -> KeyedStateStore:

@@ -164,18 +164,18 @@ class WindowOperator(KeyedOperator):
     # Elements
 
     def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
-        if self._staggered is not None and keys:
-            self._draw_shift(self._staggered)
-        self._process(keys, values, timestamps)
-        if self._staggered is not None and self._staggered.shift is not None:
-            self.state.shared["shift"] = self._staggered.shift
-
-    def _draw_shift(self, assigner: TumblingEventTimeWindows | TumblingProcessingTimeWindows) -> None:
-        """Draw the shift of random windows from what a batch that is run again finds again, so that it stays."""
-        if assigner.stagger is WindowStagger.RANDOM and assigner.shift is None:
+        assigner = self._staggered
+        if assigner is None:
+            self._process(keys, values, timestamps)
+            return
+        if keys and assigner.stagger is WindowStagger.RANDOM and assigner.shift is None:
+            # Drawn from what a batch that is run again finds again, so that the shift stays.
             key_group = None if self._runtime is None else self._runtime.key_group
             chance = Random(f"{self.step.id}, {key_group}, {self.current_processing_time}")
             assigner.shift = chance.randrange(assigner.size)
+        self._process(keys, values, timestamps)
+        if assigner.shift is not None:
+            self.state.shared["shift"] = assigner.shift
 
     def process_element(self, key: Hashable, value: Any, timestamp: int | None) -> None:
         """Take one element."""
