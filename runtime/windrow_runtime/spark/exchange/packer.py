@@ -182,10 +182,9 @@ class Packer:
                 check_sendable((*keys, *values), self._wheres[ToStep, step])
             raise
         self._adapt(len(payload), sum(len(keys) for _, keys, _, _ in filled))
-        for _, keys, values, timestamps in filled:
-            keys.clear()
-            values.clear()
-            timestamps.clear()
+        for _, *bucket in filled:
+            for column in bucket:
+                column.clear()
         return self._next_row(self._groups.labels[number], RowKind.ELEMENTS, level, payload)
 
     def _send_output(self, sink: int, values: list[Any]) -> Iterator[PackedRow]:
@@ -214,9 +213,8 @@ class Packer:
 
     def _adapt(self, size: int, count: int) -> None:
         """Chooses how many elements fill a row, by the bytes that the last ones took; 0 if that is unknown."""
-        if not size:
-            return
-        self._limit = max(1, min(_LARGEST_LIMIT, _PAYLOAD_BYTES * count // size))
+        if size:
+            self._limit = max(1, min(_LARGEST_LIMIT, _PAYLOAD_BYTES * count // size))
 
     def _next_row(self, group: int, kind: int, target: int, payload: bytes) -> PackedRow:
         number = sequence_number(self._phase, self._origin, self._row)

@@ -41,10 +41,13 @@ def check_picklable(
         if error is None:
             continue
         path, culprit, reason = _find(part, error)
-        on_driver = type(culprit).__module__.startswith("pyspark.")
+        kind = type(culprit)
+        on_driver = kind.__module__.startswith("pyspark.")
+        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        way = f"{' -> '.join(f'`{part_name}`' for part_name in path)}, " if path else ""
         raise UnsupportedOperationError(
             f"{what} cannot be sent to Spark's workers",
-            given=f"{_shown(path)}a {_class_name(culprit)}: {first_line(reason)}",
+            given=f"{way}a {name}: {first_line(reason)}",
             expected="functions and objects that can be pickled, with all variables that they use",
             where=step.where,
             hint="Spark's own objects exist on the driver alone: use them before the pipeline, or behind to_dataframe"
@@ -128,12 +131,3 @@ def _variables_of(function: FunctionType) -> Iterator[tuple[str, object]]:
         yield from ((name, function.__globals__[name]) for name in code.co_names if name in function.__globals__)
     yield from (("", default) for default in function.__defaults__ or ())
     yield from (function.__kwdefaults__ or {}).items()
-
-
-def _shown(path: list[str]) -> str:
-    return f"{' -> '.join(f'`{name}`' for name in path)}, " if path else ""
-
-
-def _class_name(value: object) -> str:
-    kind = type(value)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
