@@ -9,8 +9,7 @@ import pytest
 
 from tests.codecs.samples import Colour, Defaults, Options, Place, Reading
 from windrow.errors import SourceError
-from windrow_runtime.codecs.csv.cells import CsvDecoder
-from windrow_runtime.codecs.csv.rows import CsvRow
+from windrow_runtime.codecs.csv import CsvDecoder, CsvRow
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_files import CsvRecords
 from windrow_runtime.codecs.record_type import record_type

@@ -10,7 +10,7 @@ from datetime import datetime
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from windrow_runtime.codecs.csv.rows import csv_rows
+from windrow_runtime.codecs.csv import csv_rows
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_files import CsvRecords, LineRecords
 from windrow_runtime.codecs.record_type import record_type

@@ -28,8 +28,7 @@ from tests.codecs.samples import (
 )
 from tests.codecs.strategies import elements_of
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.codecs.csv.cells import CsvDecoder
-from windrow_runtime.codecs.csv.rows import CsvRow
+from windrow_runtime.codecs.csv import CsvDecoder, CsvRow
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.malformed import MalformedRecord

@@ -35,7 +35,7 @@ from windrow.windows import (
 )
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.columnar.forms.row_form import row_form
-from windrow_runtime.columnar.rows.hashing import stable_hashes
+from windrow_runtime.columnar.rows.groups import stable_hashes
 from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning, StateTuning
 
 # Any in this module: results of every type.

@@ -14,8 +14,8 @@ from tests.columnar.rows import kernel_of_numbers
 from tests.spark.fake_steps import Store
 from windrow import aggregates as agg
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.columnar.rows.hashing import parts_of
-from windrow_runtime.columnar.state.chunks import Chunks
+from windrow_runtime.columnar.rows.groups import parts_of
+from windrow_runtime.columnar.state import Chunks
 from windrow_runtime.columnar.windows.geometry import Panes
 from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.storage.group_record import StepRecord

@@ -14,8 +14,7 @@ import pytest
 from tests.spark.fake_steps import Store
 from tests.working_sets import small_working_sets
 from windrow.errors import CheckpointError
-from windrow_runtime.columnar.state.chunks import load_rows
-from windrow_runtime.columnar.state.row_pages import KeyedRows, RowContents, RowPages
+from windrow_runtime.columnar.state import KeyedRows, RowContents, RowPages, load_rows
 from windrow_runtime.storage.group_record import WORKING_SET, StepRecord, int64_array
 from windrow_runtime.storage.tuning import ROW_PAGES, HotKeyTuning, PageTuning
 

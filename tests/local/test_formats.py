@@ -33,7 +33,7 @@ from windrow.sources import (
     Source,
     TextFileSource,
 )
-from windrow_runtime.codecs.csv.rows import csv_rows
+from windrow_runtime.codecs.csv import csv_rows
 from windrow_runtime.local import LocalRunner
 
 # Any in this module: elements of every type.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windrow_runtime.columnar.rows.hashing import pages_of
+from windrow_runtime.columnar.rows.groups import pages_of
 from windrow_runtime.storage.keyed_pages import half_of, page_of
 from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning
 

@@ -16,7 +16,7 @@ from windrow.errors import InvalidArgumentError, SinkError
 from windrow.sinks import JsonFileSink, ParquetFileSink, Sink
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.state.chunks import dump_rows
+from windrow_runtime.columnar.state import dump_rows
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.exchange.packer import Packer, ToSink
 from windrow_runtime.spark.exchange.payload import Phase, dump_values, load_values

@@ -37,7 +37,7 @@ from windrow.sources import CollectionSource
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.columnar.state.chunks import dump_rows, load_rows
+from windrow_runtime.columnar.state import dump_rows, load_rows
 from windrow_runtime.operators.state.model import GrowingList, KeyState, OperatorState, WindowEntry
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile

@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 
 from tests.spark.fake_steps import ByKey, Forward, ListOfTens, TimestampedSource, by_key, constant
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.inputs.batch import SourceBatch
+from windrow_runtime.inputs.files import SourceBatch
 from windrow_runtime.spark.exchange.packer import ToSink
 from windrow_runtime.spark.exchange.payload import load_values
 from windrow_runtime.spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow, RowKind

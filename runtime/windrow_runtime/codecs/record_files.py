@@ -9,8 +9,7 @@ from typing import Any, BinaryIO, ClassVar, TypeAlias
 from windrow.errors import InvalidArgumentError
 from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, TextFileSink
 from windrow.sources import CsvFileSource, FileSource, JsonFileSource, TextFileSource
-from windrow_runtime.codecs.csv.cells import CsvDecoder, CsvEncoder
-from windrow_runtime.codecs.csv.rows import CsvRow, csv_rows
+from windrow_runtime.codecs.csv import CsvDecoder, CsvEncoder, CsvRow, csv_rows
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.malformed import MalformedRecord, short_repr

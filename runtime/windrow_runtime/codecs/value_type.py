@@ -46,6 +46,9 @@ class Kind(enum.Enum):
 COLLECTIONS: Final = frozenset({Kind.LIST, Kind.VARIADIC_TUPLE, Kind.SET, Kind.FROZENSET})
 """The kinds whose values have any number of elements of one type."""
 
+NESTED: Final = COLLECTIONS | {Kind.TUPLE, Kind.DICT, Kind.RECORD}
+"""The kinds of values with parts; CSV and databases hold them as JSON texts."""
+
 
 class RecordShape(enum.Enum):
     """The ways to write a record."""

@@ -33,7 +33,7 @@ from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.forms.route import own_constructor
 from windrow_runtime.columnar.kernels.kernel import same_input
 from windrow_runtime.columnar.rows.columns import element_values, python_values
-from windrow_runtime.columnar.state.chunks import Chunks, concatenated
+from windrow_runtime.columnar.state import Chunks, concatenated
 from windrow_runtime.columnar.windows.geometry import Fired, Panes
 from windrow_runtime.columnar.windows.panes import PaneOperator, PaneRows, panes_in
 from windrow_runtime.columnar.windows.sessions import Placed, TimeLine, by_owner

@@ -14,9 +14,8 @@ from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import DeltaSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
-from windrow_runtime.codecs.record_type import Kind, RecordType
+from windrow_runtime.codecs.value_type import NESTED, Kind, RecordType
 from windrow_runtime.operators.errors import with_field
-from windrow_runtime.outputs.cells import NESTED
 from windrow_runtime.outputs.output import Identity, TableOutput
 
 _BACKTRACE = re.compile(r"\s*\n\s+0: .*", re.DOTALL)

@@ -30,7 +30,6 @@ from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.operators.errors import sink_errors, with_field
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.output import Output
-from windrow_runtime.outputs.whole_files import write_whole
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.parquet import ParquetWriter
@@ -39,6 +38,14 @@ if TYPE_CHECKING:
 
 _OWNER: Final = "_windrow"
 _BATCH_NAME: Final = re.compile(rf"(_?{BATCH_FOLDER}|_replaced-)\d+", re.ASCII)
+
+
+def write_whole(file: Path, content: str | bytes) -> None:
+    """Write a file such that nobody sees half of it."""
+    # Several tasks may write the same: each has a name of its own aside. Spark does not list names with an underscore.
+    aside = file.with_name(f"_{file.name}.{os.getpid()}")
+    aside.write_bytes(content if isinstance(content, bytes) else content.encode())
+    aside.replace(file)
 
 
 def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:

@@ -17,8 +17,7 @@ from sqlalchemy.engine.interfaces import ReflectedColumn
 from sqlalchemy.types import TypeEngine
 
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.codecs.record_type import Field, Kind, RecordType, ValueType
-from windrow_runtime.outputs.cells import NESTED
+from windrow_runtime.codecs.value_type import NESTED, Field, Kind, RecordType, ValueType
 
 # Any in this module: the Python side of a column's type, which nothing here looks at.
 

@@ -21,7 +21,7 @@ from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.inputs.batch import SourceBatch, source_batch
+from windrow_runtime.inputs.files import SourceBatch, source_batch
 from windrow_runtime.operators.errors import shortened, with_field
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.payload import load_values

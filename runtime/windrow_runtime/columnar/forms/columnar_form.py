@@ -20,7 +20,7 @@ from windrow_runtime.columnar.forms.route import CheckSource, ScanTarget, expres
 from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.kernels.kernel import Kernel, Selector, same_input
 from windrow_runtime.columnar.rows.columns import ColumnExpression, WholeElement
-from windrow_runtime.columnar.rows.hashing import hash_keys
+from windrow_runtime.columnar.rows.groups import hash_keys
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, Sessions, windows_of
 from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator

@@ -34,8 +34,7 @@ from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.windows import TimeWindow
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.forms.route import CheckSource, ScanTarget, routes_to
-from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys
-from windrow_runtime.columnar.rows.hashing import stable_hashes
+from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, stable_hashes
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, Sessions, windows_of
 from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.declined import DeclinedError

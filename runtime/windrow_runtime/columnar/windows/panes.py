@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Cells, Groups, Keys, cells_of, encode_keys
-from windrow_runtime.columnar.state.chunks import Chunks, DueRows, concatenated
+from windrow_runtime.columnar.state import Chunks, DueRows, concatenated
 from windrow_runtime.columnar.windows.geometry import ColumnOperator, Fired, Panes
 from windrow_runtime.storage.tuning import ChunkTuning
 

@@ -21,7 +21,7 @@ import msgspec
 from windrow.errors import CheckpointError, IncompatibleStateError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
-from windrow_runtime.outputs.whole_files import write_whole
+from windrow_runtime.outputs.file_sinks import write_whole
 
 T = TypeVar("T")
 

@@ -9,8 +9,16 @@ from typing import Any, Final
 
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.results import RowAggregate, fire_late, fire_late_sessions, record_batch, values_of
-from windrow_runtime.columnar.state.chunks import Chunks, concatenated, dump_rows, load_rows, no_rows
-from windrow_runtime.columnar.state.row_pages import KeyedRows, RowContents, RowPages
+from windrow_runtime.columnar.state import (
+    Chunks,
+    KeyedRows,
+    RowContents,
+    RowPages,
+    concatenated,
+    dump_rows,
+    load_rows,
+    no_rows,
+)
 from windrow_runtime.columnar.windows.geometry import Fired
 from windrow_runtime.columnar.windows.panes import PaneOperator, panes_in
 from windrow_runtime.columnar.windows.sessions import SessionOperator

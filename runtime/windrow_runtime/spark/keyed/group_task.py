@@ -108,7 +108,7 @@ class ObjectRunner(StepRunner):
                 form = self.step.arrival
                 assert form is not None, "columns are sent to steps that take them"
                 # A plan without columns does not import the columnar modules.
-                from windrow_runtime.columnar.state.chunks import load_rows
+                from windrow_runtime.columnar.state import load_rows
 
                 found += form.slices(load_rows(part.stream, form.exchange_schema))
         return found

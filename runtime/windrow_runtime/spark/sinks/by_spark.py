@@ -18,7 +18,7 @@ from windrow_runtime.codecs.record_files import line_encoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.codecs.spark_schema import spark_ddl
-from windrow_runtime.columnar.state.chunks import load_rows
+from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.operators.errors import sink_unwritable, with_field
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.file_sinks import BatchFolder, file_sink_of, other_run

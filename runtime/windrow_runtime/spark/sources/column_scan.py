@@ -16,7 +16,7 @@ from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.forms.route import Route, ScanTarget
 from windrow_runtime.columnar.rows.columns import clean_columns
 from windrow_runtime.columnar.rows.groups import encode_keys
-from windrow_runtime.columnar.state.chunks import concatenated, dump_rows
+from windrow_runtime.columnar.state import concatenated, dump_rows
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.exchange.payload import Phase, pack_partials, sequence_number
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind

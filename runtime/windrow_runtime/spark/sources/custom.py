@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from windrow.connectors import CustomSource
-from windrow_runtime.inputs.batch import SourceBatch
 from windrow_runtime.inputs.custom import CustomReads, Range
-from windrow_runtime.inputs.files import elements_of
+from windrow_runtime.inputs.files import SourceBatch, elements_of
 from windrow_runtime.spark.exchange.by_value import make_picklable
 from windrow_runtime.spark.exchange.picklable import check_picklable
 from windrow_runtime.spark.faults import failures_marked

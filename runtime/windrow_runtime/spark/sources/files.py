@@ -24,9 +24,8 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_ddl
 from windrow_runtime.codecs.text_files import decoded
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.inputs.batch import SourceBatch, source_batch
 from windrow_runtime.inputs.checks import visible_below
-from windrow_runtime.inputs.files import FileReader, ParquetReader, elements_of, file_reader
+from windrow_runtime.inputs.files import FileReader, ParquetReader, SourceBatch, elements_of, file_reader, source_batch
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.faults import engine_errors
 from windrow_runtime.spark.key_groups import KeyGroups

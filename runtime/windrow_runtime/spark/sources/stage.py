@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from windrow.errors import Location
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.inputs.batch import SourceBatch
+from windrow_runtime.inputs.files import SourceBatch
 from windrow_runtime.spark.checkpoint.folder import BatchNote, EndMark
 from windrow_runtime.spark.clock.times import NO_TIME, encode_watermark
 from windrow_runtime.spark.exchange.classes import register_classes

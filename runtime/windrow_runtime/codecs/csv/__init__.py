@@ -1,1 +1,0 @@
-"""Elements as rows of CSV."""

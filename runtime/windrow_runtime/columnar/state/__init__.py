@@ -1,1 +1,0 @@
-"""Rows of window state, in chunks and in pages."""
