@@ -187,15 +187,8 @@ class CsvDecoder:
     empty cell takes the field's default, or else is ``None`` if the field is Optional, or else is the empty
     text if it is a ``str``. Two quotes are the empty text in each field that can hold it.
 
-    Args:
-        record_type: The type of the elements.
-        header: The names of the columns, in their order. Columns without a field are ignored.
-
-    Raises:
-        SourceError: The header lacks columns that the type requires, or has one of them twice.
-
-    Attributes:
-        unmatched: Which fields no column has, where columns have names that no field has: one may be misspelt.
+    The header names the columns in their order; those without a field are ignored. It is a ``SourceError`` if it lacks
+    columns that the type requires, or has one of them twice.
     """
 
     def __init__(self, record_type: RecordType, header: Sequence[str]) -> None:
@@ -216,6 +209,7 @@ class CsvDecoder:
                 expected=", ".join(names),
                 hint=_header_hint(header, names),
             )
+        # Which fields no column has, where columns have names that no field has: one may be misspelt.
         self.unmatched = _unmatched(names, header)
         places = {name: place for place, name in enumerate(header)}
         self._cells: list[tuple[Field, int | None, _CellParser]] = [

@@ -40,18 +40,12 @@ class UnfitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MalformedRecord:
-    """A record that a source read and that does not fit its record type.
+    """A record that a source read and that does not fit its record type."""
 
-    Attributes:
-        raw: The record as read: the line of a text file, or the row as JSON.
-        field: The path of the field at fault; ``None`` where the record has no fields to name.
-        row: The row in its batch, from zero; ``None`` for records read one by one.
-    """
-
-    raw: str
+    raw: str  # the line of a text file, or the row as JSON
     reason: str
-    field: str | None
-    row: int | None = None
+    field: str | None  # the path of the field at fault; None: the record has no fields to name
+    row: int | None = None  # in its batch, from zero; None for records read one by one
 
     def error(self) -> MalformedRecordError:
         """The error to raise where malformed records are not to be dropped or routed."""

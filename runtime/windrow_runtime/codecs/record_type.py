@@ -74,11 +74,8 @@ def type_name(annotation: object) -> str:
 def record_type(annotation: object) -> RecordType:
     """Reads the type of a stream's elements, such as ``Reading`` or ``tuple[str, float | None]``, into columns.
 
-    Answers are cached, so this may be called wherever a record type is needed.
-
-    Raises:
-        InvalidArgumentError: The type, or a part of it, has no column form; the message names the part, such
-            as ``Reading.tags[]``.
+    Answers are cached, so this may be called wherever a record type is needed. It is an ``InvalidArgumentError`` if the
+    type, or a part of it, has no column form; the message names the part, such as ``Reading.tags[]``.
     """
     try:
         return _cached(annotation)
@@ -170,9 +167,8 @@ def _collection(annotation: object, container: object, path: str, within: tuple[
     if not _hashable(element):
         hint = "use a list, or tuples and frozen records as elements"
         _refuse(arguments[0], f"{path}[]", hint, "hashable elements")
-    if container is set:
-        return ValueType(Kind.SET, set, arguments=(element,))
-    return ValueType(Kind.FROZENSET, frozenset, arguments=(element,))
+    kind, made = (Kind.SET, set) if container is set else (Kind.FROZENSET, frozenset)
+    return ValueType(kind, made, arguments=(element,))
 
 
 def _hashable(value: ValueType) -> bool:

@@ -22,17 +22,14 @@ _MSGSPEC_CACHE: Final = "__msgspec_cache__"
 
 @dataclass(frozen=True)
 class UserClass:
-    """A class of the user's, as it is shipped.
+    """A class of the user's, as it is shipped, with its annotations, resolved.
 
-    Attributes:
-        hints: Its annotations, resolved. In a worker the names in them may mean nothing: a class that travels by value
-            leaves its module behind.
-        qualified: Its qualified name where the plan was made.
+    In a worker the names in them may mean nothing: a class that travels by value leaves its module behind.
     """
 
     kind: type[Any]
     hints: dict[str, Any]
-    qualified: str = ""
+    qualified: str = ""  # its qualified name where the plan was made
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "qualified", self.qualified or self.kind.__qualname__)
@@ -44,11 +41,7 @@ def per_class(function: Callable[[type[Any]], T]) -> Callable[[type[Any]], T]:
 
 
 def record_columns(values: Sequence[object], record: ValueType, path: str) -> list[list[object]]:
-    """The columns of records of exactly the class of ``record``.
-
-    Raises:
-        UnfitError: A TypedDict lacks a key, or has one that its type does not have.
-    """
+    """The columns of records of exactly the class of ``record``; ``UnfitError`` where keys of a TypedDict differ."""
     if record.shape is not RecordShape.TYPED_DICT:
         return [list(map(attrgetter(field.name), values)) for field in record.fields]
     dicts = [value for value in values if isinstance(value, dict)]
@@ -74,10 +67,9 @@ def record_columns(values: Sequence[object], record: ValueType, path: str) -> li
 def build_records(
     record: ValueType, fields: Sequence[Field], columns: Sequence[Sequence[object]], count: int, path: str
 ) -> list[object]:
-    """Records from columns. Fields that are not among ``fields`` take their defaults.
+    """Records from columns; fields that are not among ``fields`` take their defaults.
 
-    Raises:
-        UnfitError: The constructor, such as a ``__post_init__``, refused the values.
+    It is an ``UnfitError`` if the constructor, such as a ``__post_init__``, refuses the values.
     """
     names = [field.name for field in fields]
     try:
@@ -122,8 +114,7 @@ def is_plain_named_tuple(kind: type[Any]) -> bool:
 def has_generated(record: type, method: str) -> bool:
     """Returns whether a dataclass's method is the one that the decorator wrote.
 
-    The decorator leaves no mark, but it compiles from a text. ``python -c`` does that too, hence the second
-    look.
+    The decorator leaves no mark, but it compiles from a text. ``python -c`` does that too, hence the second look.
     """
     code = getattr(getattr(record, method, None), "__code__", None)
     if not inspect.iscode(code) or code.co_filename != "<string>":

@@ -33,14 +33,8 @@ def stable_hash(key: object) -> int:
 
     Equal keys have equal hashes, in all processes and across restarts: 1, 1.0 and True; aware datetimes of
     one moment in several zones; a NamedTuple and a plain tuple. All NaNs have one hash. All bits are well
-    mixed, so the remainder by a small number is evenly spread.
-
-    Args:
-        key: A text, bytes, number, ``None``, Enum member, UUID, datetime, date or timedelta, or a tuple,
-            frozenset, frozen dataclass or frozen msgspec Struct of these.
-
-    Raises:
-        InvalidArgumentError: The key is of another type, or mutable.
+    mixed, so the remainder by a small number is evenly spread. A key that is mutable, or of a type for which the error
+    names the others, is an ``InvalidArgumentError``.
     """
     checksum = crc32(_bytes_of(key))
     # A CRC is linear: without this, regular keys make regular remainders. It is MurmurHash3's last step.
@@ -97,30 +91,8 @@ def _datetime(key: Any) -> bytes:
     return b"a%d" % ((key - _EPOCH_UTC) // _MICROSECOND)
 
 
-def _date(key: Any) -> bytes:
-    return b"d%d" % key.toordinal()
-
-
-def _timedelta(key: Any) -> bytes:
-    return b"l%d" % (key // _MICROSECOND)
-
-
-def _uuid(key: Any) -> bytes:
-    number: int = key.int
-    return b"u" + number.to_bytes(16, "little")
-
-
-def _bytes(key: Any) -> bytes:
-    return b"b" + bytes(key)
-
-
-def _none(_: Any) -> bytes:
-    return b"0"
-
-
 def _enum(key: Any) -> bytes:
-    # The name alone: a class may move to another module between two runs. A combination of flags may have
-    # none.
+    # The name alone: a class may move to another module between two runs. A combination of flags may have none.
     name = key._name_
     return _joined(b"e", [_text(name) if name is not None else _bytes_of(key._value_)])
 
@@ -134,14 +106,14 @@ _WRITERS: dict[type, _Writer] = {
     float: _number,
     complex: _number,
     Decimal: _decimal,
-    bytes: _bytes,
-    type(None): _none,
+    bytes: lambda key: b"b" + bytes(key),
+    type(None): lambda _: b"0",
     tuple: _tuple,
     frozenset: _frozenset,
     datetime.datetime: _datetime,
-    datetime.date: _date,
-    datetime.timedelta: _timedelta,
-    uuid.UUID: _uuid,
+    datetime.date: lambda key: b"d%d" % key.toordinal(),
+    datetime.timedelta: lambda key: b"l%d" % (key // _MICROSECOND),
+    uuid.UUID: lambda key: b"u" + key.bytes[::-1],
 }
 
 # Enum last: a member of an Enum that is also a str or int equals its plain value.
@@ -171,11 +143,13 @@ _HINTS: dict[type, str] = {
 def _writer_for(kind: type, key: object) -> _Writer:
     """The writer for a class that is not in the table: a subclass of one that is, an Enum or a record."""
     if dataclasses.is_dataclass(kind) and not issubclass(kind, enum.Enum):
-        return _dataclass_writer(kind, key)
+        if kind.__hash__ is None or not has_generated(kind, "__eq__"):
+            _refuse(kind, key, "declare the dataclass with frozen=True, and leave its equality as it is")
+        return _fields_writer([field.name for field in dataclasses.fields(kind) if field.compare])
     for base in _BASES:
         if issubclass(kind, base):
             # Equality written in Python may hold where the bytes differ; numpy's and pandas' is written in C.
-            if _equality(kind) is not _equality(base) and inspect.isfunction(kind.__eq__):
+            if kind.__eq__ is not base.__eq__ and inspect.isfunction(kind.__eq__):
                 _refuse(kind, key, "it defines its own equality; use a key of a built-in type")
             return _WRITERS.get(base, _enum)
     if issubclass(kind, numbers.Number):  # Fraction, and numpy's integers
@@ -186,16 +160,6 @@ def _writer_for(kind: type, key: object) -> _Writer:
     if not config.frozen or not config.eq or inspect.isfunction(kind.__eq__):
         _refuse(kind, key, "declare the Struct with frozen=True, and leave its equality as it is")
     return _fields_writer(list(getattr(kind, "__struct_fields__", ())))
-
-
-def _equality(kind: type) -> object:
-    return kind.__eq__
-
-
-def _dataclass_writer(kind: type, key: object) -> _Writer:
-    if kind.__hash__ is None or not has_generated(kind, "__eq__"):
-        _refuse(kind, key, "declare the dataclass with frozen=True, and leave its equality as it is")
-    return _fields_writer([field.name for field in dataclasses.fields(kind) if field.compare])
 
 
 def _fields_writer(names: list[str]) -> _Writer:

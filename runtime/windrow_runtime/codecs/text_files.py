@@ -101,11 +101,8 @@ def open_lines(
     """The lines of a file with their ends, without a byte order mark; its name says how it is compressed.
 
     Bytes that are no characters are found by :func:`wrong_bytes`. Only bytes that are those from the beginning of the
-    file, as ``begins`` says, may have a byte order mark.
-
-    Raises:
-        SourceError: If the file is damaged, here or where the text is read.
-        UnsupportedOperationError: If it is compressed in a way that is not read, or that needs a package.
+    file, as ``begins`` says, may have a byte order mark. A file that is damaged is a ``SourceError``, here or where the
+    text is read.
     """
     ending = os.path.splitext(name)[1]
     if ending in _REFUSED:

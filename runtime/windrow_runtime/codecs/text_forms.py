@@ -27,11 +27,8 @@ _DURATION = re.compile(
 def parse_datetime(text: str, zone: datetime.tzinfo | None = None) -> datetime.datetime:
     """The moment that an ISO 8601 text names, in UTC.
 
-    The zone is where the clock is of a text without an offset. What it shows twice is the first of the two moments.
-
-    Raises:
-        ValueError: For another text, one without an offset where there is no zone, and one that is finer than Python.
-        OverflowError: For a moment outside of the years 1 to 9999.
+    The zone is where the clock is of a text without an offset. What it shows twice is the first of the two moments. It
+    is a ``ValueError`` if the text names none, and an ``OverflowError`` outside of the years 1 to 9999.
     """
     match = _DATETIME.fullmatch(text)
     if match is None:

@@ -76,19 +76,13 @@ class Constant:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a record.
+    """One field of a record."""
 
-    Attributes:
-        name: The attribute (or key) in Python.
-        column: The name of the column and of the JSON key; differs from the name where a Struct renames.
-        absent_allowed: A ``NotRequired`` key of a TypedDict: a null column means that the key is absent.
-    """
-
-    name: str
-    column: str
+    name: str  # the attribute (or key) in Python
+    column: str  # the name of the column and of the JSON key; differs from the name where a Struct renames
     type: ValueType
     default: Callable[[], object] | None = dataclasses.field(default=None, compare=False)
-    absent_allowed: bool = False
+    absent_allowed: bool = False  # a NotRequired key of a TypedDict: a null column means that the key is absent
 
     @property
     def required(self) -> bool:
@@ -107,25 +101,18 @@ class Field:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValueType:
-    """The type of the values that a column, or a part of one, holds.
-
-    Attributes:
-        python_type: The class of the values, such as ``int``, ``list`` or ``Reading``.
-        arguments: The element of a list or set, the key and value of a dict, the parts of a tuple, the values
-            of an Enum.
-        by_keyword: A record whose constructor cannot take all fields by position, in their order.
-        sequence: A list written as ``Sequence``: tuples are welcome when encoding.
-        timezone: Where the clock of datetimes without an offset is that a source reads; ``None``: they do not fit.
-    """
+    """The type of the values that a column, or a part of one, holds."""
 
     kind: Kind
-    python_type: type
+    python_type: type  # the class of the values, such as int, list or Reading
     nullable: bool = False
+    # The element of a list or set, the key and value of a dict, the parts of a tuple, the values of an Enum.
     arguments: tuple[ValueType, ...] = ()
     fields: tuple[Field, ...] = ()
     shape: RecordShape | None = None
-    by_keyword: bool = False
-    sequence: bool = False
+    by_keyword: bool = False  # whether the constructor of a record cannot take all fields by position, in their order
+    sequence: bool = False  # whether a list was written as Sequence: tuples are welcome when encoding
+    # Where the clock of datetimes without an offset is that a source reads; None: they do not fit.
     timezone: datetime.tzinfo | None = dataclasses.field(default=None, compare=False)
 
     def __str__(self) -> str:

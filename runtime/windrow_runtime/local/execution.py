@@ -136,12 +136,8 @@ class Execution:
 
         Each keyed step first takes what timers upstream emitted, under the previous watermark; then its watermark
         advances, and timers fire, those of the clock last; then it takes what came of the elements. The new clock
-        holds for all of this.
-
-        Args:
-            inputs: The elements of each source.
-            watermark: The new watermark in milliseconds, for all keyed steps or for each by its id; None: it stays.
-            processing_time: The new clock in milliseconds; None: it stays.
+        holds for all of this. Both are in milliseconds, the watermark for all keyed steps or for each by its id; None:
+        it stays.
         """
         if processing_time is not None:
             for tracker in self.trackers.values():

@@ -49,17 +49,10 @@ def write_whole(file: Path, content: str | bytes) -> None:
 
 
 def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:
-    """Refuse file sinks that a run may not or cannot write, and change nothing.
+    """Refuse file sinks that a run may not or cannot write with a ``SinkError``, and change nothing.
 
-    Folders in other file systems are passed over.
-
-    Args:
-        sinks: The sinks of the run.
-        run: The identity of the run: that of its checkpoint, or one of its own.
-        begins: Whether no batch of the run was begun before.
-
-    Raises:
-        SinkError: If a folder holds batches of another run that may not be overwritten, or cannot be written.
+    Folders in other file systems are passed over. ``run`` is the identity of the checkpoint, or one of the run's own;
+    ``begins`` says whether no batch of the run was begun before.
     """
     for step, sink, folder in _file_sinks(sinks):
         with sink_errors(step, sink.path):

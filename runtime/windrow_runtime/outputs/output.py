@@ -32,20 +32,15 @@ class Output(ABC):
     def open(self) -> None:  # noqa: B027  nothing to do by default
         """Make ready what is written to, before the first batch; by default there is nothing to do.
 
-        Raises:
-            SinkError: If it cannot be reached, or does not fit the elements.
-            InvalidArgumentError: If the elements have no form there.
+        It is a ``SinkError`` if it cannot be reached, or does not fit the elements.
         """
 
     @abstractmethod
     def write(self, batch: int, values: Sequence[object]) -> None:
         """Write the elements of a batch, at least one.
 
-        Transactional outputs write a batch whole or not at all, and not again under the same number. Numbers rise.
-
-        Raises:
-            SinkError: If it cannot be written.
-            InvalidArgumentError: If an element is not of its type.
+        Transactional outputs write a batch whole or not at all, and not again under the same number. Numbers rise. A
+        batch that cannot be written is a ``SinkError``, an element that is not of its type an ``InvalidArgumentError``.
         """
 
     def close(self) -> None:  # noqa: B027  nothing to do by default

@@ -107,16 +107,12 @@ def _path(sink: DeltaSink[Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """The entry of a kind of sink.
-
-    Attributes:
-        target: The text that distinguishes the sinks of a query. It does not change when other steps come or go.
-        extra: The extra of windrow that brings the library, if there is one.
-    """
+    """The entry of a kind of sink."""
 
     create: Callable[[Step, Any, Identity], Output]
+    # Gives the text that distinguishes the sinks of a query. It does not change when other steps come or go.
     target: Callable[[Any], str] = lambda _: ""
-    extra: str = ""
+    extra: str = ""  # the extra of windrow that brings the library, if there is one
 
 
 _ENTRIES: dict[type[Any], _Entry] = {

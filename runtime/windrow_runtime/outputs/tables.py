@@ -98,11 +98,10 @@ def create_statement(table: sa.Table, engine: sa.Engine) -> str:
 
 
 def faults_of(connection: sa.Connection, table: sa.Table, kind: RecordType) -> tuple[list[str], Mapping[str, int]]:
-    """Finds what keeps a table from giving back every record as it was.
+    """Finds what keeps a table from giving back every record as it was, a line for each fault.
 
-    Returns:
-        A line for each fault; and how many characters a column of texts holds at most, by its name, where it has a
-        limit. PostgreSQL refuses a longer text, but for one whose rest is blanks, which it cuts off.
+    It also gives how many characters a column of texts holds at most, by its name, where it has a limit. PostgreSQL
+    refuses a longer text, but for one whose rest is blanks, which it cuts off.
     """
     inspector = sa.inspect(connection)
     name, schema = table.name, table.schema

@@ -106,11 +106,8 @@ def decode_batch(
     Datetimes come back in UTC; a column of timestamps without a zone fits where the type says where its clock is.
 
     Rows that do not fit are missing from the answer: ``on_error`` is called for each of them, in their order, and
-    ``MalformedRecord.row`` says which it is.
-
-    Raises:
-        MalformedRecordError: A row does not fit and there is no ``on_error``.
-        SourceError: The columns do not fit the record type.
+    ``MalformedRecord.row`` says which it is. Without ``on_error`` the first is a ``MalformedRecordError``. Columns that
+    do not fit the record type are a ``SourceError``.
     """
     check_arrow_schema(batch.schema, record_type)
     return _decode_rows(batch, record_type, on_error, 0)

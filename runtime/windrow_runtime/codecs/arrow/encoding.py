@@ -61,12 +61,7 @@ def arrow_schema(record_type: RecordType) -> pa.Schema:
 
 
 def encode_batch(values: Sequence[object], record_type: RecordType) -> pa.RecordBatch:
-    """A record batch of elements of the record type.
-
-    Raises:
-        InvalidArgumentError: An element, or a part of it, is not of its type; the message names the field,
-            what it held and what it should hold.
-    """
+    """A record batch of elements of the record type; one that is not of its type is an ``InvalidArgumentError``."""
     try:
         encoded = _encode(values, record_type.root, record_type.name)
     except Exception as error:  # pyarrow and attributes of the user's may raise anything
@@ -101,11 +96,7 @@ def _encoding_error(values: Sequence[object], record_type: RecordType, first: Ex
 
 
 def _encode(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
-    """An array of values, ``None`` among them where the type allows it.
-
-    Raises:
-        UnfitError: A value is not of its type. Which record holds it is not known here.
-    """
+    """An array of values, ``None`` among them where the type allows it; ``UnfitError`` where one is not of its type."""
     if value.kind is Kind.NONE:
         for item in values:
             if item is not None:

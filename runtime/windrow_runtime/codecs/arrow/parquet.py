@@ -44,10 +44,8 @@ def read_parquet(file: str, kind: RecordType, part: int = 0, parts: int = 1) -> 
 
     Columns are found by name, whatever the case of its letters. A column that the file lacks has the default of its
     field, or null; the names of folders, as ``day=2026-01-31``, are no values. A file without a byte has no rows:
-    somebody made it, and has not written it. A file is read in parts by its row groups.
-
-    Raises:
-        SourceError: If it is no whole Parquet file, or if its columns do not fit.
+    somebody made it, and has not written it. A file is read in parts by its row groups. If it is no whole Parquet file,
+    or its columns do not fit, it is a ``SourceError``.
     """
     with unreadable(file, f"a Parquet file of {kind}", pa.ArrowException):
         if not os.path.getsize(file):
@@ -103,9 +101,6 @@ def _columns_read(opened: pq.ParquetFile, kind: RecordType) -> list[tuple[pa.Fie
     """The columns of a type as rows get them, each with the column of the file that it is read from.
 
     A column that the file lacks is one of nulls, unless its field has a default: decoding puts that in its place.
-
-    Raises:
-        SourceError: If several columns differ from one of the type by the case of letters alone.
     """
     leaves = iter([opened.schema.column(i).physical_type for i in range(len(opened.schema))])
     given = [field.with_type(_in_utc(field.type, leaves)) for field in opened.schema_arrow]

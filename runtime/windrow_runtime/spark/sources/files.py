@@ -141,14 +141,10 @@ def _is_large(file: str) -> bool:
 
 @dataclass(frozen=True)
 class NamedFiles:
-    """Opens, in a worker, the files whose names Spark lists.
-
-    Attributes:
-        pattern: The end of the path that is a pattern, even if a file of that very name appears later.
-    """
+    """Opens, in a worker, the files whose names Spark lists."""
 
     path: str
-    pattern: str
+    pattern: str  # the end of the path that is a pattern, even if a file of that very name appears later
     where: str
     reader: FileReader
 

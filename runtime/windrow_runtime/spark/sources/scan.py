@@ -23,34 +23,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scan:
-    """The scan of one source by Spark.
+    """The scan of one source by Spark."""
 
-    Attributes:
-        frame: The DataFrame, a streaming one but in a batch job.
-        decode: Makes the elements of a batch, in a worker.
-        open: Makes the batches to decode, where rows only name files or offsets; None: Arrow batches of the rows.
-        kind: The type of the elements, where the columns of a batch are theirs.
-    """
-
-    frame: DataFrame
-    decode: Callable[[Any], SourceBatch]
+    frame: DataFrame  # a streaming one but in a batch job
+    decode: Callable[[Any], SourceBatch]  # makes the elements of a batch, in a worker
+    # Makes the batches to decode, where rows only name files or offsets; None: Arrow batches of the rows.
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
-    kind: RecordType | None = None
+    kind: RecordType | None = None  # the type of the elements, where the columns of a batch are theirs
 
 
 @dataclass(frozen=True)
 class ScanContext:
-    """The session and the checkpoint with which the source of a step is scanned.
-
-    Attributes:
-        checkpoint: Where collections and static DataFrames are kept; None: a batch job reads the source once.
-        codec: Writes and reads collections.
-    """
+    """The session and the checkpoint with which the source of a step is scanned."""
 
     spark: SparkSession
     step: Step
-    checkpoint: Checkpoint | None
-    codec: StateCodec
+    checkpoint: Checkpoint | None  # keeps collections and static DataFrames; None: a batch job reads the source once
+    codec: StateCodec  # writes and reads collections
 
     @property
     def reader(self) -> Any:  # Spark's two readers have the same methods and no common type

@@ -47,36 +47,23 @@ class MalformedRule:
 
 @dataclass(frozen=True, slots=True)
 class SourceStage:
-    """The function that Spark runs on each partition of a source, by ``mapInArrow``.
+    """The function that Spark runs on each partition of a source, by ``mapInArrow``."""
 
-    Attributes:
-        decode: Makes the elements of a batch.
-        create: Makes the fragment, once in each task.
-        hash_key: Hashes keys alike in every process.
-        levels: How many levels the query has.
-        place: Orders the rows of several sources.
-        end: Says which batch ends the stream; None: it never ends.
-        open: Makes the batches to decode, where those of Spark only name files or offsets.
-        targets: The keyed steps that take the elements as columns.
-        kind: The type of the elements; needed for such steps.
-        note: Notes the newest batch, if Spark writes the sink by itself and no other code of windrow sees batches.
-        sinks: The sinks that the stage writes itself, if no other stage follows.
-    """
-
-    decode: Callable[[Any], SourceBatch]
-    create: Callable[[], SourceFragment]
+    decode: Callable[[Any], SourceBatch]  # makes the elements of a batch
+    create: Callable[[], SourceFragment]  # makes the fragment, once in each task
     groups: KeyGroups
-    hash_key: Callable[[Any], int]
-    levels: int
+    hash_key: Callable[[Any], int]  # hashes keys alike in every process
+    levels: int  # how many levels the query has
     malformed: MalformedRule
-    place: int = 0
+    place: int = 0  # orders the rows of several sources
     classes: tuple[UserClass, ...] = ()
-    end: EndMark | None = None
+    end: EndMark | None = None  # says which batch ends the stream; None: it never ends
+    # Makes the batches to decode, where those of Spark only name files or offsets.
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
-    targets: tuple[ColumnTarget, ...] = ()
-    kind: RecordType | None = None
-    note: BatchNote | None = None
-    sinks: WorkerSinks | None = None
+    targets: tuple[ColumnTarget, ...] = ()  # the keyed steps that take the elements as columns
+    kind: RecordType | None = None  # the type of the elements; needed for such steps
+    note: BatchNote | None = None  # notes the newest batch, if Spark writes the sink and no other code sees batches
+    sinks: WorkerSinks | None = None  # those that the stage writes itself, if no other stage follows
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Takes the Arrow batches of a partition from Spark; yields Arrow batches of packed rows."""
