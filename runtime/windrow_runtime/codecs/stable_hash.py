@@ -149,7 +149,7 @@ def _writer_for(kind: type, key: object) -> _Writer:
     for base in _BASES:
         if issubclass(kind, base):
             # Equality written in Python may hold where the bytes differ; numpy's and pandas' is written in C.
-            if kind.__eq__ is not base.__eq__ and inspect.isfunction(kind.__eq__):
+            if _equality(kind) is not _equality(base) and inspect.isfunction(kind.__eq__):
                 _refuse(kind, key, "it defines its own equality; use a key of a built-in type")
             return _WRITERS.get(base, _enum)
     if issubclass(kind, numbers.Number):  # Fraction, and numpy's integers
@@ -160,6 +160,10 @@ def _writer_for(kind: type, key: object) -> _Writer:
     if not config.frozen or not config.eq or inspect.isfunction(kind.__eq__):
         _refuse(kind, key, "declare the Struct with frozen=True, and leave its equality as it is")
     return _fields_writer(list(getattr(kind, "__struct_fields__", ())))
+
+
+def _equality(kind: type) -> object:
+    return kind.__eq__
 
 
 def _fields_writer(names: list[str]) -> _Writer:
