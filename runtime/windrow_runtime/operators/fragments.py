@@ -53,11 +53,9 @@ class FragmentOutput(Protocol):
 
     def to_step(self, step: str, keys: list[Hashable], values: Values, timestamps: Timestamps) -> None:
         """Elements for a keyed step, with their keys; without keys, every key is None."""
-        ...
 
     def to_sink(self, step: str, values: Values, timestamps: Timestamps) -> None:
         """Elements for a sink."""
-        ...
 
 
 class Fragment:
@@ -145,14 +143,10 @@ class Fragment:
 
 
 class _FusedStep:
-    """One step of a fragment; this class itself hands elements on as they are.
+    """One step of a fragment; this class itself hands elements on, to the steps in ``then``, as they are.
 
-    Args:
-        step: The step.
-        then: The steps that it hands elements to.
-        function: The user's function that it calls, if there is one.
-        emits: Whether it hands on what the function returns, and not the elements themselves.
-        constant: Whether all elements that it hands on are known to be constants; None: its type says so.
+    ``emits`` says whether it hands on what the function returns, and not the elements themselves; ``constant`` whether
+    all elements that it hands on are known to be constants (None: its type says so).
     """
 
     def __init__(

@@ -66,11 +66,9 @@ class Output(Protocol):
 
     def collect(self, value: Any, timestamp: int | None) -> None:
         """Emit to the main output."""
-        ...
 
     def side_output(self, tag: str, value: Any, timestamp: int | None) -> None:
         """Emit to the side output of that name."""
-        ...
 
 
 class KeyedOperator(ABC):

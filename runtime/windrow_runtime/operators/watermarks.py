@@ -25,7 +25,6 @@ class TimestampObserver(Protocol):
     # Any: elements of every type pass.
     def observe(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
         """Observes elements."""
-        ...
 
 
 class TrackerMemory(NamedTuple):

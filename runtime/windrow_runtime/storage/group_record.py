@@ -159,12 +159,7 @@ class GroupState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
     @staticmethod
     def load(data: bytes, fingerprint: bytes) -> GroupState:
-        """The record that :meth:`dump` gave.
-
-        Raises:
-            CheckpointError: If the bytes are not ours, or damaged.
-            IncompatibleStateError: If they are of an unknown version, or of another plan.
-        """
+        """The record that :meth:`dump` gave, or else a CheckpointError; one of another plan is incompatible."""
         if len(data) < _HEADER.size or not data.startswith(_MAGIC):
             raise damaged_state(
                 data[:16].hex(),

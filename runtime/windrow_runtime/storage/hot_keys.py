@@ -42,12 +42,7 @@ class HotKeys(Generic[State, Keys]):
         return self._contents.keys(self._contents.join([]) if self._held is None else self._held)
 
     def begin(self, touched: Keys, total: int) -> Keys:
-        """Chooses the keys that come in, and gives those of the touched keys that lie in pages.
-
-        Args:
-            touched: All keys that the batch touches.
-            total: The size of all pages in bytes.
-        """
+        """Chooses the keys that come in, and gives those of the touched keys that lie in pages of ``total`` bytes."""
         record, tuning = self._record, self._tuning
         self._touched = touched
         in_pages = self._contents.beyond(touched, self.keys) if len(self.keys) else touched
@@ -64,12 +59,9 @@ class HotKeys(Generic[State, Keys]):
         return self._contents.join([]) if state is None else state
 
     def keep(self, state: State, size: int, *, is_whole: bool) -> State:
-        """Takes what belongs here out of a state, and gives the rest.
+        """Takes what belongs here out of the state of some pages after the batch, and gives the rest.
 
-        Args:
-            state: Some pages, after the batch.
-            size: The bytes that these pages took before it.
-            is_whole: Whether the state of :meth:`take` is among it.
+        These pages took ``size`` bytes before it; ``is_whole`` says whether the state of :meth:`take` is among it.
         """
         contents, tuning = self._contents, self._tuning
         if is_whole and len(self.keys):
@@ -96,11 +88,7 @@ class HotKeys(Generic[State, Keys]):
         return state
 
     def end(self, pages: int) -> State | None:
-        """Notes in the record what is in it now, and gives the state of the keys that leave; None: there are none.
-
-        Args:
-            pages: How many pages there are.
-        """
+        """Notes in the record what is in it now, and gives the state of the keys that leave; None: there are none."""
         touched = self._touched
         if touched is not None:
             self._remember(len(touched))

@@ -50,11 +50,7 @@ class PageCodec:
         self._lists = lists
 
     def dump(self, state: OperatorState, write_segment: Callable[[bytes], int]) -> bytes:
-        """A page. Long lists in the state become stored lists: ``write_segment`` stores a segment and gives its number.
-
-        Raises:
-            UnsupportedOperationError: For a value that cannot be stored.
-        """
+        """A page. Long lists become stored lists: ``write_segment`` stores a segment and gives its number."""
         names = list(keys_in(state))
         columns = [
             self._codec.pack(names),
@@ -121,12 +117,7 @@ class PageCodec:
         return packed("", _members(list(keys), names), columns=columns)
 
     def load(self, data: bytes, reader: SegmentReader) -> OperatorState:
-        """The state of a page; ``reader`` reads segments of its long lists when somebody asks for them.
-
-        Raises:
-            CheckpointError: If the bytes are damaged.
-            IncompatibleStateError: If they name a class that the plan does not know.
-        """
+        """The state of a page; ``reader`` reads segments of its long lists when somebody asks for them."""
         with damage_errors():
             page = decode(decompress(data))
             if page.tag != _PAGE:

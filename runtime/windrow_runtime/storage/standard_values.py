@@ -51,11 +51,7 @@ class CollisionBudget:
         self._left = _EXTRA_COMPARISONS
 
     def check(self, keys: Sequence[Any]) -> None:
-        """Refuses keys that would take long to be put into a set or a dict; all differ in a genuine state.
-
-        Raises:
-            CheckpointError: If too many have equal hashes.
-        """
+        """Refuses keys that would take long to be put into a set or a dict; all differ in a genuine state."""
         if len(keys) <= _UNCHECKED:
             return
         hashes = list(map(hash, keys))

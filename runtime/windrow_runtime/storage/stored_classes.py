@@ -107,11 +107,7 @@ class StoredClasses:
         return self._names.get(kind)
 
     def find(self, name: object, *ways: Way) -> type[Any]:
-        """The class of a stored name, whose values are taken apart in one of these ways; in any, if none is given.
-
-        Raises:
-            IncompatibleStateError: If the plan names no such class.
-        """
+        """The class of a stored name, whose values are taken apart in one of these ways; in any, if none is given."""
         kind = self._kinds.get(name) if isinstance(name, str) else None
         if kind is None:
             raise refused(f"{name!r:.200}")
@@ -249,10 +245,7 @@ def fields_of(kind: type[Any]) -> tuple[str, ...]:
 def build_records(kind: type[Any], fields: Sequence[Any], columns: Sequence[Sequence[Any]], count: int) -> list[Any]:
     """Records of a class, as many as ``count``, from their fields as they were stored and the values of each.
 
-    A field that the class has got since has its default.
-
-    Raises:
-        IncompatibleStateError: If a new field has no default, or no field is left.
+    A field that the class has got since has its default; the class is refused if there is none, or no field is left.
     """
     now = fields_of(kind)
     if now != tuple(fields):

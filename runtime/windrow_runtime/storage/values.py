@@ -68,11 +68,7 @@ class StateCodec:
     # Out
 
     def pack(self, values: Sequence[Any]) -> Packed:
-        """Values as a column. Undone by :meth:`unpack`.
-
-        Raises:
-            UnsupportedOperationError: For a value of a class that the plan does not name, or that cannot be stored.
-        """
+        """Values as a column. Undone by :meth:`unpack`. Values of classes that the plan does not name are refused."""
         try:
             return self._pack(values)
         except RecursionError as error:
@@ -171,12 +167,7 @@ class StateCodec:
         return self.unpack(decode(data), segments)
 
     def unpack(self, column: Packed, segments: SegmentReader | None = None) -> list[Any]:
-        """The values of a column; ``segments`` reads the segments of stored lists.
-
-        Raises:
-            CheckpointError: If the bytes are damaged.
-            IncompatibleStateError: If they name a class that the plan does not know.
-        """
+        """The values of a column, or else a CheckpointError; ``segments`` reads the segments of stored lists."""
         with damage_errors():
             return ColumnReader(_READERS, self._classes, self._pickles, segments).read(column)
 

@@ -45,7 +45,6 @@ class SegmentReader(Protocol):
 
     def read_segment(self, number: int) -> list[Any]:
         """The elements of a segment, in order."""
-        ...
 
 
 @dataclass(slots=True, eq=False)

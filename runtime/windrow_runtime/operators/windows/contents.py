@@ -29,13 +29,10 @@ from windrow_runtime.operators.state.model import NOTHING, GrowingList
 
 
 class Contents(ABC):
-    """Keeps the contents of windows. ``NOTHING`` stands for none.
+    """Keeps the contents of windows. ``NOTHING`` stands for none."""
 
-    Attributes:
-        keeps_values: Whether elements are kept as they are, and nothing but copies of them is handed out. Else a
-            function may change the elements that are added, so that windows must not share them.
-    """
-
+    # Elements are kept as they are, and only copies are handed out. Else windows must not share an element that is
+    # added: a function may change it.
     keeps_values: ClassVar[bool] = False
 
     @abstractmethod

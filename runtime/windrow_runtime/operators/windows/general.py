@@ -50,11 +50,7 @@ class Merged(NamedTuple, Generic[W]):
 
 # Any: merging looks at windows only, never at elements.
 def add_window(live: list[W], window: W, assigner: MergingWindowAssigner[Any, W]) -> tuple[W, list[Merged[W]]]:
-    """Add ``window`` to the live windows of a key, which are changed in place, and merge as the assigner says.
-
-    Returns:
-        The window in which ``window`` ended up, and what happened to other live windows.
-    """
+    """Add ``window`` to the live windows of a key, in place, and merge; returns where it ended up, and the merges."""
     is_new = window not in live
     result = window
     merged: list[Merged[W]] = []

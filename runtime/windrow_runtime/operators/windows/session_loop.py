@@ -32,26 +32,17 @@ _UNCHANGED: Final = -1
 
 @dataclass(slots=True, eq=False)
 class _OpenSession:
-    """A live session of one key while a batch adds elements to it.
-
-    Attributes:
-        stored: The window under which the state of the key has the session; None for a session that is new.
-        start: Where the session starts by now, in milliseconds.
-        end: Where the session ends by now, in milliseconds.
-        before: The end of the live session before this one, which an element would join by reaching it.
-        after: The start of the live session after this one.
-        changed: The position in the batch of the element that moved the start or the end last.
-    """
+    """A live session of one key while a batch adds elements to it."""
 
     key: Hashable
     key_state: KeyState
     entry: WindowEntry
-    stored: TimeWindow | None
-    start: int
+    stored: TimeWindow | None  # under which the state of the key has the session; None: the session is new
+    start: int  # by now, as the end
     end: int
-    before: float = -math.inf
-    after: float = math.inf
-    changed: int = _UNCHANGED
+    before: float = -math.inf  # the end of the live session before this one, which an element joins by reaching it
+    after: float = math.inf  # the start of the live session after this one
+    changed: int = _UNCHANGED  # the position in the batch of the element that moved the start or the end last
 
     def __post_init__(self) -> None:
         for other in self.key_state.live:
