@@ -19,7 +19,7 @@ from windrow.errors import AggregateOverflowError
 from windrow.functions.aggregate import AggregateFunction
 from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.rows.groups import Groups
-from windrow_runtime.operators.declined import DeclinedError
+from windrow_runtime.operators.errors import DeclinedError
 
 # Any in this module: pyarrow ships no types, and values are of every type.
 

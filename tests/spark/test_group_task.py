@@ -321,7 +321,7 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     shares = ObjectPages.shares
 
-    def counted(self: ObjectPages, *elements: Any) -> Iterator[Share]:
+    def counted(self: ObjectPages, *elements: Any) -> Iterator[Share[Any]]:
         counts.append(0)
         for share in shares(self, *elements):
             counts[-1] += 1

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from windrow.plan import AggregateSpec, KeyedProcessNode, ReduceSpec, Step, WindowNode
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.operators.declined import DeclinedError
+from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.process_operator import ProcessOperator
 from windrow_runtime.operators.windows.general import WindowOperator

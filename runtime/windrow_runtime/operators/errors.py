@@ -23,6 +23,13 @@ _SHOWN = 200
 _LONGEST_LINE = 500
 
 
+class DeclinedError(Exception):
+    """A step, a function or an expression has no faster form; the text says why, in a few words for ``explain()``.
+
+    It is raised where the reason is found, and caught where forms are chosen.
+    """
+
+
 def shortened(value: object) -> str:
     """The ``repr`` of a value of the user's, cut; never raises."""
     try:

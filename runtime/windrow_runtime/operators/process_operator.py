@@ -12,11 +12,10 @@ from windrow.plan.emitting import records_of
 from windrow.state import StateDescriptor
 from windrow.tags import OutputTag
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
-from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.operators.operator import KeyedOperator, TimerContext
 from windrow_runtime.operators.state.handles import open_state
 from windrow_runtime.operators.state.model import KeyState
 from windrow_runtime.operators.state.time_to_live import TtlCells, TtlTimer
-from windrow_runtime.operators.windows.contexts import TimerContext
 
 # Any in this module: elements, keys and results of every type.
 

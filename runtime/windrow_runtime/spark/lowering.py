@@ -26,7 +26,7 @@ from windrow_runtime.columnar.forms.route import ScanTarget
 from windrow_runtime.columnar.forms.row_form import RowForm, fold_for, row_form
 from windrow_runtime.columnar.windows.geometry import Sessions
 from windrow_runtime.operators.choose import form_text, operator_for
-from windrow_runtime.operators.declined import DeclinedError
+from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
 from windrow_runtime.spark.checkpoint.folder import END_LINE, Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors

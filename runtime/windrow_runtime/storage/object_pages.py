@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, filterfalse, islice
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from windrow_runtime.operators.state.model import OperatorState, StoredList, TimerQueue
 from windrow_runtime.storage.group_record import WORKING_SET, PageStore, StepRecord, present, stored_timer
@@ -24,31 +24,25 @@ _Layout: TypeAlias = "dict[int | None, list[Hashable]]"
 
 
 class Elements(Protocol):
-    """Some elements with their keys and timestamps: three lists side by side."""
+    """Some elements, or what was folded from them, with their keys."""
 
     @property
-    def keys(self) -> Sequence[Any]:
-        """The keys."""
+    def keys(self) -> Sequence[Any]: ...
 
-    @property
-    def values(self) -> Sequence[Any]:
-        """The elements, which may be made when somebody asks for them."""
-
-    @property
-    def timestamps(self) -> Sequence[int | None]:
-        """Milliseconds; None: an element has no timestamp."""
-
-    def pick(self, places: Sequence[int]) -> Elements:
+    def pick(self, places: Sequence[int]) -> Self:
         """Those at some places."""
 
 
+E = TypeVar("E", bound=Elements)
+
+
 @dataclass(slots=True)
-class Share:
+class Share(Generic[E]):
     """Pages that are worked on together, and the elements for the keys in them, before and after the watermark."""
 
     pages: list[int]  # that of the working set may be among them
-    before: Sequence[Elements]
-    after: Sequence[Elements]
+    before: Sequence[E]
+    after: Sequence[E]
 
 
 class ObjectPages(KeyedPages[OperatorState, _Keys]):
@@ -71,9 +65,7 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
         self._shared = codec.load_shared(record.shared)
         super().__init__(record, self._objects, store, tuning)
 
-    def shares(
-        self, before: Sequence[Elements], after: Sequence[Elements], watermark: int, now: int
-    ) -> Iterator[Share]:
+    def shares(self, before: Sequence[E], after: Sequence[E], watermark: int, now: int) -> Iterator[Share[E]]:
         """Divides the elements before and after the watermark into shares whose state fits into memory."""
         keys = dict.fromkeys(chain.from_iterable(elements.keys for elements in (*before, *after)))
         parts = self.parts(keys, watermark, now)
@@ -104,11 +96,9 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
         self._objects.forget_unused_segments()
 
 
-def _divide(
-    elements: Sequence[Elements], homes: Mapping[Hashable, int], part_of: Mapping[int, int]
-) -> list[list[Elements]]:
+def _divide(elements: Sequence[E], homes: Mapping[Hashable, int], part_of: Mapping[int, int]) -> list[list[E]]:
     """Elements by the parts that have the pages of their keys."""
-    found: list[list[Elements]] = [[] for _ in set(part_of.values())]
+    found: list[list[E]] = [[] for _ in set(part_of.values())]
     for some in elements:
         places: list[list[int]] = [[] for _ in found]
         for place, page in enumerate(map(homes.__getitem__, some.keys)):

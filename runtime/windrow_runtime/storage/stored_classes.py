@@ -17,7 +17,6 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, EnumMeta, Flag, auto
 from fractions import Fraction
-from functools import lru_cache
 from inspect import getattr_static
 from itertools import repeat
 from types import MemberDescriptorType
@@ -37,6 +36,7 @@ from windrow_runtime.codecs.records import (
     construct,
     has_generated,
     is_plain_named_tuple,
+    per_class,
     record_fields,
     struct_fields,
 )
@@ -130,13 +130,9 @@ def refused(name: str) -> IncompatibleStateError:
     )
 
 
+@per_class
 def way_of(kind: type[Any]) -> Way:
     """Finds how values of a class are taken apart and made again."""
-    return _way_of(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
-
-
-@lru_cache(maxsize=1024)
-def _way_of(kind: type[Any]) -> Way:
     if issubclass(kind, Enum):
         # The constructor of an Enum without members makes classes.
         return Way.MEMBER if kind.__members__ else Way.NONE
@@ -283,13 +279,9 @@ def _fitted(kind: type[Any], held: dict[Any, Sequence[Any]], count: int) -> list
     return [held[field] if field in held else [makers[field]() for _ in range(count)] for field in now]
 
 
+@per_class
 def _only_sets_fields(kind: type[Any]) -> bool:
     """Returns whether the constructor of a class takes its fields in order, and runs no code that the user wrote."""
-    return _sets_fields_alone(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
-
-
-@lru_cache(maxsize=1024)
-def _sets_fields_alone(kind: type[Any]) -> bool:
     names = record_fields(kind)
     if not names:
         return False
@@ -329,7 +321,7 @@ class _Quiet:
         pass
 
 
-@lru_cache(maxsize=1024)
+@per_class
 def _twin(kind: Any) -> type[Any]:
     """A class like a Struct, without its code: its instances become those of the Struct.
 

@@ -24,7 +24,7 @@ from windrow_runtime.columnar.rows.groups import hash_keys
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, Sessions, windows_of
 from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator
-from windrow_runtime.operators.declined import DeclinedError
+from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
 
 # Any in this module: aggregates of every type.

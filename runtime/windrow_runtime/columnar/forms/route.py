@@ -23,7 +23,7 @@ from windrow_runtime.codecs.value_type import Field, Kind, RecordType
 from windrow_runtime.columnar import Hashes, Ints
 from windrow_runtime.columnar.rows.columns import ColumnExpression, check_element, column_expression
 from windrow_runtime.columnar.rows.groups import Keys
-from windrow_runtime.operators.declined import DeclinedError
+from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.windows.table_loop import Partials
 

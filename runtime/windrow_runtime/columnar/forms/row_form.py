@@ -37,8 +37,7 @@ from windrow_runtime.columnar.forms.route import CheckSource, ScanTarget, routes
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, stable_hashes
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, Sessions, windows_of
 from windrow_runtime.operators.copies import accumulator_maker
-from windrow_runtime.operators.declined import DeclinedError
-from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
+from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, call_description, raise_call_error
 from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.windows.shape import GapWindows, shape_of

@@ -17,7 +17,7 @@ from windrow.aggregates.sketches import ApproxCountDistinct, ApproxQuantiles
 from windrow.functions.aggregate import AggregateFunction
 from windrow_runtime.columnar.kernels import kept_values, totals
 from windrow_runtime.columnar.kernels.kernel import CombinedKernel, Kernel, Selector
-from windrow_runtime.operators.declined import DeclinedError
+from windrow_runtime.operators.errors import DeclinedError
 
 # Any in this module: aggregates of elements and results of every type.
 

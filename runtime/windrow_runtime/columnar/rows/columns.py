@@ -21,7 +21,7 @@ from windrow_runtime.codecs.arrow.decoding import decode_batch, schema_faults
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
 from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
-from windrow_runtime.operators.declined import DeclinedError
+from windrow_runtime.operators.errors import DeclinedError
 
 # Any in this module: values are of every type.
 

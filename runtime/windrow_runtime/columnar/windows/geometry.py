@@ -26,7 +26,7 @@ from windrow.plan import WindowNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.kernels.kernel import Kernel
-from windrow_runtime.operators.declined import DeclinedError
+from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.windows.shape import AlignedWindows, GapWindows, WindowOfAllTime, shape_of
 
 FARTHEST = 1 << 61

@@ -26,10 +26,9 @@ from windrow.windows import (
 )
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error, shortened
-from windrow_runtime.operators.operator import KeyedOperator, Output
+from windrow_runtime.operators.operator import KeyedOperator, Output, TimeContext, TriggerContextImpl, WindowContextImpl
 from windrow_runtime.operators.state.model import NOTHING, GrowingList, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.windows.contents import Exposure, contents_for, evicted_positions
-from windrow_runtime.operators.windows.contexts import TimeContext, TriggerContextImpl, WindowContextImpl
 
 # Any in this module: windows, elements and results of every type pass through.
 

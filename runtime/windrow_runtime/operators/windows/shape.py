@@ -15,7 +15,7 @@ from windrow.windows import (
     TumblingEventTimeWindows,
     WindowStagger,
 )
-from windrow_runtime.operators.declined import DeclinedError
+from windrow_runtime.operators.errors import DeclinedError
 
 
 @dataclass(frozen=True, slots=True)

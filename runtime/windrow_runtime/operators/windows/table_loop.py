@@ -46,11 +46,6 @@ class Partials(NamedTuple):
     starts: Sequence[int]
     counts: Sequence[int]
 
-    @property
-    def timestamps(self) -> Sequence[int | None]:
-        """The starts, which stand for timestamps."""
-        return self.starts
-
     def pick(self, places: Sequence[int]) -> Partials:
         """Returns the accumulators at some places."""
         return Partials(*([column[place] for place in places] for column in self))

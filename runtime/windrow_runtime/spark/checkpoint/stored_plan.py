@@ -12,7 +12,7 @@ from typing import Final
 import windrow
 from windrow.errors import IncompatibleStateError
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form
-from windrow_runtime.operators.declined import DeclinedError
+from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
 from windrow_runtime.spark.checkpoint.plan_shape import Shape, merged, state_ids, step_changes, step_shape

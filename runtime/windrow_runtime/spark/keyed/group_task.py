@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windrow.errors import UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP
@@ -41,13 +41,16 @@ from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.keyed.step_runner import StepRunner
 from windrow_runtime.spark.run.facts import OPEN_WINDOWS, STATE_BYTES, TIMERS, timers_in, windows_in
 from windrow_runtime.storage.group_record import GroupState, PageStore, StepRecord
-from windrow_runtime.storage.object_pages import Elements, ObjectPages, Share
+from windrow_runtime.storage.object_pages import ObjectPages, Share
 from windrow_runtime.storage.page_codec import PageCodec
 
 if TYPE_CHECKING:
+    from windrow_runtime.columnar.forms.row_form import RowSlice
     from windrow_runtime.spark.keyed.column_step import ColumnRunner
 
 # Any: elements, keys and states are of the user's types.
+
+_Elements: TypeAlias = "KeyedElements | RowSlice | Partials"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +99,9 @@ class ObjectRunner(StepRunner):
         with errors_at(self.step.where):
             pages.end_batch()
 
-    def _objects_of(self, arrived: Sequence[Arrived]) -> list[Elements]:
+    def _objects_of(self, arrived: Sequence[Arrived]) -> list[_Elements]:
         """Returns elements as Python objects for the operator, in their order."""
-        found: list[Elements] = []
+        found: list[_Elements] = []
         for part in arrived:
             if isinstance(part, KeyedElements):
                 found.append(part)
@@ -114,7 +117,7 @@ class ObjectRunner(StepRunner):
         return found
 
     def _run_share(
-        self, share: Share, pages: ObjectPages, times: BatchTimes, packers: tuple[Packer, Packer]
+        self, share: Share[_Elements], pages: ObjectPages, times: BatchTimes, packers: tuple[Packer, Packer]
     ) -> Iterator[PackedRow]:
         previous, current = self.times(times)
         before, after = packers
@@ -157,7 +160,7 @@ class ObjectRunner(StepRunner):
         for _ in chain(firing, (None,)):
             yield from self._drain(packer)
 
-    def _process(self, elements: Elements, packer: Packer) -> None:
+    def _process(self, elements: _Elements, packer: Packer) -> None:
         """Processes elements; all results since the last drain go to ``packer``."""
         if isinstance(elements, Partials):
             assert isinstance(self._operator, TableOperator), "only its elements are folded before"

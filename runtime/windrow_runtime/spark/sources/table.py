@@ -25,8 +25,7 @@ from windrow_runtime.codecs.spark_schema import check_spark_schema
 from windrow_runtime.codecs.value_type import DECIMAL_PRECISION, DECIMAL_SCALE
 from windrow_runtime.inputs.files import SourceBatch
 from windrow_runtime.operators.copies import own_all
-from windrow_runtime.operators.declined import DeclinedError
-from windrow_runtime.operators.errors import errors_at
+from windrow_runtime.operators.errors import DeclinedError, errors_at
 from windrow_runtime.operators.topology import source_of
 from windrow_runtime.outputs.file_sinks import write_whole
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
