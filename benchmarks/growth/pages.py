@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.section import Claim, Section
 from windrow.windows import TimeWindow
-from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
 from windrow_runtime.spark.exchange.payload import KeyedElements
 from windrow_runtime.storage.group_record import StepRecord
@@ -94,7 +93,7 @@ class _Group:
         return time.process_time() - begin
 
     def _run(self, keys: list[Hashable]) -> None:
-        pages = ObjectPages(self.record, self._codec, self.store, stable_hash, _GROUPS)
+        pages = ObjectPages(self.record, self._codec, self.store, _GROUPS)
         elements = [KeyedElements(0, keys, keys, [None] * len(keys))]
         for share in pages.shares([], elements, _NEVER, _NEVER):
             state = pages.load(share.pages)

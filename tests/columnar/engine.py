@@ -18,7 +18,6 @@ from windrow.sources import ParquetFileSource, Source
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.forms.row_form import RowForm
 from windrow_runtime.columnar.windows.geometry import Sessions
@@ -84,7 +83,7 @@ class Engine:
         self.form = form
         self.record = record_type(record)
         classes = known_classes(topology.steps)
-        self.level = Level(0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,), classes=classes, tuning=tuning)
+        self.level = Level(0, True, GROUPS, FINGERPRINT, (keyed,), classes=classes, tuning=tuning)
         self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
         self.stores = {label: Store() for label in GROUPS.labels}
         self.timers = dict.fromkeys(GROUPS.labels, 0)

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from windrow.windows import TimeWindow
-from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.state.model import GrowingList, KeyState, OperatorState, WindowEntry
 from windrow_runtime.spark.exchange.payload import KeyedElements
 from windrow_runtime.storage.group_record import WORKING_SET, StepRecord
@@ -60,7 +59,7 @@ class Group:
 
     def pages(self) -> ObjectPages:
         """Its pages, for one batch."""
-        return ObjectPages(self.record, CODEC, self.store, stable_hash, 4, self.tuning)
+        return ObjectPages(self.record, CODEC, self.store, 4, self.tuning)
 
     def batch(self, change: Any, keys: Sequence[Hashable], watermark: int = NEVER) -> set[Hashable]:
         """Runs ``change(state, key)`` for each key; gives the keys whose state was at hand."""

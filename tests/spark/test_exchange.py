@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
+from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.spark.clock.times import END_OF_STREAM, decode_watermark, encode_timer, encode_watermark
 from windrow_runtime.spark.exchange.classes import class_name, find_class, register_classes
 from windrow_runtime.spark.exchange.packer import Packer, ToSink, ToStep
@@ -192,7 +193,7 @@ def packed(packer: Packer, groups: KeyGroups, elements: list[Any]) -> list[Packe
 
 def test_the_packer_sends_each_key_to_its_group_in_order() -> None:
     groups = KeyGroups.balanced(3, 2)
-    packer = Packer(groups, hash, Phase.AFTER_WATERMARK)
+    packer = Packer(groups, Phase.AFTER_WATERMARK)
     packer.start(7, -99)
     elements = list(range(10_000))
     rows = packed(packer, groups, elements)
@@ -206,7 +207,7 @@ def test_the_packer_sends_each_key_to_its_group_in_order() -> None:
             assert chunk.step == 3
             assert chunk.keys == [value % 50 for value in chunk.values]
             assert chunk.timestamps == [value * 10 for value in chunk.values]
-            assert {groups.labels[groups.number_of(key)] for key in chunk.keys} == {row.group}
+            assert {groups.labels[groups.number_of(stable_hash(key))] for key in chunk.keys} == {row.group}
             by_group.setdefault(row.group, []).extend(chunk.values)
         else:
             assert (row.group, row.kind, row.target) == (-99, RowKind.OUTPUT, 0)
@@ -219,7 +220,7 @@ def test_the_packer_sends_each_key_to_its_group_in_order() -> None:
 
 def test_a_row_carries_elements_for_one_level() -> None:
     groups = KeyGroups.balanced(1, 1)
-    packer = Packer(groups, hash, Phase.AFTER_WATERMARK)
+    packer = Packer(groups, Phase.AFTER_WATERMARK)
     for step, level in ((0, 0), (1, 2), (2, 0)):
         packer.add(ToStep(step, level, [1]), [step], [None])
     rows = list(packer.flush())
@@ -230,7 +231,7 @@ def test_a_row_carries_elements_for_one_level() -> None:
 
 def test_payloads_of_large_elements_stay_small() -> None:
     groups = KeyGroups.balanced(1, 1)
-    packer = Packer(groups, hash, Phase.AFTER_WATERMARK)
+    packer = Packer(groups, Phase.AFTER_WATERMARK)
     packer.start(0, -1)
     sizes = []
     for batch in range(60):
@@ -242,7 +243,7 @@ def test_payloads_of_large_elements_stay_small() -> None:
 
 
 def test_a_key_without_a_hash_is_told() -> None:
-    packer = Packer(KeyGroups.balanced(1, 1), lambda key: 0, Phase.AFTER_WATERMARK)
+    packer = Packer(KeyGroups.balanced(1, 1), Phase.AFTER_WATERMARK)
     packer.start(0, -1)
     with pytest.raises(InvalidArgumentError, match=r"a key cannot be hashed\n  given:    \[2\]: TypeError: unhashable"):
         packer.add(ToStep(0, 0, ["a", [2]]), ["a", [2]], [None, None])
@@ -251,7 +252,7 @@ def test_a_key_without_a_hash_is_told() -> None:
 def test_an_element_that_cannot_be_pickled_is_named_with_its_step() -> None:
     generator = (number for number in range(3))
     for target in (ToStep(0, 0, ["a", "a"], "p.2.key_by, main.py:7"), ToSink(0, "p.3.sink, main.py:8")):
-        packer = Packer(KeyGroups.balanced(1, 1), lambda key: 0, Phase.AFTER_WATERMARK)
+        packer = Packer(KeyGroups.balanced(1, 1), Phase.AFTER_WATERMARK)
         packer.start(0, -1)
         packer.add(target, [1, generator], [None, None])
         with pytest.raises(UnsupportedOperationError, match="cannot be sent to another process") as caught:

@@ -98,7 +98,7 @@ def test_elements_of_the_stage_are_written_as_they_are(sinks: WorkerSinks, part:
     #  elements   3 to the file of the task, 3 to another sink
     #  rows       the name of the file,      the elements
     with closing(sinks.writer()) as writer:
-        packer = Packer(KeyGroups.balanced(1, 1), hash, Phase.AFTER_WATERMARK, writer)
+        packer = Packer(KeyGroups.balanced(1, 1), Phase.AFTER_WATERMARK, writer)
         packer.start(0, -1)
         elements = [Row("a", 1), Row("b", None), Row("c", 3)]
         for sink in (SINK, SINK + 1):
@@ -131,7 +131,7 @@ def test_large_elements_are_written_a_few_at_a_time() -> None:
         def take_names(self) -> list[tuple[int, bytes]]:
             return []
 
-    packer = Packer(KeyGroups.balanced(1, 1), hash, Phase.AFTER_WATERMARK, Writer())
+    packer = Packer(KeyGroups.balanced(1, 1), Phase.AFTER_WATERMARK, Writer())
     packer.start(0, -1)
     for _ in range(60):
         packer.add(ToSink(SINK), ["x" * 100_000] * 50, [None] * 50)

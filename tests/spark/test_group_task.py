@@ -219,13 +219,11 @@ class Engine:
         (step,) = topology.keyed
         output = Forward((ToSink(0),))
         create = partial(operator_for, step)
-        keyed = KeyedStep(0, step.id, step.id, create, output, by_clock=by_clock, where=step.where)
+        keyed = KeyedStep(0, step.id, step.id, create, output, where=step.where)
         self.by_clock = by_clock
         self.step = step.id
         classes = known_classes(topology.steps)
-        self.level = Level(
-            0, True, GROUPS, FINGERPRINT, stable_hash, (keyed,), by_clock=by_clock, classes=classes, tuning=TINY
-        )
+        self.level = Level(0, True, GROUPS, FINGERPRINT, (keyed,), by_clock=by_clock, classes=classes, tuning=TINY)
         self.codec = PageCodec(StateCodec(self.level.classes))
         self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
         self.stores = {label: Store() for label in GROUPS.labels}
@@ -278,7 +276,7 @@ class Engine:
         record = GroupState.load(data, FINGERPRINT).steps[self.step]
         if not record.working:
             return set()
-        pages = ObjectPages(record, self.codec, self.stores[label], stable_hash, GROUPS.count)
+        pages = ObjectPages(record, self.codec, self.stores[label], GROUPS.count)
         return set(keys_in(pages.load([WORKING_SET])))
 
     def check(self, label: int) -> None:
@@ -288,7 +286,7 @@ class Engine:
             assert store == {}
             return
         record = GroupState.load(data, FINGERPRINT).steps[self.step]
-        pages = ObjectPages(record, self.codec, store, stable_hash, GROUPS.count)
+        pages = ObjectPages(record, self.codec, store, GROUPS.count)
         working_set = [WORKING_SET] if record.working else []
         self.working_sets += len(working_set)
         state = pages.load([*working_set, *range(len(record.sizes))])
@@ -400,7 +398,7 @@ def test_pages_give_what_one_piece_gives(name: str, seed: int, shares: list[int]
 
 
 def test_elements_for_deeper_levels_pass_in_their_phase_without_being_decoded() -> None:
-    level = Level(0, False, GROUPS, FINGERPRINT, stable_hash, ())
+    level = Level(0, False, GROUPS, FINGERPRINT, ())
     # Neither payload is a pickle, so that decoding it would fail.
     first, second = (PackedRow(GROUPS.labels[1], RowKind.ELEMENTS, 1, 7, name) for name in (b"first", b"second"))
     times = BatchTimes(BatchTime(0, 0), BatchTime(10, 10))

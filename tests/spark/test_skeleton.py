@@ -34,10 +34,6 @@ def decode(batch: Any) -> SourceBatch:  # pyarrow has no types
     return SourceBatch([tuple(json.loads(line)) for line in batch.column(0).to_pylist()])
 
 
-def stable(key: str) -> int:
-    return sum(key.encode())
-
-
 class Query:
     """Input by key -> lists of ten milliseconds -> lists of ten milliseconds of those, for all keys together."""
 
@@ -76,7 +72,6 @@ class Query:
             decode=decode,
             create=partial(TimestampedSource, (ByKey(0, 0, by_key), ToSink(INPUT))),
             groups=self.groups,
-            hash_key=stable,
             levels=2,
             malformed=MalformedRule("source", "source", fail=True),
         )
@@ -89,14 +84,7 @@ class Query:
             .select(*PackedRow._fields)
         )
         for number, steps in enumerate([(first,), (second,)]):
-            level = Level(
-                number=number,
-                last=number == 1,
-                groups=self.groups,
-                fingerprint=FINGERPRINT,
-                hash_key=stable,
-                steps=steps,
-            )
+            level = Level(number=number, last=number == 1, groups=self.groups, fingerprint=FINGERPRINT, steps=steps)
             frame = frame.groupBy("group").transformWithState(
                 KeyGroupProcessor(level), EXCHANGE_SCHEMA, "Append", "EventTime"
             )

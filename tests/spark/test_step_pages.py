@@ -9,7 +9,6 @@ import pytest
 
 from tests.spark.page_groups import CODEC, NEVER, Group, put_list, put_row, remove_row
 from windrow.errors import CheckpointError
-from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.state.model import KeyState, OperatorState, StoredList
 from windrow_runtime.spark.exchange.payload import KeyedElements
 from windrow_runtime.storage.group_record import NO_TIMER, int64_array
@@ -181,7 +180,7 @@ def test_keys_are_counted_alike_in_one_chunk_and_in_many() -> None:
     group.record.sizes = int64_array(*[32 << 10] * 128)
     group.record.events = group.record.clocks = int64_array(*[NO_TIMER] * 128)
     for chunks in (1, 4, 50):
-        pages = ObjectPages(group.record, CODEC, group.store, stable_hash, 4)
+        pages = ObjectPages(group.record, CODEC, group.store, 4)
         assert touched_keys(pages, list(range(5000)), chunks) >= (128 * 32 << 10) // 2048
 
 

@@ -19,7 +19,6 @@ from pyspark.sql import functions as f
 from windrow.plan import KeyedProcessNode, Pipeline, ReturnsNode, SinkNode, Step, WindowNode
 from windrow.tags import OutputTag
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, columnar_form
 from windrow_runtime.columnar.forms.route import ScanTarget
@@ -257,7 +256,6 @@ class Lowered:
             decode=scan.decode,
             create=self._create(Port(step.id)),
             groups=self.groups,
-            hash_key=stable_hash,
             levels=self._depth,
             malformed=self._malformed_rule(step),
             place=place,
@@ -296,7 +294,6 @@ class Lowered:
             last=last,
             groups=self.groups,
             fingerprint=self._stored.fingerprint,
-            hash_key=stable_hash,
             steps=tuple(self._keyed_step(step) for step in self.shipped.keyed if levels[step.id] == number + 1),
             by_clock=self.by_clock,
             classes=self.classes,
@@ -315,7 +312,6 @@ class Lowered:
             create=partial(operator_for, step),
             output=self._fragment(Port(step.id)) if Port(step.id) in ports else None,
             side_outputs={port.tag: self._fragment(port) for port in ports if port.tag is not None},
-            by_clock=self.by_clock,
             has_watermark=bool(self.topology.stampers(step)),
             name=step.node.name,
             where=step.where,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, filterfalse, islice
 from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
+from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.state.model import OperatorState, StoredList, TimerQueue
 from windrow_runtime.storage.group_record import WORKING_SET, PageStore, StepRecord, present, stored_timer
 from windrow_runtime.storage.keyed_pages import KeyedPages, page_of
@@ -52,15 +53,9 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
     """
 
     def __init__(
-        self,
-        record: StepRecord,
-        codec: PageCodec,
-        store: PageStore,
-        hash_key: Callable[[Hashable], int],
-        groups: int,
-        tuning: PageTuning = OBJECT_PAGES,
+        self, record: StepRecord, codec: PageCodec, store: PageStore, groups: int, tuning: PageTuning = OBJECT_PAGES
     ) -> None:
-        self._objects = _ObjectContents(record, codec, store, hash_key, groups)
+        self._objects = _ObjectContents(record, codec, store, groups)
         self._codec = codec
         self._shared = codec.load_shared(record.shared)
         super().__init__(record, self._objects, store, tuning)
@@ -124,13 +119,10 @@ class _Homes(dict[Hashable, int]):
 class _ObjectContents:
     """Handles the state of operators: keys, timers, and the segments of long lists, which lie beside pages."""
 
-    def __init__(
-        self, record: StepRecord, codec: PageCodec, store: PageStore, hash_key: Callable[[Hashable], int], groups: int
-    ) -> None:
+    def __init__(self, record: StepRecord, codec: PageCodec, store: PageStore, groups: int) -> None:
         self._record = record
         self._codec = codec
         self._store = store
-        self._hash_key = hash_key
         self._groups = groups
         self._bits: dict[Hashable, int] = {}  # those of touched keys, which are asked for several times
         self._count = len(record.sizes)
@@ -268,7 +260,7 @@ class _ObjectContents:
 
     def _hashed(self, key: Hashable) -> int:
         """The bits of a key's hash that tell it apart from other keys of its group; up to 32."""
-        return self._hash_key(key) // self._groups & 0xFFFF_FFFF
+        return stable_hash(key) // self._groups & 0xFFFF_FFFF
 
     def _home(self, key: Hashable) -> int:
         bits = self._bits.get(key)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from windrow.errors import InvalidArgumentError
+from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.errors import check_hashable
 from windrow_runtime.spark.exchange.payload import dump_values, pack_keyed, sequence_number
 from windrow_runtime.spark.exchange.picklable import check_sendable
@@ -63,14 +64,13 @@ _Route: TypeAlias = tuple[Callable[[Any], None], Callable[[Any], None], Callable
 class _Routes(dict[Any, _Route]):
     """Maps each key to the append methods of its group's lists, and to the first object that equalled the key."""
 
-    def __init__(self, groups: KeyGroups, hash_key: Callable[[Any], int]) -> None:
+    def __init__(self, groups: KeyGroups) -> None:
         super().__init__()
         self._groups = groups
-        self._hash_key = hash_key
         self.buckets: list[_Bucket] = [([], [], []) for _ in range(groups.count)]
 
     def __missing__(self, key: Any) -> _Route:
-        keys, values, timestamps = self.buckets[self._groups.number_of(self._hash_key(key))]
+        keys, values, timestamps = self.buckets[self._groups.number_of(stable_hash(key))]
         if len(self) >= _ROUTES_KEPT:
             self.clear()
         route = self[key] = (keys.append, values.append, timestamps.append, key)
@@ -84,11 +84,8 @@ class Packer:
     the rows before it. So does the number of elements in one write. All elements are of one phase.
     """
 
-    def __init__(
-        self, groups: KeyGroups, hash_key: Callable[[Any], int], phase: int, writer: SinkWriter | None = None
-    ) -> None:
+    def __init__(self, groups: KeyGroups, phase: int, writer: SinkWriter | None = None) -> None:
         self._groups = groups
-        self._hash_key = hash_key
         self._phase = phase
         self._writer = writer
         self._origin = 0
@@ -122,7 +119,7 @@ class Packer:
         steps = self._levels[target.level]
         routes = steps.get(target.step)
         if routes is None:
-            routes = steps[target.step] = _Routes(self._groups, self._hash_key)
+            routes = steps[target.step] = _Routes(self._groups)
         try:
             for key, value, timestamp in zip(target.keys, values, timestamps, strict=True):
                 add_key, add_value, add_timestamp, first_equal = routes[key]

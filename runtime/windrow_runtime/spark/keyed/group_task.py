@@ -91,7 +91,7 @@ class ObjectRunner(StepRunner):
         self._runtime.key_group = key_group
         level, (_, current) = self._level, self.times(times)
         tuning = level.tuning.object_pages
-        pages = ObjectPages(record, self._codec, store, level.hash_key, level.groups.count, tuning)
+        pages = ObjectPages(record, self._codec, store, level.groups.count, tuning)
         before, after = map(self._objects_of, arrived)
         for share in pages.shares(before, after, *current):
             yield from self._run_share(share, pages, times, packers)
@@ -137,7 +137,7 @@ class ObjectRunner(StepRunner):
         for elements in share.after:
             self._process(elements, after)
             yield from after.full()
-        if len(state.processing_timers) and not self.step.by_clock:
+        if len(state.processing_timers) and not self._level.by_clock:
             raise UnsupportedOperationError(
                 "a timer in processing time was set, or state expires, and nothing in the plan says so",
                 given=self.step.step_id,
@@ -179,8 +179,8 @@ class GroupTask:
         codec = PageCodec(state_codec(level.classes, allow_pickled=level.allow_pickled), level.tuning.lists)
         self._runners = {step.number: _runner_of(step, level, codec) for step in level.steps}
         self._packers = (
-            Packer(level.groups, level.hash_key, Phase.BEFORE_WATERMARK, writer),
-            Packer(level.groups, level.hash_key, Phase.AFTER_WATERMARK, writer),
+            Packer(level.groups, Phase.BEFORE_WATERMARK, writer),
+            Packer(level.groups, Phase.AFTER_WATERMARK, writer),
         )
 
     def close(self) -> None:

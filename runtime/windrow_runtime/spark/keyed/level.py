@@ -59,7 +59,6 @@ class KeyedStep:
     create: Callable[[], KeyedOperator]  # makes its operator, once in each task
     output: Fragment | None  # runs the steps behind it; None: there are none
     side_outputs: Mapping[str, Fragment] = field(default_factory=dict)  # the same for each side output that is used
-    by_clock: bool = False  # whether timers in processing time are served
     has_watermark: bool = True  # whether a timestamp-assigning step is in front of it
     name: str | None = None
     where: str | None = None  # the step and its line in the user's program, in errors
@@ -94,7 +93,6 @@ class Level:
     last: bool
     groups: KeyGroups
     fingerprint: bytes  # of the plan; stored with the state
-    hash_key: Callable[[Any], int]  # hashes keys alike in every process
     steps: tuple[KeyedStep, ...]
     by_clock: bool = False  # whether Spark runs batches for the clock, and its timers are in processing time
     classes: tuple[UserClass, ...] = ()  # the user's classes that may occur in elements

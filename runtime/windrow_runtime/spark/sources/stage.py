@@ -52,7 +52,6 @@ class SourceStage:
     decode: Callable[[Any], SourceBatch]  # makes the elements of a batch
     create: Callable[[], SourceFragment]  # makes the fragment, once in each task
     groups: KeyGroups
-    hash_key: Callable[[Any], int]  # hashes keys alike in every process
     levels: int  # how many levels the query has
     malformed: MalformedRule
     place: int = 0  # orders the rows of several sources
@@ -89,7 +88,7 @@ class _Task:
         # Rows for sinks may go to any partition of the exchange, which passes them on.
         self._label = stage.groups.service_labels[partition % stage.groups.partitions]
         self._writer = None if stage.sinks is None else stage.sinks.writer()
-        self._packer = Packer(stage.groups, stage.hash_key, Phase.AFTER_WATERMARK, self._writer)
+        self._packer = Packer(stage.groups, Phase.AFTER_WATERMARK, self._writer)
         self._packer.start(self._origin, self._label)
         self._fragment = stage.create()
         self._aside = None if stage.malformed.fragment is None else stage.malformed.fragment()
