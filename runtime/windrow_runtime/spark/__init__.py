@@ -59,11 +59,7 @@ def __dir__() -> list[str]:
 
 @contextmanager
 def _spark_required() -> Iterator[None]:
-    """Names the packages to install if an import of the Spark engine fails, or would fail later.
-
-    Raises:
-        UnsupportedOperationError: If a package of the extra ``spark`` is missing, or PySpark is too old.
-    """
+    """Names the packages to install if an import of the Spark engine fails, or would fail later."""
     missing = [name for module, name in _PACKAGES.items() if not _is_installed(module)]
     if missing:
         message = "packages that SparkRunner needs are not installed"

@@ -37,16 +37,13 @@ def spark_partition(label: int, partitions: int) -> int:
 class KeyGroups:
     """The key groups of one query, which belong to its stored state: a restart takes them from the checkpoint.
 
-    Attributes:
-        partitions: Spark's shuffle partitions.
-        labels: The label of each group, by the group's number. Labels are not negative.
-        service_labels: For each partition one more group, with a negative label, that holds no keys. Its rows come
-            first in their partition, because Spark sorts by label.
+    Each of Spark's shuffle partitions has a service group besides, which holds no keys. Its rows come first in their
+    partition, because its label is negative and Spark sorts by label.
     """
 
     partitions: int
-    labels: tuple[int, ...]
-    service_labels: tuple[int, ...] = field(repr=False)
+    labels: tuple[int, ...]  # by the number of the group
+    service_labels: tuple[int, ...] = field(repr=False)  # by the number of the partition
 
     @staticmethod
     def balanced(partitions: int, per_partition: int) -> KeyGroups:

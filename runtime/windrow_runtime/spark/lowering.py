@@ -116,20 +116,9 @@ def time_of(topology: Topology, *, own_clock: bool) -> str:
 class Lowered:
     """A pipeline as one query of Spark: a streaming query with a checkpoint, or a batch job without one.
 
-    Args:
-        forms: The columnar forms of keyed steps; steps whose stored state is not in columns run on objects.
-        own_clock: Whether windrow keeps the time of each batch, even where Spark could.
-        now: The clock of a batch job, in milliseconds.
-
-    Attributes:
-        frame: The packed rows for sinks, see :mod:`windrow_runtime.spark.exchange.rows`.
-        shipped: The steps as workers get them: without sources and sinks, which only the driver can load.
-        query_id: The identity of the query, or of one run of a batch job.
-        sinks: The sink of each number.
-        by_clock: Whether Spark runs batches for the clock, and so without end.
-        clock: Where the time of each batch is kept, if windrow keeps it.
-        classes: The user's classes that may occur in elements; ``codec`` writes and reads values of them.
-        parts: The sinks that the last stage writes.
+    Its ``frame`` has the packed rows for sinks. Keyed steps with a columnar form run on columns, unless their stored
+    state is in objects. With ``own_clock`` windrow keeps the time of each batch, even where Spark could; ``now`` is the
+    clock of a batch job, in milliseconds.
     """
 
     def __init__(
@@ -155,6 +144,7 @@ class Lowered:
             self.clock = ClockFiles(checkpoint.clock_folder, stored.state_ids)
         # Spark runs no batch for a watermark that it does not know, unless it runs batches without end.
         self.by_clock = self.clock is not None or bool(steps_by_clock(topology))
+        # Workers get the steps without sources and sinks, which only the driver can load.
         self.shipped = Topology(without_sources_and_sinks(topology.steps))
         self._forms: dict[str, ColumnarForm] = {}
         self._arrivals: dict[str, RowForm] = {}

@@ -89,26 +89,16 @@ class StoredSource:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The notes of the first run on its plan.
+    """The notes of the first run on its plan."""
 
-    Attributes:
-        windrow: The version of windrow.
-        id: The identity of the query: no other checkpoint has it.
-        partitions: Spark's shuffle partitions.
-        groups: Key groups in each of them.
-        fingerprint: The plan's number in all stored state, in hexadecimal digits.
-        time: The kind of time by which the query runs.
-        steps: The shape of each keyed step, on which its state depends, by the name under which it is stored.
-    """
-
-    windrow: str
-    id: str
-    partitions: int
-    groups: int
-    fingerprint: str
-    time: str
+    windrow: str  # its version
+    id: str  # the identity of the query: no other checkpoint has it
+    partitions: int  # Spark's shuffle partitions
+    groups: int  # key groups in each of them
+    fingerprint: str  # the plan's number in all stored state, in hexadecimal digits
+    time: str  # the kind of time by which the query runs
     sources: Sequence[StoredSource]
-    steps: Mapping[str, dict[str, Any]]
+    steps: Mapping[str, dict[str, Any]]  # the shape of each keyed step, by the name under which its state is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +109,8 @@ class _Reported:
 class Checkpoint:
     """A checkpoint folder. Its methods raise :class:`~windrow.errors.CheckpointError` where a file is damaged.
 
-    Args:
-        path: The folder, in a file system that every machine has mounted.
-        folders: The folders of sources by the id of the step, where they are not named by its number.
-        inside: Whether the folder lies in that of Spark, as for a query that the user starts; else it is around it.
-
-    Attributes:
-        spark_folder: The folder of Spark's part, as Spark takes it.
-        plan: The notes of the first run on its plan.
-        newest_batch: The newest batch that has begun to write.
-        end_mark: The batch that read the end of the stream.
-        control_folder: The folder of lines by which the runner wakes the query and ends its stream.
-        clock_folder: The folder with the time of each batch, for plans whose watermark Spark cannot follow.
-        results_folder: The folder in which a Spark Connect server leaves the collected elements and counts of a run.
-        progress_file: The numbers of windows, timers and bytes of state, for reports on batches.
+    Every machine has its file system mounted. It lies ``inside`` of Spark's folder for a query that the user starts,
+    and is around it otherwise. ``folders`` are those of sources, by step id; others are named by the step's number.
     """
 
     def __init__(self, path: Path, folders: Mapping[str, str] | None = None, *, inside: bool = False) -> None:
@@ -140,12 +118,12 @@ class Checkpoint:
         self._spark = path.parent if inside else path / "spark"
         self.spark_folder = as_spark_path(self._spark)
         self.plan = StoredFile(path / "plan", Description)
-        self.newest_batch = BatchNote(path / "newest-batch", int)
+        self.newest_batch = BatchNote(path / "newest-batch", int)  # that has begun to write
         self.end_mark = EndMark(path / "end-of-stream-batch", int)
-        self.control_folder = path / "control"
-        self.clock_folder = path / "clock"
-        self.results_folder = path / "results"
-        self.progress_file = path / "progress"
+        self.control_folder = path / "control"  # lines by which the runner wakes the query and ends its stream
+        self.clock_folder = path / "clock"  # the time of each batch, for plans whose watermark Spark cannot follow
+        self.results_folder = path / "results"  # where a Spark Connect server leaves the results of a run
+        self.progress_file = path / "progress"  # windows, timers and bytes of state, for reports on batches
         self._end_line = self.control_folder / "end-of-stream"
         self._drained = path / "drained"
         self._folders = folders or {}

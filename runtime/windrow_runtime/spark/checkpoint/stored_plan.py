@@ -41,20 +41,13 @@ class Parallelism:
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """The parts of a stored plan by which a run finds its state.
-
-    Attributes:
-        fingerprint: The plan's number in all stored state.
-        state_ids: The name under which the state of a step is stored, by the id of the step.
-        folders: The folder of each source, by the id of its step.
-        columnar: The ids of the steps whose state lies in columns.
-    """
+    """The parts of a stored plan by which a run finds its state."""
 
     groups: KeyGroups
-    fingerprint: bytes
-    state_ids: Mapping[str, str]
-    folders: Mapping[str, str]
-    columnar: frozenset[str] = frozenset()
+    fingerprint: bytes  # the plan's number in all stored state
+    state_ids: Mapping[str, str]  # the name under which the state of a step is stored, by the id of the step
+    folders: Mapping[str, str]  # the folder of each source, by the id of its step
+    columnar: frozenset[str] = frozenset()  # the ids of the steps whose state lies in columns
 
 
 def resume(

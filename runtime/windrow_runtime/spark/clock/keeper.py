@@ -39,21 +39,13 @@ _HIGHEST_ONLY: Final = (BoundedOutOfOrdernessWatermarks, NoWatermarks)
 
 @dataclass(frozen=True, slots=True)
 class BatchClock:
-    """The time at the beginning of a batch.
+    """The time at the beginning of a batch: watermarks of keyed steps and the clock, in milliseconds."""
 
-    Attributes:
-        watermarks: The watermark of each keyed step, in milliseconds, by step id.
-        previous: The same in the batch before.
-        now: The clock of the batch in milliseconds; None: Spark's clock.
-        ended: Whether the stream is at its end.
-        trackers: The state of each timestamp-assigning step's tracker, by step id.
-    """
-
-    watermarks: Mapping[str, StoredTime] = field(default_factory=dict)
-    previous: Mapping[str, StoredTime] = field(default_factory=dict)
-    now: StoredTime | None = None
-    ended: bool = False
-    trackers: Mapping[str, TrackerNote] = field(default_factory=dict)
+    watermarks: Mapping[str, StoredTime] = field(default_factory=dict)  # by step id
+    previous: Mapping[str, StoredTime] = field(default_factory=dict)  # the same in the batch before
+    now: StoredTime | None = None  # None: Spark's clock
+    ended: bool = False  # whether the stream is at its end
+    trackers: Mapping[str, TrackerNote] = field(default_factory=dict)  # of the timestamp-assigning steps, by step id
 
     @property
     def settled(self) -> bool:

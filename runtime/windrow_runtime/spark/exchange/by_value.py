@@ -58,10 +58,8 @@ def make_picklable(kind: type[Any]) -> None:
 
     Msgspec keeps on a class what it has found out about it, and that cannot be pickled. Spark's pickle makes a class
     anew from its ``__orig_bases__``, which a TypedDict lacks before Python 3.12 if it was made by a call or from
-    another one. The fields of a Struct and the slots of other classes are put there, too.
-
-    Raises:
-        UnsupportedOperationError: For a Struct that cannot be made anew.
+    another one. The fields of a Struct and the slots of other classes are put there, too. A Struct that cannot be made
+    anew is refused.
     """
     forget_msgspec((kind,))
     if is_typeddict(kind) and "__orig_bases__" not in vars(kind):

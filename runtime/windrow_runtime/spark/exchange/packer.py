@@ -106,11 +106,7 @@ class Packer:
         self._row = 0
 
     def add(self, target: ToStep | ToSink, values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
-        """Takes elements for ``target``.
-
-        Raises:
-            InvalidArgumentError: If a key cannot be hashed.
-        """
+        """Takes elements for ``target``; refuses a key that cannot be hashed."""
         if isinstance(target, ToSink):
             self._wheres[ToSink, target.sink] = target.where
             self._sinks[target.sink].extend(values)

@@ -31,11 +31,7 @@ _IN_OPEN: Final = (
 def check_picklable(
     step: Step, parts: Iterable[object], what: str = "a function of the step", hint: str = _IN_OPEN
 ) -> None:
-    """Refuse a step whose functions, or objects that have some, hold objects that cannot be sent to workers.
-
-    Raises:
-        UnsupportedOperationError: With the variable that holds it.
-    """
+    """Refuse a step whose functions, or objects that have some, hold objects that cannot be sent to workers."""
     for part in parts:
         error = _failure(part)
         if error is None:
@@ -57,11 +53,7 @@ def check_picklable(
 
 
 def check_sendable(values: Iterable[object], where: str | None) -> None:
-    """Refuse elements or keys that cannot be sent to another process; called after pickling them has failed.
-
-    Raises:
-        UnsupportedOperationError: With the first one that cannot be pickled.
-    """
+    """Refuse elements or keys that cannot be sent to another process; called after pickling them has failed."""
     for value in values:
         try:
             pickle.dumps(value, 5)

@@ -36,11 +36,7 @@ class PlanPickle:
         self._names = {kind: name for name, kind in self._kinds.items()}
 
     def dumps(self, kind: type[Any], values: Sequence[Any]) -> bytes:
-        """Returns values of a class as bytes.
-
-        Raises:
-            UnsupportedOperationError: If they cannot be pickled.
-        """
+        """Returns values of a class as bytes; refuses values that cannot be pickled."""
         buffer = io.BytesIO()
         try:
             _Pickler(buffer, self._names).dump(list(values))  # type: ignore[no-untyped-call]  # Spark's copy has no types

@@ -51,17 +51,11 @@ class _Pages(dict[int, bytes]):
 
 @dataclass(frozen=True, slots=True)
 class BatchLevel:
-    """Runs a level on one partition, as Spark's ``mapInArrow`` calls it. The rows come by group, then by number.
-
-    Attributes:
-        level: The level to run.
-        now: The clock of the job, in milliseconds.
-        piece_bytes: How many bytes of a group's payloads are unpacked at a time.
-    """
+    """Runs a level on one partition, as Spark's ``mapInArrow`` calls it. The rows come by group, then by number."""
 
     level: Level
-    now: int
-    piece_bytes: int = _PIECE_BYTES
+    now: int  # the clock of the job, in milliseconds
+    piece_bytes: int = _PIECE_BYTES  # how many bytes of a group's payloads are unpacked at a time
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Takes the Arrow batches of a partition from Spark; yields Arrow batches of packed rows."""

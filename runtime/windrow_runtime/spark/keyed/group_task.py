@@ -200,14 +200,8 @@ class GroupTask:
     ) -> Iterator[PackedRow | GroupUpdate]:
         """Runs one batch of one group. Yields rows for the next stage and, last, the update to store.
 
-        Args:
-            label: The group's label.
-            data: Its stored record, None if it has none.
-            store: Its stored pages.
-            times: The time of the previous batch, which only elements ``before`` need, and that of this one.
-            spark_now: Spark's clock, in milliseconds, by which Spark's timers go.
-            before: Rows with elements that precede the watermark.
-            after: Rows with elements that follow it.
+        ``data`` is its stored record. Spark's timers go by Spark's clock, ``spark_now``, in milliseconds. The elements
+        in the rows ``before`` precede the watermark, and those in the rows ``after`` follow it.
         """
         group = GroupState() if data is None else GroupState.load(data, self._level.fingerprint)
         origin = self._origin_of[label]

@@ -28,12 +28,9 @@ _DONE: Final = (0, "", b"")
 
 
 class StateCalls:
-    """Makes calls of Spark's state API.
+    """Makes calls of Spark's state API; one by one, where Spark's client is not the one that is known.
 
-    Where Spark's client is not the one that is known, calls are made one by one.
-
-    Args:
-        state: Any state of the processor: they share their client.
+    It may be given any state of the processor: they share their client.
     """
 
     def __init__(self, state: MapState) -> None:
@@ -47,11 +44,7 @@ class StateCalls:
         return self._client is not None
 
     def make(self, calls: Iterable[Call]) -> None:
-        """Make calls that write, in their order.
-
-        Raises:
-            PySparkRuntimeError: If Spark refuses one.
-        """
+        """Make calls that write, in their order. Raises a ``PySparkRuntimeError`` if Spark refuses one."""
         if self._client is None:
             for call in calls:
                 call()
@@ -61,11 +54,7 @@ class StateCalls:
             self._together(some)
 
     def read(self, calls: Sequence[Callable[[], tuple[Any, ...] | None]]) -> list[tuple[Any, ...] | None]:
-        """Returns the results of calls that read one value each; None where there is no value.
-
-        Raises:
-            PySparkRuntimeError: If Spark refuses one.
-        """
+        """Returns the results of calls that read one value each; None where there is no value."""
         if self._client is None or len(calls) == 1:
             return [call() for call in calls]
         found: list[tuple[Any, ...] | None] = []
@@ -138,12 +127,7 @@ class _Requests:
 
 
 class StoredPages:
-    """The pages of the current key group in Spark's state store. Writes are made when :meth:`settle` is called.
-
-    Args:
-        state: Spark's map of pages.
-        calls: Makes the calls.
-    """
+    """The pages of the current key group in Spark's state store. Writes are made when :meth:`settle` is called."""
 
     def __init__(self, state: MapState, calls: StateCalls) -> None:
         self._state = state

@@ -73,16 +73,10 @@ class BatchGate:
             self._thread = None
 
     def close(self, planned: Callable[[], int]) -> int:
-        """Let no batch begin any more; the one that is under way goes on.
+        """Let no batch begin any more; returns the number of the last one that may pass, -1: none.
 
-        Args:
-            planned: Gives the number of the last batch that Spark has planned; -1: none.
-
-        Returns:
-            The number of the last batch that may pass; -1: none.
-
-        Raises:
-            UnsupportedOperationError: If the batch that is under way calls this: it cannot wait for its own end.
+        A batch that is under way goes on, and is refused if it calls this: it cannot wait for its own end. ``planned``
+        gives the number of the last batch that Spark has planned; -1: none.
         """
         with self._lock:
             if self._thread == threading.get_ident():

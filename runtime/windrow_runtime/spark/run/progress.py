@@ -107,40 +107,27 @@ class PipelineProgress:
 
 @dataclass(frozen=True, slots=True)
 class WatchedStep:
-    """A step that is reported on.
-
-    Attributes:
-        step: Its id.
-        stored: Its name in the checkpoint; None: it has no keys, and so no state.
-        has_watermark: Whether a timestamp-assigning step is in front of it.
-        has_windows: Whether it keeps each window by itself.
-        has_timers: Whether it keeps timers.
-    """
+    """A step that is reported on, by its id."""
 
     step: str
-    stored: str | None = None
-    has_watermark: bool = False
-    has_windows: bool = False
+    stored: str | None = None  # its name in the checkpoint; None: it has no keys, and so no state
+    has_watermark: bool = False  # whether a timestamp-assigning step is in front of it
+    has_windows: bool = False  # whether it keeps each window by itself
     has_timers: bool = False
 
 
 @dataclass(slots=True)
 class _Sums:
-    """Sums over all batches up to one.
+    """Sums over all batches up to the newest: for each stored step its windows, timers and bytes.
 
-    Attributes:
-        batch: The number of the newest batch; -1: there was none.
-        before: The sums of the batches before the newest: for each stored step its windows, timers and bytes.
-        newest: The changes of the newest batch, which replaces them when it is run again.
-        watermark_before: The watermark of all sources after the batches before the newest.
-        watermark: The same with the newest.
+    The changes of the newest batch are kept apart, as it replaces them when it is run again.
     """
 
-    batch: int = -1
+    batch: int = -1  # the number of the newest batch; -1: there was none
     before: dict[str, _Numbers] = field(default_factory=dict)
     newest: dict[str, _Numbers] = field(default_factory=dict)
-    watermark_before: StoredTime = MIN_TIMESTAMP
-    watermark: StoredTime = MIN_TIMESTAMP
+    watermark_before: StoredTime = MIN_TIMESTAMP  # of all sources, after the batches before the newest
+    watermark: StoredTime = MIN_TIMESTAMP  # the same with the newest
 
     def put(self, batch: int, changes: Mapping[str, list[int]], watermark: int) -> None:
         """Add the changes of a batch and the watermark that it saw; a batch that runs again replaces its own."""
@@ -160,11 +147,8 @@ class _Sums:
 class ProgressKeeper:
     """Makes the report of each batch of a query.
 
-    Args:
-        steps: The steps to report on.
-        file: Keeps the sums for the next run; None for a batch job, which has no other run.
-        times: The time of each batch, if windrow keeps it; else the watermark is that of the sources, and processing
-            time is the clock of the machine.
+    The file keeps the sums for the next run; a batch job has none. Where windrow does not keep the time of each batch,
+    the watermark is that of the sources, and processing time is the clock of the machine.
     """
 
     def __init__(self, steps: Sequence[WatchedStep], file: Path | None, times: ClockFiles | None = None) -> None:

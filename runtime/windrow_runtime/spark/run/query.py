@@ -47,13 +47,8 @@ _ATTEMPTS: Final = 4
 class Query:
     """Runs a lowered pipeline. It may be started several times, one time after the other.
 
-    Args:
-        outputs: The outputs of sinks, by the id of the sink.
-        keeper: Computes the time of each batch, where windrow keeps it.
-        verbose: Whether Spark's log shows the failure of a batch, too, in a session that a runner started.
-
-    Attributes:
-        opened: Closes the outputs and releases the lock, when no batch will run any more.
+    The outputs of sinks are by step id. If it is ``verbose``, Spark's log shows the failure of a batch, too, in a
+    session that a runner started.
     """
 
     def __init__(
@@ -72,7 +67,7 @@ class Query:
         self.is_verbose = verbose
         self._is_quiet = is_quiet(lowered.spark) and not verbose
         self._checkpoint = checkpoint
-        self.opened = ExitStack()
+        self.opened = ExitStack()  # closes the outputs and releases the lock, when no batch will run any more
         self._place = f"pipeline {lowered.pipeline.name!r}, checkpoint {checkpoint.path}"
         self._secrets = secrets_of(lowered.pipeline.steps)
         self._gate = BatchGate()

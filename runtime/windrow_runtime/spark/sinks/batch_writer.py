@@ -49,23 +49,17 @@ class BatchWriter:
     """Writes the batches of a query to the sinks of its pipeline; called by ``foreachBatch``.
 
     Each sink is idempotent by the number of the batch: one that is run again replaces what it wrote before.
-
-    Attributes:
-        classes: The user's classes that may occur in elements.
-        parts: The sinks that the last stage of the query writes; the rows for these carry names of parts alone.
-        note: Notes the newest batch; None: it is a batch job.
-        outputs: The outputs of the sinks that have one, by the ids of their steps.
     """
 
     sinks: Mapping[int, Step]
-    classes: tuple[UserClass, ...]
+    classes: tuple[UserClass, ...]  # that may occur in elements
     results: Results
     query: str
     progress: ProgressKeeper
-    parts: WorkerSinks | None = None
+    parts: WorkerSinks | None = None  # what the last stage of the query writes; rows for it carry names of parts alone
     keeper: ClockKeeper | None = None
-    note: BatchNote | None = None
-    outputs: Mapping[str, Output] = field(default_factory=dict)
+    note: BatchNote | None = None  # of the newest batch; None: it is a batch job
+    outputs: Mapping[str, Output] = field(default_factory=dict)  # by step id
 
     def __post_init__(self) -> None:
         self._facts: list[Count] = []
@@ -161,10 +155,8 @@ class BatchWriter:
 class ConnectWriter:
     """Writes batches in a process of a Spark Connect server, to which it is sent.
 
-    Args:
-        batches: Writes them, without outputs: these hold connections, so they are opened there; and its sinks are
-            without the steps in front of them.
-        secrets: Texts that neither the server's log nor an error may show.
+    The writer that it is given has no outputs: these hold connections, so they are opened there. Its sinks are without
+    the steps in front of them. Neither the server's log nor an error may show one of the secrets.
     """
 
     def __init__(self, batches: BatchWriter, secrets: tuple[str, ...]) -> None:

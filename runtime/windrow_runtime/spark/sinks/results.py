@@ -98,11 +98,8 @@ class SpooledResults(Results):
 
     There is one file for each batch in which a sink collected something, and one for all counts. Collected elements are
     written as state is, so that reading a file runs no code, whoever wrote it. A file that cannot be read or written,
-    or is damaged, raises a :class:`~windrow.errors.CheckpointError`.
-
-    Args:
-        folder: Where the files are, in one of the run: a folder that this process and the server see.
-        codec: Writes and reads collected elements; it refuses values of classes that the plan does not name.
+    or is damaged, raises a :class:`~windrow.errors.CheckpointError`. This process and the server see the folder. The
+    codec refuses values of classes that the plan does not name.
     """
 
     def __init__(self, folder: Path, codec: StateCodec) -> None:
