@@ -119,26 +119,26 @@ class Query:
 
 @pytest.mark.classic(reason="what takes the batches shares a list with the test")
 def test_two_levels_keep_the_order_of_watermark_and_elements(spark: SparkSession, tmp_path: Path) -> None:
-    query = Query(spark, tmp_path)
-    query.write(("a", 1), ("b", 2), ("a", 3))
+    query = Query(spark, tmp_path)  # its keys are of different groups
+    query.write(("a", 1), ("h", 2), ("a", 3))
     query.write(("a", 31))
-    query.write(("a", 4), ("c", 32), ("b", -17))
+    query.write(("a", 4), ("c", 32), ("h", -17))
     one, two, three, no_elements = query.run()
 
     # There is no watermark yet.
-    assert one == {INPUT: [("a", 1), ("b", 2), ("a", 3)]}
+    assert one == {INPUT: [("a", 1), ("h", 2), ("a", 3)]}
     # The watermark is 2: nothing is due.
     assert two == {INPUT: [("a", 31)]}
     # The watermark is 30. The first step's lists reach the second one under the watermark before, which is 2: else
     # they would be late. The second step's list is due at the new watermark in the same batch.
-    assert three.pop(INPUT) == [("a", 4), ("c", 32), ("b", -17)]
+    assert three.pop(INPUT) == [("a", 4), ("c", 32), ("h", -17)]
     none = MIN_TIMESTAMP
-    lists = [("first", 30, [(none, ("a", 1)), (none, ("a", 3))]), ("first", 30, [(none, ("b", 2))])]
+    lists = [("first", 30, [(none, ("a", 1)), (none, ("a", 3))]), ("first", 30, [(none, ("h", 2))])]
     assert sorted(three.pop(FIRST)) == lists
     (second,) = three.pop(SECOND)
     assert second[:2] == ("second", 30)
     assert sorted(second[2]) == [(2, list_of_first) for list_of_first in lists]
-    assert sorted(three.pop(LATE)) == [(30, ("a", 4)), (30, ("b", -17))]
+    assert sorted(three.pop(LATE)) == [(30, ("a", 4)), (30, ("h", -17))]
     assert sorted(three.pop(COUNTERS)) == [("first", "late", 1), ("first", "late", 1)]
     assert three == {}
     # The watermark advances to 31, and nothing is due.
