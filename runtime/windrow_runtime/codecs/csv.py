@@ -1,8 +1,4 @@
-"""Elements as rows of CSV, and back.
-
-Rows of text are as RFC 4180 has them, and are read by Python's own reader, which goes on behind a row that it cannot
-read.
-"""
+"""Elements as rows of CSV text as RFC 4180 has them, and back; Python's reader goes on behind a row that is broken."""
 
 from __future__ import annotations
 
@@ -301,10 +297,7 @@ _CONVERTERS: dict[Kind, Callable[[str], object]] = {
 
 
 class CsvEncoder:
-    """Writes elements of one type as rows.
-
-    An empty cell is ``None``, or a key that is absent; an empty text is two quotes. The header is a row as well.
-    """
+    """Writes elements of one type as rows. An empty cell is ``None`` or an absent key; an empty text is two quotes."""
 
     def __init__(self, record_type: RecordType, delimiter: str) -> None:
         self._type = record_type

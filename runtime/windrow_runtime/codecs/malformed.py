@@ -26,16 +26,13 @@ def short_repr(value: object) -> str:
 
 
 class UnfitError(Exception):
-    """Inside the codecs: a value does not fit; the codec's entry point knows the record and reports it.
-
-    The path names the field, such as ``Reading.tags[]``. What was expected is for errors of encoders alone.
-    """
+    """A value at a path such as ``Reading.tags[]`` does not fit; the codec's entry point reports the record."""
 
     def __init__(self, path: str, reason: str, expected: str | None = None) -> None:
         super().__init__(path, reason, expected)
         self.path = path
         self.reason = reason
-        self.expected = expected
+        self.expected = expected  # for errors of encoders alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,12 +118,9 @@ def text_records(source: FileSource[Any]) -> TextRecords | None:
 
 @dataclass(frozen=True, slots=True)
 class LineEncoder:
-    """Makes lines of the elements of a sink, and says with what its files begin and how their names end.
+    """Makes lines of the elements of a sink, and says with what its files begin and how their names end."""
 
-    ``encode`` makes a line without its end, and raises ``InvalidArgumentError`` for an element that has none.
-    """
-
-    encode: Callable[[object], str]
+    encode: Callable[[object], str]  # a line without its end; InvalidArgumentError for an element that has none
     ending: str
     header: str | None = None
 

@@ -22,10 +22,7 @@ _MSGSPEC_CACHE: Final = "__msgspec_cache__"
 
 @dataclass(frozen=True)
 class UserClass:
-    """A class of the user's, as it is shipped, with its annotations, resolved.
-
-    In a worker the names in them may mean nothing: a class that travels by value leaves its module behind.
-    """
+    """A class of the user's, as it is shipped; one that travels by value leaves the module of its hints behind."""
 
     kind: type[Any]
     hints: dict[str, Any]
@@ -67,10 +64,7 @@ def record_columns(values: Sequence[object], record: ValueType, path: str) -> li
 def build_records(
     record: ValueType, fields: Sequence[Field], columns: Sequence[Sequence[object]], count: int, path: str
 ) -> list[object]:
-    """Records from columns; fields that are not among ``fields`` take their defaults.
-
-    It is an ``UnfitError`` if the constructor, such as a ``__post_init__``, refuses the values.
-    """
+    """Records from columns; other fields take their defaults. ``UnfitError`` if the constructor refuses the values."""
     names = [field.name for field in fields]
     try:
         if len(fields) == len(record.fields) and not record.by_keyword:
@@ -112,10 +106,8 @@ def is_plain_named_tuple(kind: type[Any]) -> bool:
 
 
 def has_generated(record: type, method: str) -> bool:
-    """Returns whether a dataclass's method is the one that the decorator wrote.
-
-    The decorator leaves no mark, but it compiles from a text. ``python -c`` does that too, hence the second look.
-    """
+    """Returns whether a dataclass's method is the one that the decorator wrote."""
+    # The decorator leaves no mark, but it compiles from a text. ``python -c`` does that too, hence the second look.
     code = getattr(getattr(record, method, None), "__code__", None)
     if not inspect.iscode(code) or code.co_filename != "<string>":
         return False
@@ -145,10 +137,8 @@ def record_fields(kind: type[Any]) -> tuple[str, ...]:
 
 
 def struct_fields(kind: Any) -> dict[str, dict[str, Any]]:
-    """The fields of a Struct, each with what ``msgspec.field`` takes.
-
-    Msgspec's own function resolves annotations too, which may name classes that are not known here.
-    """
+    """The fields of a Struct, each with what ``msgspec.field`` takes."""
+    # Msgspec's own function resolves annotations too, which may name classes that are not known here.
     import msgspec
 
     names, defaults = kind.__struct_fields__, kind.__struct_defaults__
@@ -173,10 +163,7 @@ def _factory_class() -> Any:
 
 
 def forget_msgspec(kinds: Iterable[type]) -> None:
-    """Takes from classes what msgspec keeps on them: with that, no class of the main program can be pickled.
-
-    Decoders hold what they need of it themselves.
-    """
+    """Takes from classes what msgspec keeps on them: with that, no class of the main program can be pickled."""
     for kind in kinds:
         if _MSGSPEC_CACHE in vars(kind):
             delattr(kind, _MSGSPEC_CACHE)

@@ -132,10 +132,7 @@ def open_lines(
 
 @contextmanager
 def unreadable(file: str, expected: str, *others: type[Exception]) -> Iterator[None]:
-    """Raises a :class:`~windrow.errors.SourceError` in the place of each error of reading a file.
-
-    These are an ``OSError``, the errors of decompressing, and the others that are given.
-    """
+    """Raises a ``SourceError`` in the place of an ``OSError``, an error of decompressing, or one of the others."""
     kinds: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, *others)
     try:
         yield

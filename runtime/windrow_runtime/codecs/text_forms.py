@@ -99,13 +99,9 @@ def _matching(pattern: str, form: str, make: Callable[[str], object]) -> Callabl
 
 
 class TextForm(NamedTuple):
-    """The text form of a kind of values, with the name that messages have for it.
+    """The text form of a kind of values; a value or text without one is a ``ValueError`` or ``OverflowError``."""
 
-    The parser raises ``ValueError`` or ``OverflowError`` for a text of another form, and ``format`` raises
-    ``ValueError`` for a value without a text form.
-    """
-
-    name: str
+    name: str  # in messages
     parse: Callable[[str], object]
     # Any: each takes only the class of its kind, which the encoder has checked.
     format: Callable[[Any], str]

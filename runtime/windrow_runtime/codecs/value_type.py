@@ -1,7 +1,4 @@
-"""The types of values that columns hold: their kinds, and records with their fields.
-
-:func:`windrow_runtime.codecs.record_type.record_type` makes these from annotations; every codec works from them.
-"""
+"""The types of values that columns hold, made from annotations by ``record_type``: their kinds, records with fields."""
 
 from __future__ import annotations
 
@@ -148,8 +145,7 @@ class ValueType:
     def admits(self, given: type) -> bool:
         """Returns whether values of a class belong to this type, ``None`` aside.
 
-        Narrower than ``isinstance`` where a subclass would be lost on the way: records must be of their very
-        class, and a bool is no int. Wider for numpy's scalars, and for an int where a float is due.
+        A subclass that would be lost on the way does not; numpy's scalars do, and an int where a float is due.
         """
         kind = self.kind
         if kind is Kind.RECORD and self.shape is not RecordShape.TYPED_DICT:

@@ -206,11 +206,7 @@ def fire_late(
     inputs: Sequence[pa.Array],
     watermark: int,
 ) -> Iterator[Stamped]:
-    """The results of windows that fire for elements, in order of the elements.
-
-    The elements, none of them late for all windows and none yet in the state, are given by keys, panes and inputs of
-    the kernel.
-    """
+    """The results of windows that fire for elements, in order of the elements, which are not yet in the state."""
     gone = max(watermark - operator.windows.lateness, MIN_TIMESTAMP)
     places, starts = operator.windows.windows(panes, gone, watermark)
     if not len(places):
@@ -278,12 +274,13 @@ def fire_late_sessions(
     contents = dict(zip(elements.tolist(), aggregate.rows(taken, len(elements)), strict=True))
     function = aggregate.function
     keys = python_values(placed.keys.distinct)
+    starts, ends = placed.starts.tolist(), placed.ends.tolist()
     found: list[tuple[int, Stamped]] = []
     for members in by_owner(placed.owners, chosen):
         key = keys[placed.keys.codes[members[0]]]
         line: TimeLine[Any] = TimeLine()
         for row in members.tolist():
-            start, end, held = line.take(int(placed.starts[row]), int(placed.ends[row]))
+            start, end, held = line.take(starts[row], ends[row])
             accumulator = None
             if row < placed.known:
                 accumulator = accumulators.get(row)

@@ -93,10 +93,7 @@ def no_rows(schema: pa.Schema) -> pa.RecordBatch:
 
 @dataclass
 class Chunks:
-    """The rows of one step in one key group, in order of arrival, during a batch.
-
-    The step's record has the tail in the place of the first page, and a page for each chunk.
-    """
+    """The rows of one step in one key group, during a batch; the record has the tail as first page, then the chunks."""
 
     record: StepRecord  # end_batch changes it
     schema: pa.Schema
@@ -334,10 +331,7 @@ class RowPages(KeyedPages[KeyedRows, Hashes]):
     """The rows of one step in one key group, during a batch, which changes the step's record."""
 
     def shares(self, keys: pa.Array, watermark: int) -> Iterator[tuple[list[int], Mask | None]]:
-        """The pages to work on, as many at a time as fit into memory, and the rows of the batch for each share.
-
-        The rows of the batch are given by their keys, and marked for each share; None: all are for it.
-        """
+        """The pages that fit into memory at a time, and marks of their keys among those of the batch; None: all."""
         count = len(self.record.sizes)
         if count == 1:
             yield [0], None

@@ -53,10 +53,7 @@ def warn_of_header(unmatched: str, where: str, location: Location | None) -> Non
 
 
 def check_source_files(topology: Topology, *, waits: bool = False) -> None:
-    """Check the paths of file sources on mounted file systems: the folders of patterns, and the names of files.
-
-    It warns of patterns that match nothing, unless the run waits for files that are yet to come.
-    """
+    """Check the folders and files of mounted file sources; warn of empty patterns, unless the run waits for files."""
     for step in topology.sources:
         source = source_of(step)
         path = local_path(source.path) if isinstance(source, FileSource) else None

@@ -137,10 +137,7 @@ def file_reader(source: FileSource[Any]) -> FileReader:
 
 
 def range_of(file: BinaryIO, name: str, part: int, parts: int) -> BinaryIO | None:
-    """The bytes of a part of a text file, which begins and ends at the end of a line; None: there are none.
-
-    A compressed file, by its name, has one part.
-    """
+    """The bytes of a part of a text file, cut at line ends; None: there are none. A compressed file has one part."""
     if parts == 1 or is_compressed(name):
         return file if part == 0 else None
     size = os.fstat(file.fileno()).st_size

@@ -73,10 +73,7 @@ Snapshot = tuple[dict[str, tuple[bytes, int, int]], dict[str, TrackerMemory]]
 
 
 class Execution:
-    """A pipeline in execution: the operators, the metrics and what the sinks have taken, by the ids of the steps.
-
-    ``observe`` is called with all elements that keyed steps emit.
-    """
+    """A pipeline in execution, by the ids of the steps; ``observe`` is called with all that keyed steps emit."""
 
     def __init__(
         self, topology: Topology, observe: Callable[[Port, Elements], None] | None = None, *, fast: bool = True

@@ -30,10 +30,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class RowEncoder:
-    """Makes rows of elements, with a cell for each column of their type.
-
-    ``lengths`` says how many characters a column of texts holds at most, by its name, where it has a limit.
-    """
+    """Makes rows of elements; ``lengths`` has the limits of characters of columns of texts, by their names."""
 
     def __init__(self, kind: RecordType, backend: str, lengths: Mapping[str, int]) -> None:
         self._kind = kind

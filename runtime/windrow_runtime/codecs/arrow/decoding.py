@@ -40,7 +40,7 @@ def check_arrow_schema(schema: pa.Schema, record_type: RecordType) -> None:
 
 def schema_faults(schema: pa.Schema, record_type: RecordType) -> list[str]:
     """Lists the faults that keep columns from being decoded, one line for each."""
-    return _field_faults(schema, record_type.columns, "" if record_type.single else f"{record_type.name}.")
+    return _field_faults(schema, record_type.columns, record_type.prefix)
 
 
 def _field_faults(schema: pa.Schema | pa.StructType, fields: Sequence[Field], prefix: str) -> list[str]:

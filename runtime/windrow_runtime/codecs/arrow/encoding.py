@@ -52,11 +52,7 @@ def arrow_type(value: ValueType) -> pa.DataType:
 
 
 def arrow_schema(record_type: RecordType) -> pa.Schema:
-    """The Arrow schema of a record type's columns, as Spark has it.
-
-    All columns are nullable, as in every Spark table that was read from files; the decoder checks nulls
-    record by record.
-    """
+    """The Arrow schema of a record type's columns, all nullable, as in every Spark table that was read from files."""
     return pa.schema([pa.field(field.column, arrow_type(field.type)) for field in record_type.columns])
 
 

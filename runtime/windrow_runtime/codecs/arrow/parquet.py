@@ -98,10 +98,7 @@ class ParquetWriter:
 
 
 def _columns_read(opened: pq.ParquetFile, kind: RecordType) -> list[tuple[pa.Field, str | None]]:
-    """The columns of a type as rows get them, each with the column of the file that it is read from.
-
-    A column that the file lacks is one of nulls, unless its field has a default: decoding puts that in its place.
-    """
+    """The columns of a type as rows get them, each with its column of the file; decoding puts defaults in."""
     leaves = iter([opened.schema.column(i).physical_type for i in range(len(opened.schema))])
     given = [field.with_type(_in_utc(field.type, leaves)) for field in opened.schema_arrow]
     columns: list[tuple[pa.Field, str | None]] = []

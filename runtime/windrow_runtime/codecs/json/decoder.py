@@ -366,10 +366,7 @@ def _read_alike(value: ValueType) -> bool:
 
 
 def _check_for(value: ValueType) -> _Check | None:
-    """Finds what msgspec reads more freely: ints beyond 64 bits, datetimes that are not in UTC.
-
-    A check lets ``None`` through; msgspec has refused it where it does not belong.
-    """
+    """Finds what msgspec reads more freely: ints beyond 64 bits, datetimes not in UTC; ``None`` passes the check."""
     kind = value.kind
     if kind is Kind.INT:
         return _fits_64_bits

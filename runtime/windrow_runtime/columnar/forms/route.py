@@ -58,10 +58,7 @@ class Route:
         return pa.null() if self.key is None else self.key.arrow_type
 
     def run(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints, dict[str, int]]:
-        """Takes the elements of a source, whose columns are in order, to the keyed step.
-
-        They get there with their timestamps in milliseconds, and the highest that each timestamp-assigning step saw.
-        """
+        """Elements of a source at the keyed step, their timestamps in ms, and the highest that each step gave."""
         stamps: pa.Array = None
         highest: dict[str, int] = {}
         for step in self.steps:

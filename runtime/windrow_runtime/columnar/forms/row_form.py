@@ -178,10 +178,7 @@ def row_form(topology: Topology, step: Step, check_source: CheckSource) -> RowFo
 
 
 def fold_for(step: Step) -> PaneFold:
-    """Decides how the elements of a step are folded in front of the exchange.
-
-    Declined where somebody looks at them one by one, or the function cannot merge the accumulators of tasks.
-    """
+    """How elements are folded before the exchange; declined where they are looked at singly, or nothing can merge."""
     node = step.node
     if not isinstance(node, WindowNode):
         raise DeclinedError("a process function sees each element")

@@ -67,10 +67,7 @@ def numbers(column: pa.Array) -> NDArray[Any]:
 
 
 def order_keys(column: pa.Array) -> Ints:
-    """Ints that compare as the values of a column without nulls do.
-
-    Zeros have one key, and all NaNs have the highest. Keys of two columns cannot be compared.
-    """
+    """Ints that compare as a column's values, of which none is null: zeros have one key, all NaNs the highest."""
     kind = column.type
     if _is_ranked(kind):
         # Arrow orders texts by their UTF-8 bytes, which is the order of code points: Python's.

@@ -255,10 +255,7 @@ class CountDistinctKernel(Kernel):
 
 
 def _distinct(groups: Groups, column: pa.Array) -> tuple[Ints, Ints]:
-    """A row for each different value of each group, group by group; and how many each group has.
-
-    The row is one that has the value, though maybe in another group.
-    """
+    """A row with each different value of each group, though maybe of another group; and how many each group has."""
     codes, bound = value_codes(column)
     rows = np.empty(bound, dtype=np.int64)
     rows[codes] = np.arange(len(codes), dtype=np.int64)

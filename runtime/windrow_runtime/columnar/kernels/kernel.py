@@ -61,10 +61,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        """The states of raw rows: an array per state type, one value per group. A group may have no rows.
-
-        The columns are what the selectors give for the rows, in the order of ``inputs``.
-        """
+        """The states of rows, whose columns are in the order of ``inputs``: an array per type, a value per group."""
 
     @abstractmethod
     def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:

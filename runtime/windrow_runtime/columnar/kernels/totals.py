@@ -248,10 +248,7 @@ def _add_one_by_one(
 
 @final
 class SpreadKernel(Kernel):
-    """``variance``, ``stddev`` and their relations.
-
-    The state is the count of values, their mean, and the sum of the squares of their distances from it.
-    """
+    """``variance`` and ``stddev``; the state is the count of values, their mean, and the sum of squares around it."""
 
     accepts = staticmethod(is_number)
     state_types = (pa.int64(), pa.float64(), pa.float64())

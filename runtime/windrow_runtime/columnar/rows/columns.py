@@ -120,10 +120,7 @@ class WholeElement:
 
 
 def check_element(kind: RecordType) -> None:
-    """Declines a type of elements if a value of a column may be none of its field.
-
-    Otherwise nothing has to be made to know that a record is well-formed.
-    """
+    """Declines a type of elements if a value of a column may be none of its field, so that records have to be made."""
     for field in kind.columns:
         path = kind.name if kind.single else f"{kind.name}.{field.name}"
         if field.type.kind not in _PLAIN:

@@ -1,7 +1,4 @@
-"""Groups rows by numbers of groups, by key, and by key and pane; and hashes keys.
-
-Hashes are the same in every process: they decide in which key group and page a key lies.
-"""
+"""Groups rows by number, by key, and by key and pane; and hashes keys, in every process alike."""
 
 from __future__ import annotations
 
@@ -196,11 +193,7 @@ def pages_of(bits: Hashes, count: int) -> Ints:
 
 
 def parts_of(keys: pa.Array, count: int) -> npt.NDArray[np.uint8]:
-    """Deals the keys of an Arrow array out to parts that are about alike, for as long as a batch runs.
-
-    The keys are those of one group, and there are at most 256 parts. Unlike :func:`hash_keys` it goes through texts as
-    columns, and so asks for no distinct keys.
-    """
+    """Deals the keys of a group, as they are in a column, out to at most 256 parts that are about alike."""
     is_text = types.is_string(keys.type) or types.is_binary(keys.type)
     hashes = _hashes_of_texts(keys) if is_text else hash_keys(keys)
     return (bits_in_group(hashes) % np.uint64(count)).astype(np.uint8)

@@ -46,10 +46,7 @@ class PaneOperator(ColumnOperator[Panes]):
     def fold(
         self, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array], arrived: int = 0
     ) -> tuple[pa.RecordBatch, Ints]:
-        """One row of state for each key and pane among elements, and how many elements each stands for.
-
-        A numbered kernel gets numbers of arrival, which go on from the ``arrived`` elements before.
-        """
+        """One row of state for each key and pane among elements that follow ``arrived`` others; and their numbers."""
         if self.kernel.is_numbered:
             inputs = [*inputs, pa.array(np.arange(arrived, arrived + len(stamps)))]
         encoded = encode_keys(keys)
@@ -131,10 +128,7 @@ class PaneRows:
         return encode_keys(self._rows.column(0))
 
     def held_by(self, starts: Iterable[Ints]) -> Iterator[Held]:
-        """Merges the rows of each window, in order of windows; windows without rows are left out.
-
-        The starts of windows ascend, and are given some at a time.
-        """
+        """Merges the rows of each window that has any; the starts of windows ascend, and are given some at a time."""
         for some in starts:
             begins, ends = self._operator.windows.held_by(self.panes, some)
             filled = begins < ends

@@ -61,10 +61,7 @@ class SessionOperator(ColumnOperator[Sessions]):
         return Fired(keys, starts.to_numpy(), ends.to_numpy(), last[chosen], results), kept
 
     def place(self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, watermark: int) -> Placed:
-        """Finds the sessions of elements, given in order of arrival, among those that are not cleaned up.
-
-        An element is late when its own window is cleaned up, and it touches no session.
-        """
+        """Finds the sessions of elements; one is late if its own window is cleaned up, and it touches no session."""
         known = rows.num_rows
         encoded = encode_keys(pa.concat_arrays([rows.column(0), keys]))
         starts = np.concatenate([rows.column(1).to_numpy(), stamps])
