@@ -11,8 +11,8 @@ from tests.codecs.samples import Colour, Defaults, Options, Place, Reading
 from windrow.errors import SourceError
 from windrow_runtime.codecs.csv import CsvDecoder, CsvRow
 from windrow_runtime.codecs.malformed import MalformedRecord
-from windrow_runtime.codecs.record_files import CsvRecords
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.text_files import CsvRecords
 
 
 def decoder_of(annotation: object, header: list[str]) -> CsvDecoder:

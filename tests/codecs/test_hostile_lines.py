@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from windrow_runtime.codecs.csv import csv_rows
 from windrow_runtime.codecs.malformed import MalformedRecord
-from windrow_runtime.codecs.record_files import CsvRecords, LineRecords
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.text_files import CsvRecords, LineRecords
 from windrow_runtime.inputs.files import lines_before, range_of
 
 

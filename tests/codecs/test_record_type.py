@@ -164,7 +164,7 @@ def test_types_without_columns_are_refused(annotation: object, where: str, hint:
 
 def test_importing_the_codecs_imports_no_engine() -> None:
     program = (
-        "import sys, windrow_runtime.codecs.record_files;"
+        "import sys, windrow_runtime.codecs.text_files;"
         "import windrow_runtime.codecs.stable_hash, windrow_runtime.codecs.spark_schema;"
         "print([name for name in ('pyarrow', 'pyspark', 'numpy', 'msgspec') if name in sys.modules])"
     )

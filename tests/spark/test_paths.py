@@ -16,8 +16,8 @@ from windrow.errors import InvalidArgumentError, SourceError
 from windrow.sinks import CollectSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.codecs.record_files import LineRecords
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.text_files import LineRecords
 from windrow_runtime.inputs.files import TextReader
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner

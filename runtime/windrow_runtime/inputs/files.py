@@ -17,9 +17,8 @@ from windrow import sources
 from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource, ParquetFileSource
 from windrow_runtime.codecs.malformed import MalformedRecord, UnmatchedHeader, as_malformed, malformed_error
-from windrow_runtime.codecs.record_files import TextRecords, text_records
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.text_files import check_parquet, is_compressed, unreadable
+from windrow_runtime.codecs.text_files import TextRecords, check_parquet, is_compressed, text_records, unreadable
 from windrow_runtime.codecs.value_type import RecordType
 
 if TYPE_CHECKING:

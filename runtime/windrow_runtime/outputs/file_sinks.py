@@ -25,8 +25,8 @@ from windrow.addresses.paths import BATCH_FOLDER, local_path
 from windrow.errors import SinkError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import FileSink
-from windrow_runtime.codecs.record_files import LineEncoder, line_encoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.text_files import LineEncoder, line_encoder
 from windrow_runtime.operators.errors import sink_errors, with_field
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.output import Output

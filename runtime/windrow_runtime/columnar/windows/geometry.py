@@ -120,7 +120,7 @@ class Panes:
         return times
 
     def ending(self, panes: Ints, after: int, until: int) -> Iterator[Ints]:
-        """Starts of windows with any of ascending panes that end behind ``after``, not behind ``until``; some at a time."""
+        """The starts, some at a time, of windows of ascending panes that end behind ``after``, not behind ``until``."""
         first, last = self._ranges(panes, after, until)
         # Both ends rise with panes, so each begins new windows behind those of the one before.
         first[1:] = np.maximum(first[1:], last[:-1] + self.slide)
@@ -133,7 +133,7 @@ class Panes:
             yield first[runs] + (numbers - bounds[runs]) * self.slide
 
     def windows(self, panes: Ints, after: int, until: int) -> tuple[Ints, Ints]:
-        """Places of panes, and starts of their windows that end behind ``after``, not ``until``; of a pane, latest first."""
+        """Places of panes, and starts of the windows that end behind ``after``, not ``until``: latest first."""
         first, last = self._ranges(panes, after, until)
         counts = np.maximum((last - first) // self.slide + 1, 0)
         places = np.repeat(np.arange(len(panes)), counts)
@@ -150,7 +150,7 @@ class Panes:
         return np.searchsorted(panes, starts), np.searchsorted(panes, starts + max(self.size, 1))
 
     def _ranges(self, panes: Ints, after: int, until: int) -> tuple[Ints, Ints]:
-        """The first and last window of each pane that ends behind one watermark, not the other; reversed if none does."""
+        """The first and last window of each pane that ends behind one watermark, not the other; reversed: none."""
         if self.is_global:
             ends = after < MAX_TIMESTAMP <= until
             return panes.copy(), panes - int(not ends)

@@ -14,10 +14,10 @@ from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import FileSink, JsonFileSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
-from windrow_runtime.codecs.record_files import line_encoder
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.codecs.spark_schema import spark_ddl
+from windrow_runtime.codecs.text_files import line_encoder
 from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.operators.errors import sink_unwritable, with_field
 from windrow_runtime.operators.topology import sink_of

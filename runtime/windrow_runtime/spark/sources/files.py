@@ -19,10 +19,9 @@ from windrow.addresses.patterns import split_pattern
 from windrow.addresses.redaction import redact_address
 from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource
-from windrow_runtime.codecs.record_files import LineRecords, TextRecords
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_ddl
-from windrow_runtime.codecs.text_files import decoded
+from windrow_runtime.codecs.text_files import LineRecords, TextRecords, decoded
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.checks import visible_below
 from windrow_runtime.inputs.files import FileReader, ParquetReader, SourceBatch, elements_of, file_reader, source_batch
