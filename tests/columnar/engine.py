@@ -26,8 +26,7 @@ from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.packer import ToSink
-from windrow_runtime.spark.exchange.payload import load_values
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import KeyedStep, Level

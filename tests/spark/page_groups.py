@@ -8,7 +8,7 @@ from typing import Any
 
 from windrow.windows import TimeWindow
 from windrow_runtime.operators.state.model import GrowingList, KeyState, OperatorState, WindowEntry
-from windrow_runtime.spark.exchange.payload import KeyedElements
+from windrow_runtime.spark.exchange.rows import KeyedElements
 from windrow_runtime.storage.group_record import WORKING_SET, StepRecord
 from windrow_runtime.storage.object_pages import ObjectPages
 from windrow_runtime.storage.page_codec import PageCodec, keys_in

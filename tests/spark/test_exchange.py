@@ -18,8 +18,10 @@ from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.spark.clock.times import END_OF_STREAM, decode_watermark, encode_timer, encode_watermark
 from windrow_runtime.spark.exchange.classes import class_name, find_class, register_classes
 from windrow_runtime.spark.exchange.packer import Packer, ToSink, ToStep
-from windrow_runtime.spark.exchange.payload import (
+from windrow_runtime.spark.exchange.rows import (
+    PackedRow,
     Phase,
+    RowKind,
     load_values,
     pack_values,
     phase_of,
@@ -27,7 +29,6 @@ from windrow_runtime.spark.exchange.payload import (
     unpack_keyed,
     unpack_values,
 )
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
 from windrow_runtime.spark.key_groups import KeyGroups
 
 

@@ -19,8 +19,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.state import dump_rows
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.exchange.packer import Packer, ToSink
-from windrow_runtime.spark.exchange.payload import Phase, dump_values, load_values
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
+from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, load_values
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.sinks.parts import PartSink, WorkerSinks, worker_sinks
 

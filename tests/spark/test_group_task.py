@@ -36,8 +36,15 @@ from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.packer import ToSink
-from windrow_runtime.spark.exchange.payload import Phase, load_values, pack_keyed, phase_of
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, exchange_batch
+from windrow_runtime.spark.exchange.rows import (
+    PackedRow,
+    Phase,
+    RowKind,
+    exchange_batch,
+    load_values,
+    pack_keyed,
+    phase_of,
+)
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.batch_level import BatchLevel
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate

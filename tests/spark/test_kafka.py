@@ -16,7 +16,7 @@ from windrow.plan import Step
 from windrow.sinks import CollectSink
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.exchange.payload import dump_values
+from windrow_runtime.spark.exchange.rows import dump_values
 from windrow_runtime.spark.faults import find_failure
 from windrow_runtime.spark.kafka import kafka_decoder, kafka_rows, scan_topic, write_kafka
 from windrow_runtime.spark.sources.scan import ScanContext

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from windrow.errors import CheckpointError, UnsupportedOperationError
-from windrow_runtime.spark.exchange.payload import dump_values
-from windrow_runtime.spark.exchange.pickled_values import state_codec
+from windrow_runtime.spark.exchange.classes import state_codec
+from windrow_runtime.spark.exchange.rows import dump_values
 from windrow_runtime.spark.sinks.results import Results, SpooledResults
 from windrow_runtime.storage.packed import encode, packed
 from windrow_runtime.storage.values import StateCodec

@@ -15,8 +15,7 @@ from tests.spark.fake_steps import ByKey, Forward, ListOfTens, TimestampedSource
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.inputs.files import SourceBatch
 from windrow_runtime.spark.exchange.packer import ToSink
-from windrow_runtime.spark.exchange.payload import load_values
-from windrow_runtime.spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow, RowKind
+from windrow_runtime.spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow, RowKind, load_values
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.keyed.processor import KeyGroupProcessor

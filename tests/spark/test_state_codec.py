@@ -28,8 +28,7 @@ from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.class_facts import attributes_of
 from windrow_runtime.operators.state.model import GrowingList, KeyState, OperatorState, StoredList, WindowEntry
 from windrow_runtime.operators.state.time_to_live import TtlTimer
-from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.pickled_values import state_codec
+from windrow_runtime.spark.exchange.classes import register_classes, state_codec
 from windrow_runtime.storage.group_record import GroupState, StepRecord
 from windrow_runtime.storage.packed import compress, decompress
 from windrow_runtime.storage.page_codec import PageCodec

@@ -10,7 +10,7 @@ import pytest
 from tests.spark.page_groups import CODEC, NEVER, Group, put_list, put_row, remove_row
 from windrow.errors import CheckpointError
 from windrow_runtime.operators.state.model import KeyState, OperatorState, StoredList
-from windrow_runtime.spark.exchange.payload import KeyedElements
+from windrow_runtime.spark.exchange.rows import KeyedElements
 from windrow_runtime.storage.group_record import NO_TIMER, int64_array
 from windrow_runtime.storage.object_pages import ObjectPages
 

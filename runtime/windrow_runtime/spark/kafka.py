@@ -24,7 +24,7 @@ from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.files import SourceBatch, source_batch
 from windrow_runtime.operators.errors import shortened, with_field
 from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.payload import load_values
+from windrow_runtime.spark.exchange.rows import load_values
 from windrow_runtime.spark.faults import failures_marked
 from windrow_runtime.spark.sources.scan import Scan, ScanContext
 

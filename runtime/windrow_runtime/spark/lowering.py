@@ -32,12 +32,10 @@ from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import StoredPlan
 from windrow_runtime.spark.clock.keeper import ClockFiles, needs_keeper
 from windrow_runtime.spark.clock.times import END_OF_STREAM
-from windrow_runtime.spark.exchange.classes import register_classes
+from windrow_runtime.spark.exchange.classes import register_classes, state_codec
 from windrow_runtime.spark.exchange.fragment import PortFragment, Routes
-from windrow_runtime.spark.exchange.payload import sequence_number
 from windrow_runtime.spark.exchange.picklable import check_picklable
-from windrow_runtime.spark.exchange.pickled_values import state_codec
-from windrow_runtime.spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow, RowKind
+from windrow_runtime.spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow, RowKind, sequence_number
 from windrow_runtime.spark.keyed.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.keyed.processor import KeyGroupProcessor

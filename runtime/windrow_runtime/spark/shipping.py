@@ -33,7 +33,7 @@ from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.class_facts import is_standard
 from windrow_runtime.operators.named_classes import named_classes
 from windrow_runtime.operators.state.handles import declared_state, held_types
-from windrow_runtime.spark.exchange.by_value import make_picklable
+from windrow_runtime.spark.exchange.picklable import make_picklable
 
 # Any in this module: steps of all types.
 

@@ -10,9 +10,8 @@ from typing import Any, Protocol, TypeAlias
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.errors import check_hashable
-from windrow_runtime.spark.exchange.payload import dump_values, pack_keyed, sequence_number
 from windrow_runtime.spark.exchange.picklable import check_sendable
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, dump_values, pack_keyed, sequence_number
 from windrow_runtime.spark.key_groups import KeyGroups
 
 # Any: keys and values are the user's, of every type.

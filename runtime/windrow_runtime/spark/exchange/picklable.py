@@ -1,22 +1,190 @@
-"""Finds objects that cannot be pickled, in the functions of a plan before it runs, and in elements."""
+"""Lets Spark's pickle carry classes by value, and finds objects that cannot be pickled, in functions and in elements.
+
+Classes of the main program reach the workers by value. Spark's pickle makes an empty class and sets its attributes
+then. It loses by itself what Python takes from the body of a class alone: the fields of a msgspec.Struct, and the slots
+of a class. Objects of the standard library that are compared by identity, such as ``dataclasses.MISSING``, arrive as
+other objects; and a ``NewType`` is looked for by its name.
+"""
 
 from __future__ import annotations
 
+import copyreg
+import dataclasses
 import functools
 import pickle
+import sys
+import types
 from collections.abc import Iterable, Iterator
+from functools import partial
+from inspect import get_annotations
 from itertools import islice
 from types import FunctionType, GeneratorType, MethodType
-from typing import Any, Final
+from typing import Any, Final, NewType, TypedDict
 
+import msgspec
 from pyspark import cloudpickle
+from typing_extensions import is_typeddict
 
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import Step
 from windrow.plan.closures import closure_of
+from windrow_runtime.codecs.records import forget_msgspec, struct_fields
 from windrow_runtime.operators.class_facts import attributes_of, is_foreign, is_of_windrow
 from windrow_runtime.operators.errors import first_line, shortened
 from windrow_runtime.operators.named_classes import codes_of
+
+# Any throughout this module: classes of the user's.
+
+_MAIN: Final = "__main__"
+_CONFIGURED: Final = (
+    *("frozen", "eq", "order", "array_like", "gc", "repr_omit_defaults", "omit_defaults"),
+    *("forbid_unknown_fields", "weakref", "dict", "cache_hash", "tag", "tag_field"),
+)
+
+
+for _name in ("MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY"):
+    # A reducer that returns a text names a variable of the module of the object.
+    copyreg.pickle(type(getattr(dataclasses, _name)), partial(lambda name, _: name, _name))
+
+
+def _reduced_new_type(made: Any) -> Any:  # a tuple or a text, as pickle takes them
+    name, module = made.__qualname__, made.__module__
+    if module != _MAIN and getattr(sys.modules.get(module), name, None) is made:
+        return name
+    return _new_type, (name, module, made.__supertype__)
+
+
+def _new_type(name: str, module: str, supertype: Any) -> Any:
+    make: Any = NewType  # mypy accepts NewType only where its arguments are literals
+    made = make(name, supertype)
+    made.__module__ = module
+    return made
+
+
+copyreg.pickle(NewType, _reduced_new_type)
+
+
+def make_picklable(kind: type[Any]) -> None:
+    """Lets Spark ship a class of the main program by value.
+
+    Msgspec keeps on a class what it has found out about it, and that cannot be pickled. Spark's pickle makes a class
+    anew from its ``__orig_bases__``, which a TypedDict lacks before Python 3.12 if it was made by a call or from
+    another one. The fields of a Struct and the slots of other classes are put there, too. A Struct that cannot be made
+    anew is refused.
+    """
+    forget_msgspec((kind,))
+    if is_typeddict(kind) and "__orig_bases__" not in vars(kind):
+        kind.__orig_bases__ = (TypedDict,)  # as Python 3.12 sets it
+    for base in kind.__mro__:
+        # Pickle names any other Struct by its module.
+        if base.__module__ != _MAIN and "<locals>" not in base.__qualname__:
+            continue
+        if isinstance(base, msgspec.StructMeta):
+            _give_fields_to_bases(base)
+        elif "__slots__" in vars(base) and not issubclass(base, tuple):
+            # A tuple takes empty slots alone, and the base that NamedTuple stands for has a metaclass of its own.
+            _give_slots_to_bases(base)
+
+
+def _give_fields_to_bases(kind: Any) -> None:
+    bases = vars(kind).get("__orig_bases__", kind.__bases__)
+    if any(isinstance(base, _StructBase) for base in bases):
+        return
+    base = _StructBase.of(kind, bases)
+    try:
+        (made,) = base.__mro_entries__(())
+        made.__module__ = __name__  # so that nobody takes it for a record of the user's
+        same = _facts(made) == _facts(kind)
+    except Exception as error:  # the bases are the user's, and may raise anything
+        raise _not_by_value(kind, f"{type(error).__name__}: {error}") from error
+    if not same:
+        raise _not_by_value(kind, "its fields would change")
+    kind.__orig_bases__ = (base,)
+
+
+def _give_slots_to_bases(kind: Any) -> None:
+    bases = vars(kind).get("__orig_bases__", kind.__bases__)
+    if not any(isinstance(base, _Slots) for base in bases):
+        # The other bases stay: code that reads the bases of a generic class finds them there.
+        kind.__orig_bases__ = (_Slots(type(kind), kind.__slots__), *bases)
+
+
+def _facts(kind: Any) -> tuple[object, ...]:
+    config = kind.__struct_config__
+    return (
+        *(kind.__struct_fields__, kind.__struct_encode_fields__, kind.__match_args__),
+        len(kind.__struct_defaults__),
+        *(getattr(config, name) for name in _CONFIGURED),
+    )
+
+
+def _not_by_value(kind: type[Any], reason: str) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        "a msgspec.Struct of the main program cannot be sent to Spark's workers",
+        given=f"{kind.__qualname__}: {reason}",
+        expected="a Struct that can be made anew from its fields",
+        hint="put the class into a module that the workers can import",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _StructBase:
+    """Stands among the bases of a Struct that is shipped, and becomes a Struct that has its own fields.
+
+    Each field has what ``msgspec.field`` takes.
+    """
+
+    name: str
+    module: str
+    bases: tuple[Any, ...]
+    fields: tuple[tuple[str, dict[str, Any]], ...]
+    config: dict[str, Any]
+    has_post_init: bool
+
+    @classmethod
+    def of(cls, kind: Any, bases: tuple[Any, ...]) -> _StructBase:
+        known = struct_fields(kind)
+        own = [name for name in get_annotations(kind) if name in known]
+        config = {name: getattr(kind.__struct_config__, name) for name in _CONFIGURED}
+        config["kw_only"] = any(name not in kind.__match_args__ for name in own)
+        fields = tuple((name, known[name]) for name in own)
+        return cls(kind.__name__, kind.__module__, bases, fields, config, "__post_init__" in vars(kind))
+
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type[Any]]:
+        space: dict[str, Any] = {name: msgspec.field(**given) for name, given in self.fields}
+        # The derived class gives the types of the fields, which may name the class itself.
+        space["__annotations__"] = dict.fromkeys(space, Any)
+        space["__module__"] = self.module
+        if self.has_post_init:
+            space["__post_init__"] = _post_init
+        return (types.new_class(self.name, self.bases, self.config, lambda body: body.update(space)),)
+
+
+class _Slots:
+    """Stands in front of the bases of a class that is shipped, and passes its slots to its metaclass."""
+
+    def __init__(self, metaclass: type[Any], slots: str | Iterable[str]) -> None:
+        self.metaclass = metaclass
+        self.slots = slots if isinstance(slots, str) else tuple(slots)
+
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type[Any]]:
+        metaclass, slots = self.metaclass, self.slots
+
+        class Making(metaclass):  # type: ignore[valid-type,misc]  # it is known at run time alone
+            """Takes the place of the metaclass while the class is made."""
+
+            def __new__(cls, name: str, bases: tuple[type[Any], ...], space: dict[str, Any], **given: Any) -> Any:
+                others = tuple(base for base in bases if base is not helper)
+                return metaclass(name, others, {**space, "__slots__": slots}, **given)
+
+        helper = type.__new__(Making, "_Helper", (), {"__slots__": ()})
+        return (helper,)
+
+
+def _post_init(instance: Any) -> None:
+    """Calls the class's ``__post_init__``: msgspec looks it up when a class is made, and pickle sets it later."""
+    type(instance).__post_init__(instance)
+
 
 # Any in this module: functions of the user's may hold objects of any type.
 

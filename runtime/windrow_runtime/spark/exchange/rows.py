@@ -1,15 +1,29 @@
-"""The rows that travel between the stages of a query. All stages but the first take and give the same columns."""
+"""The rows that travel between the stages of a query, and how their payloads are packed and unpacked.
+
+All stages but the first take and give the same columns. Values of one record class are taken apart into columns and put
+together again by calling the class; that is two to five times as fast as pickling them one by one. Numbers of one type
+lie side by side. Everything else is pickled as it is. No value changes its type: a list whose values are not all of
+exactly one class is pickled.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+import pickle
+from array import array
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from windrow_runtime.codecs.records import construct, record_fields
+from windrow_runtime.operators.state.nan_keys import with_one_nan
+from windrow_runtime.operators.windows.table_loop import Partials
+from windrow_runtime.spark.exchange.classes import class_name, find_class, pickle_any
 
 
 class RowKind:
     """The kinds of rows, which say how to read a row's payload and its target, the number of a level, step or sink."""
 
-    ELEMENTS: Final = 0  # for the keyed steps of a level, see payload.pack_keyed
+    ELEMENTS: Final = 0  # for the keyed steps of a level, see pack_keyed
     COLUMNS: Final = 1  # elements for one keyed step of the first level, as an Arrow stream
     PARTIALS: Final = 2  # elements for one keyed step of the first level, folded before the exchange
     OUTPUT: Final = 3  # values for a sink
@@ -40,7 +54,7 @@ class PackedRow(NamedTuple):
     group: int  # the label of the key group that takes it at the next stage; of no meaning behind the last stage
     kind: int  # what the payload is, one of RowKind
     target: int  # the level, step or sink that takes the payload, as its kind says; else 0
-    number: int  # its place among the rows of its batch, see payload.sequence_number
+    number: int  # its place among the rows of its batch, see sequence_number
     payload: bytes
 
     @property
@@ -70,3 +84,144 @@ def packed_batch(rows: Iterable[PackedRow], watermark: int | None, records: int 
         [pa.field(name, kind, nullable=name == "watermark") for name, kind in zip(names, types, strict=True)]
     )
     return pa.RecordBatch.from_arrays(list(map(pa.array, columns, types)), schema=schema)
+
+
+# Any: keys and values are the user's, of every type.
+
+PackedValues: TypeAlias = "Sequence[Any] | tuple[str, bytes] | tuple[bytes, int, tuple[PackedValues, ...]] | bytes"
+"""A list of scalars as it is; or numbers side by side, with the type code of :mod:`array`; or the name of a class, how
+many values, and their columns; or a pickle."""
+
+_SCALARS: Final = frozenset({bool, int, float, str, bytes, type(None)})
+_ROWS_BITS = 30
+_ORIGIN_BITS = 32
+
+
+class Phase:
+    """The part of a batch in which an element was emitted, see :func:`sequence_number`."""
+
+    BEFORE_WATERMARK: Final = 0
+    """Timers emitted it as the watermark advanced; downstream sees it under the previous watermark."""
+
+    AFTER_WATERMARK: Final = 1
+    """A step emitted it for the batch's elements; downstream sees it under the new watermark."""
+
+
+class KeyedElements(NamedTuple):
+    """Elements for one step: three lists side by side."""
+
+    step: int
+    keys: Sequence[Any]
+    values: Sequence[Any]
+    timestamps: Sequence[int | None]
+
+    def pick(self, places: Sequence[int]) -> KeyedElements:
+        """Returns the elements at some places."""
+        columns = [[column[place] for place in places] for column in self[1:]]
+        return KeyedElements(self.step, *columns)
+
+
+class ColumnElements(NamedTuple):
+    """Elements for one step as an Arrow stream, see :mod:`windrow_runtime.spark.sources.column_scan`."""
+
+    step: int
+    stream: bytes
+
+
+class PartialElements(NamedTuple):
+    """Partial accumulators to which elements for one step have been folded."""
+
+    step: int
+    partials: Partials
+
+
+Arrived: TypeAlias = "KeyedElements | ColumnElements | PartialElements"
+
+
+def sequence_number(phase: int, origin: int, row: int) -> int:
+    """Orders the rows that reach one group in one batch.
+
+    Spark delivers them in any order. They are handled by phase; then by where they come from, which is the source
+    partition, or the number of the key group upstream; then as they were emitted there. So a batch that is run again
+    gives the same result.
+    """
+    return phase << (_ORIGIN_BITS + _ROWS_BITS) | origin << _ROWS_BITS | row
+
+
+def phase_of(number: int) -> int:
+    """Returns the phase in a sequence number."""
+    return number >> (_ORIGIN_BITS + _ROWS_BITS)
+
+
+def pack_values(values: list[Any]) -> PackedValues:
+    """Turns values into nested builtins, which pickle carries fast. Undone by :func:`unpack_values`."""
+    kinds = set(map(type, values))
+    if kinds == {float}:
+        return "d", array("d", values).tobytes()
+    if kinds == {int}:
+        for code in ("i", "q"):
+            try:
+                return code, array(code, values).tobytes()
+            except OverflowError:
+                continue
+    if kinds <= _SCALARS:
+        return values
+    if len(kinds) == 1:
+        (kind,) = kinds
+        names = record_fields(kind)
+        if names:
+            # One pass for each field is three times as fast as making a tuple of each value.
+            columns = (list(map(attrgetter(name), values)) for name in names)
+            return class_name(kind), len(values), tuple(map(pack_values, columns))
+    return pickle_any(values)
+
+
+def unpack_values(packed: PackedValues) -> Sequence[Any]:
+    """Returns the values that :func:`pack_values` was given."""
+    if isinstance(packed, bytes):
+        values: Sequence[Any] = pickle.loads(packed)
+        return values
+    if not isinstance(packed, tuple):
+        return packed
+    if len(packed) == 2:
+        code, data = packed
+        return array(code, data).tolist()
+    reference, _, columns = packed
+    return construct(find_class(reference), [unpack_values(column) for column in columns])
+
+
+def pack_keyed(steps: Sequence[tuple[int, list[Any], list[Any], list[int | None]]]) -> bytes:
+    """Packs elements for keyed steps of one level: (step, keys, values, timestamps) each.
+
+    :func:`unpack_keyed` undoes it. Equal keys should be one object each: then all but the first take two bytes.
+    """
+    return pickle.dumps([(step, *map(pack_values, columns)) for step, *columns in steps], 5)
+
+
+def unpack_keyed(payload: bytes) -> list[KeyedElements]:
+    """Returns the elements that :func:`pack_keyed` was given."""
+    return [
+        KeyedElements(step, with_one_nan(unpack_values(keys)), unpack_values(values), unpack_values(timestamps))
+        for step, keys, values, timestamps in pickle.loads(payload)
+    ]
+
+
+def pack_partials(partials: Partials) -> bytes:
+    """Packs the partial accumulators of one step. Undone by :func:`unpack_partials`."""
+    return pickle.dumps([pack_values(list(column)) for column in partials], 5)
+
+
+def unpack_partials(payload: bytes) -> Partials:
+    """Returns the partial accumulators that :func:`pack_partials` was given."""
+    keys, values, starts, counts = map(unpack_values, pickle.loads(payload))
+    return Partials(with_one_nan(keys), values, starts, counts)
+
+
+def dump_values(values: list[Any]) -> bytes:
+    """Packs values for a sink or for the driver. Undone by :func:`load_values`."""
+    return pickle.dumps(pack_values(values), 5)
+
+
+def load_values(payload: bytes) -> Sequence[Any]:
+    """Returns the values that :func:`dump_values` was given."""
+    return unpack_values(pickle.loads(payload))

@@ -17,8 +17,7 @@ from typing import Any, Final
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
 from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.payload import sequence_number
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, exchange_batch
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, exchange_batch, sequence_number
 from windrow_runtime.spark.faults import failures_marked
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import Level

@@ -23,22 +23,22 @@ from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.operator import OperatorRuntimeContext
 from windrow_runtime.operators.windows.table_loop import Partials, TableOperator
 from windrow_runtime.spark.clock.times import BatchTimes, encode_timer
+from windrow_runtime.spark.exchange.classes import state_codec
 from windrow_runtime.spark.exchange.packer import Packer, SinkWriter
-from windrow_runtime.spark.exchange.payload import (
+from windrow_runtime.spark.exchange.rows import (
     Arrived,
     ColumnElements,
     KeyedElements,
+    PackedRow,
     PartialElements,
     Phase,
+    RowKind,
     dump_values,
     sequence_number,
     unpack_keyed,
     unpack_partials,
 )
-from windrow_runtime.spark.exchange.pickled_values import state_codec
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
-from windrow_runtime.spark.keyed.level import KeyedStep, Level
-from windrow_runtime.spark.keyed.step_runner import StepRunner
+from windrow_runtime.spark.keyed.level import KeyedStep, Level, StepRunner
 from windrow_runtime.spark.run.facts import OPEN_WINDOWS, STATE_BYTES, TIMERS, timers_in, windows_in
 from windrow_runtime.storage.group_record import GroupState, PageStore, StepRecord
 from windrow_runtime.storage.object_pages import ObjectPages, Share

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.spark.clock.times import NO_TIME, BatchTime, BatchTimes, decode_watermark, encode_timer
 from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.payload import Phase, dump_values, load_values, phase_of
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
+from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, load_values, phase_of
 from windrow_runtime.spark.faults import failures_marked
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import Level

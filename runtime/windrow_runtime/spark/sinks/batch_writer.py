@@ -21,8 +21,7 @@ from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.folder import BatchNote
 from windrow_runtime.spark.clock.keeper import ClockKeeper, Report
 from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.payload import load_values
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.faults import failures_marked, secrets_hidden
 from windrow_runtime.spark.kafka import kafka_rows, write_kafka
 from windrow_runtime.spark.run.facts import Count

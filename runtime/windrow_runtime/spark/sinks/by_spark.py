@@ -23,8 +23,7 @@ from windrow_runtime.operators.errors import sink_unwritable, with_field
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.file_sinks import BatchFolder, file_sink_of, other_run
 from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.payload import load_values
-from windrow_runtime.spark.exchange.rows import RowKind
+from windrow_runtime.spark.exchange.rows import RowKind, load_values
 from windrow_runtime.spark.faults import causes_of, engine_errors, failures_marked, unwritable
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
 from windrow_runtime.spark.sinks.table import ColumnsSink, takes_columns

@@ -28,10 +28,8 @@ from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.file_sinks import BatchFolder, PartFile, file_sink_of
 from windrow_runtime.outputs.output import Identity
 from windrow_runtime.outputs.registry import CustomOutput
-from windrow_runtime.spark.exchange.by_value import make_picklable
-from windrow_runtime.spark.exchange.payload import load_values
-from windrow_runtime.spark.exchange.picklable import check_picklable
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
+from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.table import SinkWay, way_of
 from windrow_runtime.spark.worker import current_batch

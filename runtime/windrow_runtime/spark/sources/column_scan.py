@@ -18,8 +18,7 @@ from windrow_runtime.columnar.rows.columns import clean_columns
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state import concatenated, dump_rows
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.spark.exchange.payload import Phase, pack_partials, sequence_number
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind
+from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, pack_partials, sequence_number
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.run.facts import RECORDS_IN, Count
 

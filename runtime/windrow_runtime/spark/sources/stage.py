@@ -15,8 +15,7 @@ from windrow_runtime.spark.checkpoint.folder import BatchNote, EndMark
 from windrow_runtime.spark.clock.times import NO_TIME, encode_watermark
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.packer import Packer
-from windrow_runtime.spark.exchange.payload import Phase, dump_values, sequence_number
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, packed_batch
+from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, packed_batch, sequence_number
 from windrow_runtime.spark.faults import failures_marked
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.level import Fragment, SourceFragment
