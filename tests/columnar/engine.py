@@ -24,7 +24,7 @@ from windrow_runtime.columnar.windows.geometry import Sessions
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology
-from windrow_runtime.spark.clock.times import BatchTime, BatchTimes, encode_timer
+from windrow_runtime.spark.clock import BatchTime, BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.packer import ToSink
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.key_groups import KeyGroups

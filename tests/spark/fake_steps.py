@@ -10,7 +10,7 @@ from windrow.functions import RuntimeContext
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import KeyState
-from windrow_runtime.spark.clock.keeper import Report
+from windrow_runtime.spark.clock import Report
 from windrow_runtime.spark.exchange.packer import ToSink, ToStep
 from windrow_runtime.spark.run.facts import Count
 

@@ -18,7 +18,7 @@ from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.clock.keeper import BatchClock, ClockFiles, ClockKeeper, Report
+from windrow_runtime.spark.clock import BatchClock, ClockFiles, ClockKeeper, Report
 from windrow_runtime.storage.values import StateCodec
 
 

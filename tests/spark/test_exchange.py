@@ -15,7 +15,7 @@ from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.codecs.stable_hash import stable_hash
-from windrow_runtime.spark.clock.times import END_OF_STREAM, decode_watermark, encode_timer, encode_watermark
+from windrow_runtime.spark.clock import END_OF_STREAM, decode_watermark, encode_timer, encode_watermark
 from windrow_runtime.spark.exchange.classes import class_name, find_class, register_classes
 from windrow_runtime.spark.exchange.packer import Packer, ToSink, ToStep
 from windrow_runtime.spark.exchange.rows import (

@@ -23,7 +23,7 @@ from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.clock.keeper import ClockFiles
+from windrow_runtime.spark.clock import ClockFiles
 from windrow_runtime.spark.session import is_connect
 from windrow_runtime.storage.page_codec import PageCodec
 from windrow_runtime.storage.values import StateCodec

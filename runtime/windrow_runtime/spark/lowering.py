@@ -30,8 +30,7 @@ from windrow_runtime.operators.topology import Port, Topology, in_processing_tim
 from windrow_runtime.spark.checkpoint.folder import END_LINE, Checkpoint
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import StoredPlan
-from windrow_runtime.spark.clock.keeper import ClockFiles, needs_keeper
-from windrow_runtime.spark.clock.times import END_OF_STREAM
+from windrow_runtime.spark.clock import END_OF_STREAM, ClockFiles, needs_keeper
 from windrow_runtime.spark.exchange.classes import register_classes, state_codec
 from windrow_runtime.spark.exchange.fragment import PortFragment, Routes
 from windrow_runtime.spark.exchange.picklable import check_picklable

@@ -30,7 +30,7 @@ from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, unstored
-from windrow_runtime.spark.clock.keeper import ClockKeeper
+from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
 from windrow_runtime.spark.kafka import check_connector
 from windrow_runtime.spark.lowering import Lowered, form_texts, forms_of, steps_by_clock, time_of

@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
+from windrow_runtime.spark.clock import BatchTime, BatchTimes
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, exchange_batch, sequence_number
 from windrow_runtime.spark.faults import failures_marked

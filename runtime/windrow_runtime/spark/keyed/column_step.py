@@ -24,7 +24,7 @@ from windrow_runtime.columnar.windows.panes import PaneOperator, panes_in
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
-from windrow_runtime.spark.clock.times import BatchTimes
+from windrow_runtime.spark.clock import BatchTimes
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import Arrived, ColumnElements, PackedRow
 from windrow_runtime.spark.keyed.level import KeyedStep, StepRunner

@@ -22,7 +22,7 @@ from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.operator import OperatorRuntimeContext
 from windrow_runtime.operators.windows.table_loop import Partials, TableOperator
-from windrow_runtime.spark.clock.times import BatchTimes, encode_timer
+from windrow_runtime.spark.clock import BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.classes import state_codec
 from windrow_runtime.spark.exchange.packer import Packer, SinkWriter
 from windrow_runtime.spark.exchange.rows import (

@@ -11,8 +11,7 @@ from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.operator import KeyedOperator, Metrics
-from windrow_runtime.spark.clock.keeper import ClockFiles, Report
-from windrow_runtime.spark.clock.times import BatchTime, BatchTimes
+from windrow_runtime.spark.clock import BatchTime, BatchTimes, ClockFiles, Report
 from windrow_runtime.spark.exchange.packer import Packer, Routed
 from windrow_runtime.spark.exchange.rows import PackedRow
 from windrow_runtime.spark.key_groups import KeyGroups

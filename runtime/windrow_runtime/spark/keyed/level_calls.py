@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.spark.clock.times import NO_TIME, BatchTime, BatchTimes, decode_watermark, encode_timer
+from windrow_runtime.spark.clock import NO_TIME, BatchTime, BatchTimes, decode_watermark, encode_timer
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, load_values, phase_of
 from windrow_runtime.spark.faults import failures_marked

@@ -22,7 +22,7 @@ from windrow.errors import CheckpointError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, StoredTime
-from windrow_runtime.spark.clock.keeper import BatchClock, ClockFiles
+from windrow_runtime.spark.clock import BatchClock, ClockFiles
 from windrow_runtime.spark.run.facts import (
     LATE,
     OPEN_WINDOWS,

@@ -22,7 +22,7 @@ from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
-from windrow_runtime.spark.clock.keeper import ClockKeeper
+from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import engine_errors, engine_failure, shows_secret
 from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet

@@ -19,7 +19,7 @@ from windrow_runtime.outputs.file_sinks import check_owner
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.folder import BatchNote
-from windrow_runtime.spark.clock.keeper import ClockKeeper, Report
+from windrow_runtime.spark.clock import ClockKeeper, Report
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.faults import failures_marked, secrets_hidden

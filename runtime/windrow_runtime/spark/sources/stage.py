@@ -12,7 +12,7 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.files import SourceBatch
 from windrow_runtime.spark.checkpoint.folder import BatchNote, EndMark
-from windrow_runtime.spark.clock.times import NO_TIME, encode_watermark
+from windrow_runtime.spark.clock import NO_TIME, encode_watermark
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, packed_batch, sequence_number

@@ -1,1 +1,0 @@
-"""The watermark and the processing time of each batch."""
