@@ -17,7 +17,7 @@ from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimer
 from windrow.state import ValueStateDescriptor
 from windrow.triggers import CountTrigger
 from windrow.windows import EventTimeSessionWindows, GlobalWindows, TumblingEventTimeWindows
-from windrow_runtime.operators.state.nan_keys import with_one_nan
+from windrow_runtime.operators.state.model import with_one_nan
 from windrow_runtime.testing import PushSource, StreamHarness
 
 

@@ -66,7 +66,7 @@ def test_a_state_grows_and_shrinks_in_pages(per_batch: int) -> None:
         group.batch(remove_row, numbers[start : start + per_batch])
     group.batch(remove_row, ["new"])
     assert group.store.pages == {}
-    assert group.record.is_empty
+    assert not group.record.stored_bytes
     if per_batch == 250:
         for _ in range(3):
             group.batch(put_row, ["a"])
@@ -101,7 +101,7 @@ def test_pages_whose_timers_are_due_are_found() -> None:
     assert len(group.store.read) <= 3
     group.batch(drop, [], watermark=7000)
     assert group.store.pages == {}
-    assert group.record.is_empty
+    assert not group.record.stored_bytes
 
 
 def test_a_long_list_is_not_written_again() -> None:

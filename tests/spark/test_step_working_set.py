@@ -120,7 +120,7 @@ def test_timers_of_the_working_set_fire() -> None:
     assert group.store.read == []
     assert set(group.whole().keys) == set(KEYS[171:])
     group.batch(drop, [], watermark=30_000)
-    assert group.record.is_empty
+    assert not group.record.stored_bytes
     assert group.store.pages == {}
 
 
@@ -163,7 +163,7 @@ def test_a_working_set_may_hold_all_that_is_left() -> None:
         group.batch(remove_row, rest[start : start + 900])
     assert group.whole().tables[0].keys() == set(HOT)
     group.batch(remove_row, HOT)
-    assert group.record.is_empty
+    assert not group.record.stored_bytes
     assert group.store.pages == {}
 
 
@@ -222,7 +222,7 @@ def test_any_batches_give_what_a_dictionary_gives(seed: int) -> None:
         assert {number for number in group.store.pages if number > 0} == expected
     assert moved > 20
     group.batch(fire, [], watermark=1 << 40)
-    assert group.record.is_empty
+    assert not group.record.stored_bytes
     assert group.store.pages == {}
 
 

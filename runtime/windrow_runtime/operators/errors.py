@@ -24,10 +24,7 @@ _LONGEST_LINE = 500
 
 
 class DeclinedError(Exception):
-    """A step, a function or an expression has no faster form; the text says why, in a few words for ``explain()``.
-
-    It is raised where the reason is found, and caught where forms are chosen.
-    """
+    """A step, a function or an expression has no faster form; the text says why, in a few words for ``explain()``."""
 
 
 def shortened(value: object) -> str:
@@ -52,10 +49,7 @@ def function_failed(step: Step, error: BaseException, given: str) -> UserFunctio
 
 
 def raise_call_error(step: Step, error: BaseException, given: str) -> NoReturn:
-    """Raises the error for a call of a user's function, with the step; call it where the function's error is caught.
-
-    It is the error itself if that is one of windrow's; else the error is its cause.
-    """
+    """Raises an error of windrow's again, with the step; else one for a call of a user's function, from ``error``."""
     if isinstance(error, WindrowError):
         raise error.at(step.where) from error.__cause__
     raise function_failed(step, error, given) from error
@@ -108,10 +102,7 @@ def with_field(step_where: str | None, error: WindrowError) -> WindrowError:
 
 @contextmanager
 def connector_errors(where: str, what: str, given: Callable[[], str], hint: str = "") -> Iterator[None]:
-    """Names the step in errors of a user's source or sink; what is no windrow error becomes a ``UserFunctionError``.
-
-    ``given`` describes the call, for an error alone; ``hint`` adds to the hint.
-    """
+    """Names the step in errors of a user's source or sink; what is no windrow error becomes a ``UserFunctionError``."""
     try:
         yield
     except WindrowError as error:

@@ -3,9 +3,9 @@
 Elements are a pair of lists of the same length, values and timestamps. Steps work on whole lists, so that the loop over
 elements runs inside ``map`` and ``filter`` of Python, not in code of ours.
 
-The values belong to the step that they are pushed to, which may change them. So the result of a function is copied when
-the function returns it. Where several steps read the same elements, each but the last one gets copies. A filter, a key
-selector or a timestamp function gets copies too, since the elements themselves go on. Constants are never copied.
+The step that values are pushed to may change them. So a result is copied when its function returns it, and each reader
+of the same elements but the last gets copies. So does a filter, a key selector or a timestamp function, since the
+elements themselves go on. Constants are never copied.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, function_failed, lifecycle_errors, raise_call_error, shortened
-from windrow_runtime.operators.state.nan_keys import with_one_nan
+from windrow_runtime.operators.state.model import with_one_nan
 from windrow_runtime.operators.topology import Port, Topology, is_keyed
 from windrow_runtime.operators.watermarks import TimestampObserver
 

@@ -123,10 +123,7 @@ class KeyedOperator(ABC):
         """Take a timer that is due, in event time or in processing time."""
 
     def advance_watermark(self, watermark: int) -> None:
-        """Set the watermark, which never falls, and fire the timers that are due, in order of their time.
-
-        Timers that are set while others fire, and that are due, fire too.
-        """
+        """Set the watermark, which never falls, and fire due timers in order of time, those set meanwhile too."""
         for _ in self.advancing_watermark(watermark):
             pass
 

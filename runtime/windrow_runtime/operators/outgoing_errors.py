@@ -6,6 +6,7 @@ import os
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, ParamSpec, TypeVar
@@ -66,13 +67,10 @@ class RedactedError(Exception):
 
 def secrets_of(steps: Iterable[Step]) -> tuple[str, ...]:
     """Returns the secrets of some steps; the longest first, since one may hold another."""
-    found: set[str] = set()
-    for step in steps:
-        if isinstance(step.node, SourceNode):
-            found.update(step.node.source.secrets)
-        elif isinstance(step.node, SinkNode):
-            found.update(step.node.sink.secrets)
-    return longest_first(found)
+    nodes = [step.node for step in steps]
+    sources = (node.source.secrets for node in nodes if isinstance(node, SourceNode))
+    sinks = (node.sink.secrets for node in nodes if isinstance(node, SinkNode))
+    return longest_first(set(chain.from_iterable(chain(sources, sinks))))
 
 
 def shown_in(error: BaseException, secrets: Sequence[str]) -> bool:

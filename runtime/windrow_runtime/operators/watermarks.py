@@ -15,12 +15,9 @@ from windrow_runtime.operators.topology import Topology
 
 
 class TimestampObserver(Protocol):
-    """Observes the elements of a timestamp-assigning step.
+    """Observes the elements of a timestamp-assigning step."""
 
-    ``now`` is the clock in milliseconds: the timestamp of elements in ingestion time.
-    """
-
-    now: int
+    now: int  # the clock in milliseconds: the timestamp of elements in ingestion time
 
     # Any: elements of every type pass.
     def observe(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
@@ -28,17 +25,13 @@ class TimestampObserver(Protocol):
 
 
 class TrackerMemory(NamedTuple):
-    """The state of a tracker between two elements, with the attributes of its generator.
-
-    ``last_active`` is the clock at the end of the last batch with elements, None before the first one; ``active`` says
-    whether elements came since then.
-    """
+    """The state of a tracker between two elements."""
 
     current: int
     idle: bool
-    last_active: int | None
-    attributes: dict[str, Any]
-    active: bool = False
+    last_active: int | None  # the clock at the end of the last batch with elements; None: there was none
+    attributes: dict[str, Any]  # those of the generator
+    active: bool = False  # whether elements came since then
     now: int = MIN_TIMESTAMP
 
 

@@ -44,11 +44,9 @@ class PageStore(Protocol):
     def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
         """Several parts, which takes less time than one by one."""
 
-    def put(self, number: int, data: bytes) -> None:
-        """Stores a part."""
+    def put(self, number: int, data: bytes) -> None: ...
 
-    def remove(self, number: int) -> None:
-        """Forgets a part that is stored."""
+    def remove(self, number: int) -> None: ...
 
 
 State = TypeVar("State")
@@ -65,10 +63,7 @@ class PageContents(Protocol[State, Keys]):
         """The state that :meth:`dump` gave; raises a CheckpointError if the bytes are damaged."""
 
     def dump(self, state: State) -> bytes:
-        """The state as bytes, the same for the same state, so that no page is written that has not changed.
-
-        No bytes stand for a state without keys.
-        """
+        """The state as bytes, the same for the same state: a page is written if they change. No keys, no bytes."""
 
     def timers(self, state: State) -> tuple[int, int]:
         """The times at which something is due first, in event time and in processing time, as the record has it."""
@@ -85,8 +80,7 @@ class PageContents(Protocol[State, Keys]):
     def take(self, state: State, keys: Keys) -> tuple[State, State]:
         """The state of those of some keys that are in it, and the rest."""
 
-    def keys(self, state: State) -> Keys:
-        """The keys of a state."""
+    def keys(self, state: State) -> Keys: ...
 
     def pages_of(self, keys: Keys, count: int) -> set[int]:
         """The page of each key, if there are ``count`` pages."""
@@ -142,13 +136,8 @@ class StepRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     seen: bytes = b""  # what is remembered of the keys that batches have touched
 
     @property
-    def is_empty(self) -> bool:
-        """Returns whether nothing would be lost without it."""
-        return not self.stored_bytes
-
-    @property
     def stored_bytes(self) -> int:
-        """The size of the state as it is stored, without segments of long lists."""
+        """The size of the state as it is stored, without segments of long lists; 0: there is nothing to keep."""
         return sum(self.sizes) + len(self.shared) + len(self.working)
 
     @property

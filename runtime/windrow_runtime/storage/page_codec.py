@@ -20,8 +20,8 @@ from windrow_runtime.operators.state.model import (
     StoredList,
     TimerQueue,
     WindowEntry,
+    with_one_nan,
 )
-from windrow_runtime.operators.state.nan_keys import with_one_nan
 from windrow_runtime.storage.packed import Packed, compress, decode, decompress, encode, packed
 from windrow_runtime.storage.standard_values import CollisionBudget
 from windrow_runtime.storage.tuning import LONG_LISTS, ListTuning

@@ -323,10 +323,7 @@ class _Quiet:
 
 @per_class
 def _twin(kind: Any) -> type[Any]:
-    """A class like a Struct, without its code: its instances become those of the Struct.
-
-    Msgspec has no other way to make an instance without a call of ``__post_init__``.
-    """
+    """A class like a Struct without a ``__post_init__``, which msgspec always calls; its instances change class."""
     # Instances without fields would have the layout of the other base.
     bases = (_Quiet, kind) if kind.__struct_fields__ else (kind,)
     space = {"__module__": __name__, "__post_init__": lambda record: None}

@@ -58,7 +58,7 @@ def damage_errors() -> Iterator[None]:
 class StateCodec:
     """Encodes and decodes columns of state, whose values are of the classes that a plan names.
 
-    ``pickles`` carries values of other classes, where the plan allows that; without it they are refused.
+    ``pickles`` carries values of other classes, where the plan allows that.
     """
 
     def __init__(self, classes: Iterable[UserClass] = (), *, pickles: PicklesValues | None = None) -> None:

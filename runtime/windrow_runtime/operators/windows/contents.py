@@ -101,10 +101,7 @@ class ListContents(Contents):
 
 
 class ArrivalContents(Contents):
-    """Keeps all elements with arrival number and timestamp, for evictors and for windows that merge.
-
-    Merged contents are in order of arrival, not window after window.
-    """
+    """Keeps all elements with arrival number and timestamp, which orders them where windows merge, and for evictors."""
 
     keeps_values = True
 
@@ -158,12 +155,9 @@ _DYNAMIC = (DynamicEventTimeSessionWindows, DynamicProcessingTimeSessionWindows)
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """Names the parts of a window step that get copies of elements, since they may change them.
+    """Names the parts of a window step that get copies of elements, since they may change them."""
 
-    ``windows`` stands for each window that an element is added to.
-    """
-
-    windows: bool
+    windows: bool  # each window that an element is added to
     assigner: bool
     trigger: bool
     evictor: bool

@@ -38,13 +38,10 @@ _CONTINUE: Final = TriggerResult.CONTINUE
 
 
 class Merged(NamedTuple, Generic[W]):
-    """Live windows, in the order in which they came to be, that became another one.
-
-    The new window is never among the sources; ``into`` is, where it was alive.
-    """
+    """Live windows that became another one."""
 
     into: W
-    sources: list[W]
+    sources: list[W]  # in the order in which they came to be, ``into`` among them where it was alive
 
 
 # Any: merging looks at windows only, never at elements.
@@ -173,7 +170,6 @@ class WindowOperator(KeyedOperator):
             self.state.shared["shift"] = assigner.shift
 
     def process_element(self, key: Hashable, value: Any, timestamp: int | None) -> None:
-        """Take one element."""
         self._process((key,), (value,), (timestamp,))
 
     def _process(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
@@ -285,7 +281,10 @@ class WindowOperator(KeyedOperator):
             if source != into:
                 self.trigger.clear(source, context.at(key, source, WindowEntry() if entry is None else entry))
                 timers.delete(key, source, self.cleanup_time(source))
-        self._merge_contents(entries, target)
+        filled = sorted((entry for entry in entries if entry.contents is not NOTHING), key=attrgetter("born"))
+        if filled:
+            target.contents = reduce(self.contents.merge, [entry.contents for entry in filled])
+            target.born = filled[0].born
         for source in merge.sources:
             windows.pop(source, None)
         if not target.is_empty:
@@ -307,13 +306,6 @@ class WindowOperator(KeyedOperator):
             given=f"{into}, processing time {self.current_processing_time}",
             expected="a merged window whose last timestamp is after the processing time",
         )
-
-    def _merge_contents(self, entries: list[WindowEntry], target: WindowEntry) -> None:
-        filled = [entry for entry in entries if entry.contents is not NOTHING]
-        if filled:
-            filled.sort(key=attrgetter("born"))
-            target.contents = reduce(self.contents.merge, [entry.contents for entry in filled])
-            target.born = filled[0].born
 
     # Timers
 

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter, is_not, length_hint
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, cast
 
 from windrow.plan import Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
@@ -82,24 +82,19 @@ class SessionLoopOperator(WindowOperator):
             return
         gap, kept = self._fixed_gap, self.contents
         try:
-            if gap is None or not isinstance(kept, AggregatedContents) or not _lie_by_key(keys):
-                self._take(keys, values, timestamps, 0)
-            elif _are_times(timestamps):
-                self._take_by_key(gap, kept, keys, values, timestamps)
+            by_key = gap is not None and isinstance(kept, AggregatedContents) and _lie_by_key(keys)
+            if by_key and None not in timestamps:
+                self._take_by_key(keys, values, cast("Sequence[int]", timestamps))
             else:
                 self._take(keys, values, timestamps, 0)
         finally:
             self._write_back()
 
-    def _take_by_key(
-        self,
-        gap: int,
-        kept: AggregatedContents,
-        keys: Sequence[Hashable],
-        values: Sequence[Any],
-        timestamps: Sequence[int],
-    ) -> None:
+    def _take_by_key(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int]) -> None:
         """Takes elements that lie side by side if they have one key: some that are in one session, by one look-up."""
+        gap, kept = self._fixed_gap, self.contents
+        assert gap is not None
+        assert isinstance(kept, AggregatedContents)
         create, add = kept.create, kept.function.add
         last = 0
         for key, run in groupby(keys):
@@ -263,7 +258,3 @@ def _lie_by_key(keys: Sequence[Hashable]) -> bool:
     """Returns whether a look at the first keys shows that elements of one key lie side by side."""
     sample = keys[:_SAMPLE]
     return 4 * sum(map(is_not, sample, sample[1:])) < len(sample)
-
-
-def _are_times(stamps: Sequence[int | None]) -> TypeGuard[Sequence[int]]:
-    return None not in stamps

@@ -20,13 +20,10 @@ from windrow_runtime.operators.errors import DeclinedError
 
 @dataclass(frozen=True, slots=True)
 class AlignedWindows:
-    """Windows of one size in event time that begin at the same times for every key.
-
-    All times are in milliseconds; the slide of tumbling windows is their size.
-    """
+    """Windows of one size in event time that begin at the same times for every key, in milliseconds."""
 
     size: int
-    slide: int
+    slide: int  # that of tumbling windows is their size
     offset: int
 
     def last_start(self, timestamp: int) -> int:

@@ -1,8 +1,7 @@
 """The loop that runs tumbling and sliding windows in event time with the default trigger.
 
-An element that needs more than the loop (of a window that has fired, or a late one) is handed to the general operator,
-and a snapshot of one form continues in the other. What the loop leaves out is work that would change nothing: asking a
-trigger that says continue, setting timers that are set.
+An element of a window that has fired, or a late one, is handed to the general operator, and a snapshot of one form
+continues in the other. The loop leaves out what changes nothing: asking a trigger that continues, setting set timers.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Hashable, Iterator, Sequence
 from copy import deepcopy
-from itertools import chain, groupby
+from itertools import chain, groupby, repeat
 from typing import Any, Final, NamedTuple
 
 from windrow.plan import Step, WindowNode
@@ -266,15 +265,10 @@ class TableOperator(WindowOperator):
 
 
 def for_each_window(contents: Sequence[Any], windows: int) -> Iterator[Sequence[Any]]:
-    """Accumulators once for each window, copied when they are asked for: no window sees what another does to its own.
-
-    The last window takes the accumulators themselves. Raises what copying raises: errors of methods of the
-    accumulators, or RecursionError where they are nested too deep.
-    """
+    """Accumulators once for each window, copied when they are asked for; the last window takes them themselves."""
     copies = windows - 1
     if copies < 1 or are_immutable(contents):
-        for _ in range(windows):
-            yield contents
+        yield from repeat(contents, windows)
         return
     whole = list(contents)
     try:
@@ -282,11 +276,9 @@ def for_each_window(contents: Sequence[Any], windows: int) -> Iterator[Sequence[
         data = pickle.dumps(whole, pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
         # Of a class that pickle cannot name, such as one within a function; the exchange carries these by value.
-        for _ in range(copies):
-            yield deepcopy(whole)
+        yield from (deepcopy(whole) for _ in range(copies))
     else:
-        for _ in range(copies):
-            yield pickle.loads(data)
+        yield from (pickle.loads(data) for _ in range(copies))
     yield contents
 
 

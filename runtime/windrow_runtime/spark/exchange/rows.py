@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from windrow_runtime.codecs.records import construct, record_fields
-from windrow_runtime.operators.state.nan_keys import with_one_nan
+from windrow_runtime.operators.state.model import with_one_nan
 from windrow_runtime.operators.windows.table_loop import Partials
 from windrow_runtime.spark.exchange.classes import class_name, find_class, pickle_any
 

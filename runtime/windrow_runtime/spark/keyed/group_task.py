@@ -224,7 +224,7 @@ class GroupTask:
             runner.facts[STATE_BYTES] -= record.stored_bytes
             yield from runner.run(record, origin, store, times, arrived, self._packers)
             runner.facts[STATE_BYTES] += record.stored_bytes
-            if record.is_empty:
+            if not record.stored_bytes:
                 del group.steps[step]
         for packer in self._packers:
             yield from packer.flush()
