@@ -110,10 +110,7 @@ def attributes_of(instance: object) -> dict[str, Any]:
 
 
 def set_attributes(instance: object, attributes: Mapping[Any, Any]) -> None:
-    """Give an object the attributes that :func:`attributes_of` found. Its class and its methods stay as they are.
-
-    Raises TypeError if a name is not a text, and AttributeError if the object has no place for an attribute.
-    """
+    """Give an object the attributes that :func:`attributes_of` found. Its class and its methods stay as they are."""
     slots = slots_of(type(instance))
     for name, value in attributes.items():
         if type(name) is not str:

@@ -32,13 +32,13 @@ from windrow_runtime.operators.class_facts import (
 
 # Any in this module: values of every type.
 _Memo = dict[int, Any]
+"""The copies that were made already, by the ids of what they are copies of."""
 
 
 def own(value: Any) -> Any:
     """A copy of a value that shares nothing changeable with it; a constant is given back as it is.
 
-    A part that cannot be copied at all, such as an open file or a generator, stays the same object in the copy. Raises
-    what methods of the value raise, such as ``__deepcopy__``, and RecursionError if it is nested too deep.
+    A part that cannot be copied at all, such as an open file or a generator, stays the same object in the copy.
     """
     kind = type(value)
     if kind in CONSTANT_TYPES:
@@ -62,11 +62,7 @@ def accumulator_maker(function: AggregateFunction[Any, Any, Any]) -> Callable[[]
 
 
 _Copier = Callable[[Any, _Memo | None], Any]
-"""Makes a copy of a value of one class, or gives a constant back.
-
-The memo holds the copies that were made already, by the ids of what they are copies of; None: the value is no part of
-a larger one.
-"""
+"""Makes a copy of a value of one class, or gives a constant back; no memo: the value is no part of a larger one."""
 
 
 def _part(value: Any, memo: _Memo) -> Any:

@@ -40,10 +40,7 @@ _CONTAINERS: Final = (tuple, list, set, frozenset)
 
 
 def named_classes(roots: Iterable[object]) -> list[type[Any]]:
-    """The classes for values that functions and other parts of steps name in code, annotations, closures and defaults.
-
-    They are records, enumerations and other classes that are made for values, in the order in which they were found.
-    """
+    """The classes for values that parts of steps name in code, annotations, closures and defaults, as found."""
     return _Search(roots).run()
 
 

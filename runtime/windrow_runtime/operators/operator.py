@@ -82,7 +82,7 @@ class KeyedOperator(ABC):
     """A keyed step at run time.
 
     An engine opens it once, binds it to a state and an output, advances time and feeds elements; it may bind it to
-    another state (another key group) at any time between calls. It may put metrics of its own in place before that.
+    another state (another key group) between calls.
     """
 
     def __init__(self, step: Step | None = None, parts: Iterable[object] = ()) -> None:

@@ -47,10 +47,7 @@ class Port:
 
 
 class Topology:
-    """The boundaries of a pipeline, whose steps are in order: inputs before what reads them.
-
-    The level of a keyed step is 1 if it reads from no other keyed step, else one more than the highest of those.
-    """
+    """The boundaries of a pipeline, whose steps are in order: inputs before what reads them."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = tuple(steps)
@@ -63,6 +60,7 @@ class Topology:
         for step in steps:
             for source in step.inputs:
                 self._readers[source].append(step)
+        # The level of a keyed step is 1 if it reads from no other keyed step, else one more than the highest of those.
         depth: dict[str, int] = {}
         for step in steps:
             depth[step.id] = max((depth[source] for source in step.inputs), default=0) + is_keyed(step.node)

@@ -195,10 +195,7 @@ class KeyedPages(Generic[State, Keys]):
         self._bytes_read = 0
 
     def parts(self, touched: Keys, watermark: int, now: int) -> list[list[int]]:
-        """Chooses the pages to work on: those of touched keys, and those in which something is due.
-
-        Each part fits into memory, however large the whole is. The working set may be in the first one.
-        """
+        """Chooses the pages of touched keys, and those in which something is due, in parts that fit into memory."""
         record, tuning = self.record, self._tuning
         pages = record.due(watermark, now)
         count = len(record.sizes)

@@ -32,12 +32,9 @@ from windrow_runtime.storage.stored_classes import StoredClasses
 _UTC_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_FRACTION_BITS: Final = 1 << 17
-"""The greatest common divisor of two numbers takes time by the product of their lengths."""
-_SAMPLE: Final = 64
-"""Among the first values of a column of texts it shows whether they repeat."""
-_UNCHECKED: Final = 64
-"""Even if all keys collide, a set of this size takes no more time for each key than a larger one may take."""
+_FRACTION_BITS: Final = 1 << 17  # the greatest common divisor of two numbers takes time by the product of their lengths
+_SAMPLE: Final = 64  # among the first values of a column of texts it shows whether they repeat
+_UNCHECKED: Final = 64  # even if all keys collide, a set of this size takes no more time for each than a larger one
 _COMPARISONS_PER_KEY: Final = 64
 _EXTRA_COMPARISONS: Final = 1 << 22
 _NUMBERS: Final = frozenset({bool, int, float, complex, Decimal, Fraction})

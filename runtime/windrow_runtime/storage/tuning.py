@@ -79,10 +79,7 @@ class PageTuning:
         return max(2, -(-total // page_bytes))
 
     def split_budget(self, read: int, has_due: bool) -> int:
-        """The bytes of pages that a batch may split for batches to come, which may be of another kind.
-
-        At most as many as it has ``read`` itself. Whether something was due says nothing about batches to come.
-        """
+        """The bytes of pages that a batch may split for batches to come: at most as many as it has ``read`` itself."""
         return min(read, self.split_budget_when_due) if has_due else read
 
 

@@ -59,13 +59,10 @@ class SegmentReader(Protocol):
 
 @dataclass(slots=True, eq=False)
 class StoredList:
-    """A list whose older part lies in the engine's storage: adding to it does not read what it holds already.
-
-    The segments, given by their numbers in order, never change; the tail stands behind them.
-    """
+    """A list whose older part lies in the engine's storage: adding to it does not read what it holds already."""
 
     _reader: SegmentReader
-    segments: tuple[int, ...]
+    segments: tuple[int, ...]  # their numbers in order; segments never change
     tail: list[Any]
 
     def append(self, value: Any) -> None:
@@ -105,11 +102,7 @@ class WindowEntry:
 
 
 class KeyState:
-    """One key: the entries of its windows, and the state of the key itself by name.
-
-    ``arrivals`` numbers its elements. ``live`` has the windows that are alive in the order in which they came to be; it
-    stays empty where windows do not merge.
-    """
+    """One key: the entries of its windows, and the state of the key itself by name."""
 
     __slots__ = ("arrivals", "live", "state", "windows")
 
@@ -122,8 +115,9 @@ class KeyState:
         state: dict[str, Any] | None = None,
     ) -> None:
         self.windows: dict[Any, WindowEntry] = {} if windows is None else windows
+        # The windows that are alive, in the order in which they came to be; none where windows do not merge.
         self.live: list[Any] = [] if live is None else live
-        self.arrivals = arrivals
+        self.arrivals = arrivals  # numbers the elements
         self.state: dict[str, Any] = {} if state is None else state
 
     @property
@@ -133,11 +127,7 @@ class KeyState:
 
 
 class TimerQueue:
-    """Timers of one time domain: unique by key, namespace and time; taken in order of time, then of registration.
-
-    It begins with ``timers``, each given once as key, namespace and time; ``deletions`` counts those that were taken
-    back.
-    """
+    """Timers of one time domain: unique by key, namespace and time; taken in order of time, then of registration."""
 
     __slots__ = ("_active", "_heap", "_next", "deletions")
 
@@ -149,7 +139,7 @@ class TimerQueue:
         ]
         heapq.heapify(self._heap)
         self._next = len(timers)
-        self.deletions = 0
+        self.deletions = 0  # how many timers were taken back
 
     def register(self, key: Hashable, namespace: Any, time: int) -> None:
         """Set a timer; once is enough."""
@@ -214,11 +204,6 @@ class OperatorState:
     shared: dict[str, Any] = field(default_factory=dict)
     tables: dict[int, dict[Hashable, Any]] = field(default_factory=dict)
     table_size: int = 0
-
-    @property
-    def is_empty(self) -> bool:
-        """Returns whether nothing would be lost without it."""
-        return not (self.keys or self.tables or self.event_timers or self.processing_timers or self.shared)
 
     def earliest_event_timer(self) -> int | None:
         """The time of the earliest timer in event time, in milliseconds."""

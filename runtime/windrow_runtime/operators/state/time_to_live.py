@@ -21,10 +21,7 @@ class TtlTimer(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class TtlCells:
-    """The cells of a key, seen through a handle whose state expires.
-
-    The time of the last write stands beside the value. A timer takes the value away if it is not read any more.
-    """
+    """The cells of a key, seen through a handle whose state expires: the last write's time stands beside the value."""
 
     _cells: dict[str, Any]
     _operator: KeyedOperator

@@ -1,7 +1,7 @@
 """The loop that runs sessions in event time with the default trigger.
 
-An element that meets one live session at most is taken here, and the session is written to the state of its key once
-for a batch. An element that joins two sessions, or one that has fired, or is late, goes to the general operator.
+An element that meets one live session at most is taken here, and the session is written once for a batch. An element
+that joins two sessions, or one that has fired, or is late, goes to the general operator.
 """
 
 from __future__ import annotations
