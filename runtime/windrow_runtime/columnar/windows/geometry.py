@@ -150,7 +150,7 @@ class Panes:
         return np.searchsorted(panes, starts), np.searchsorted(panes, starts + max(self.size, 1))
 
     def _ranges(self, panes: Ints, after: int, until: int) -> tuple[Ints, Ints]:
-        """The first and last window of each pane that ends behind one watermark, not the other; reversed: none."""
+        """The first and last window of each pane that end between two watermarks; first is behind last if none does."""
         if self.is_global:
             ends = after < MAX_TIMESTAMP <= until
             return panes.copy(), panes - int(not ends)

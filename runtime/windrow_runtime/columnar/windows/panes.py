@@ -46,7 +46,7 @@ class PaneOperator(ColumnOperator[Panes]):
     def fold(
         self, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array], arrived: int = 0
     ) -> tuple[pa.RecordBatch, Ints]:
-        """One row of state for each key and pane among elements that follow ``arrived`` others; and their numbers."""
+        """One row of state for each key and pane of elements behind ``arrived`` others; how many elements each has."""
         if self.kernel.is_numbered:
             inputs = [*inputs, pa.array(np.arange(arrived, arrived + len(stamps)))]
         encoded = encode_keys(keys)
