@@ -22,10 +22,10 @@ _MSGSPEC_CACHE: Final = "__msgspec_cache__"
 
 @dataclass(frozen=True)
 class UserClass:
-    """A class of the user's, as it is shipped; one that travels by value leaves the module of its hints behind."""
+    """A class of the user's, as it is shipped, which may leave its module behind."""
 
     kind: type[Any]
-    hints: dict[str, Any]
+    hints: dict[str, Any]  # its annotations, resolved: in a worker the names in them may mean nothing
     qualified: str = ""  # its qualified name where the plan was made
 
     def __post_init__(self) -> None:
