@@ -316,7 +316,7 @@ def _by_keyword(record: type, names: list[str], path: str) -> bool:
         if signature.bind(*names).arguments == given:
             return False
     except TypeError:
-        pass  # it does not take so many by position
+        pass  # the constructor does not take all fields by position
     try:
         signature.bind(**given)
     except TypeError:

@@ -104,7 +104,7 @@ class ParquetReader:
     kind: RecordType
 
     def read(self, file: str, part: int = 0, parts: int = 1) -> Iterator[ParquetRows]:
-        """As that of :class:`TextReader`."""
+        """Reads a part of a file by its row groups; raises a ``SourceError`` if that fails."""
         # Arrow only where Parquet is read: the interpreter runs without it.
         from windrow_runtime.codecs.arrow.parquet import read_parquet
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
@@ -68,8 +68,14 @@ class _ConstantBuffer(_Buffer):
 _Keyed = tuple[list[Hashable], list[Any], list[int | None]]
 
 
-Snapshot = tuple[dict[str, tuple[bytes, int, int]], dict[str, TrackerMemory]]
-"""The state, the watermark and the clock of each keyed step, and what each timestamp-assigning step knows, by id."""
+class _StepSnapshot(NamedTuple):
+    state: bytes
+    watermark: int
+    clock: int
+
+
+Snapshot = tuple[dict[str, _StepSnapshot], dict[str, TrackerMemory]]
+"""What each keyed step and each timestamp-assigning step knows, by id."""
 
 
 class Execution:
@@ -201,7 +207,7 @@ class Execution:
     def snapshot(self) -> Snapshot:
         """The state of every keyed step, their times, and what watermark strategies have seen."""
         keyed = {
-            name: (operator.state.dump(), operator.current_watermark, operator.current_processing_time)
+            name: _StepSnapshot(operator.state.dump(), operator.current_watermark, operator.current_processing_time)
             for name, operator in self.operators.items()
         }
         return keyed, {name: own(tracker.memory()) for name, tracker in self.trackers.items()}
@@ -209,9 +215,9 @@ class Execution:
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot, in an execution that has run nothing yet."""
         keyed, trackers = snapshot
-        for identifier, (data, *times) in keyed.items():
+        for identifier, step in keyed.items():
             operator = self.operators[identifier]
-            operator.bind(OperatorState.load(data), self._buffers[identifier])
-            operator.current_watermark, operator.current_processing_time = times
+            operator.bind(OperatorState.load(step.state), self._buffers[identifier])
+            operator.current_watermark, operator.current_processing_time = step.watermark, step.clock
         for identifier, memory in trackers.items():
             self.trackers[identifier].remember(memory)

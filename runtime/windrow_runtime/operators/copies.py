@@ -145,17 +145,17 @@ def _frozen_record(kind: type[Any]) -> _Copier:
             return value
         if memo is None:
             memo = {}
+        # A part may hold the record itself.
+        made = memo[id(value)] = _NEW(kind)
         parts = {name: _part(part, memo) for name, part in held.items()}
         if all(map(is_, held.values(), parts.values())):
+            memo[id(value)] = value
             return value
-        found = memo.get(id(value))
-        if found is None:
-            found = memo[id(value)] = _NEW(kind)
-            if slots:
-                set_attributes(found, parts)
-            else:
-                object.__setattr__(found, "__dict__", parts)
-        return found
+        if slots:
+            set_attributes(made, parts)
+        else:
+            object.__setattr__(made, "__dict__", parts)
+        return made
 
     return copy
 

@@ -67,9 +67,11 @@ class TableOutput(Output):
         """Raises a ``SinkError`` free of secrets for each error of the library, with the batch if there is one."""
         try:
             yield
-        except (WindrowError, ModuleNotFoundError):
+        except WindrowError:
             raise
         except Exception as error:  # besides their own errors the libraries and drivers raise plain ones
+            if batch is None and isinstance(error, ModuleNotFoundError):
+                raise  # the registry names the extra that is missing
             text = " ".join(self.clean(str(getattr(error, "orig", None) or error)).split())
             failed = f"{message}: {shorten(text) or type(error).__name__}"
             # A traceback shows the cause as well.

@@ -264,7 +264,7 @@ class SparkRunner:
         if batch:
             lowered = self._batch(pipeline, topology, self._spark)
         else:
-            lowered = self._lowered(pipeline, topology, Checkpoint.inside(self._checkpoint), by_user=True)
+            lowered = self._lowered(pipeline, topology, Checkpoint.in_query_folder(self._checkpoint), by_user=True)
         ((number, step),) = lowered.sinks.items()
         return unpacked(lowered.frame, number, step, lowered.classes)
 

@@ -141,11 +141,9 @@ def _check_java() -> None:
         raise UnsupportedOperationError("Spark needs Java, and there is none", expected=needed, hint=install)
     printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "(\d+)', printed)
-    version = found[1] if found else "0"
-    if int(version) < 17:
-        raise UnsupportedOperationError(
-            "Spark needs a newer Java", given=f"Java {version}", expected=needed, hint=install
-        )
+    if found is None or int(found[1]) >= 17:
+        return  # a Java that does not number itself may do
+    raise UnsupportedOperationError("Spark needs a newer Java", given=f"Java {found[1]}", expected=needed, hint=install)
 
 
 def is_connect(spark: SparkSession) -> bool:

@@ -159,11 +159,8 @@ def _pickles_as(kind: type[Any], base: type[Any]) -> bool:
     names = ["__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"]
     if base is not tuple:  # a named tuple has it from its fields
         names += ["__getnewargs__", "__getnewargs_ex__"]
-    return all(
-        found is getattr(base, name, None) or _is_generated(kind, found)
-        for name in names
-        for found in [getattr(kind, name, None)]
-    )
+    methods = [(getattr(kind, name, None), getattr(base, name, None)) for name in names]
+    return all(found is inherited or _is_generated(kind, found) for found, inherited in methods)
 
 
 def _is_generated(kind: type[Any], method: Any) -> bool:

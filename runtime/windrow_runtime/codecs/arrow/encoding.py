@@ -78,6 +78,7 @@ def _encoding_error(values: Sequence[object], record_type: RecordType, first: Ex
             return error
         return None
 
+    # Values that hold the fault fail, and so do all longer ones.
     place = bisect_left(range(len(values) - 1), True, key=lambda last: fault_in(values[: last + 1]) is not None)
     record = values[place]
     fault = fault_in([record]) or first

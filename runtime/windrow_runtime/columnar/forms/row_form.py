@@ -121,7 +121,7 @@ class RowForm(ScanTarget):
     def _folded(
         self, fold: PaneFold, values: Iterator[Any], owners: Sequence[Any], starts: Sequence[int], counts: Sequence[int]
     ) -> list[Any]:
-        """The accumulators of elements, of which those of one key and pane come together."""
+        """Folds elements, sorted by key and pane, into one accumulator for each key and pane."""
         create, add = accumulator_maker(fold.function), fold.function.add
         made: list[Any] = []
         value: Any = NOTHING

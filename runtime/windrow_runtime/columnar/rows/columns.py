@@ -250,7 +250,7 @@ def python_values(column: pa.Array) -> list[Any]:
 
 
 def element_values(column: pa.Array, element: RecordType) -> list[Any]:
-    """The same of a column in which elements of a type may be: all records in it, and all in its lists, are such."""
+    """Returns the values of a column as :func:`python_values` does, but records as objects of the element's class."""
     kind = column.type
     if pa.types.is_struct(kind):
         value = replace(element.root, nullable=True)

@@ -132,7 +132,7 @@ def contents_for(function: FunctionSpec, *, evicting: bool, merging: bool) -> Co
 def evicted_positions(
     chosen: Iterable[Any], size: int, evictor: Evictor[Any, Any], method: str, window: object
 ) -> set[int]:
-    """The positions that a method of an evictor chose, each of which must be that of one of ``size`` elements."""
+    """Returns the positions that a method of an evictor chose; refuses one outside of 0 to ``size`` - 1."""
     positions = list(chosen) if isinstance(chosen, Iterable) else [chosen]
     wrong = [place for place in positions if not _is_index(place) or not 0 <= operator.index(place) < size]
     if wrong:
@@ -149,6 +149,8 @@ def _is_index(value: object) -> bool:
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
+# The parts of windrow's own that show elements to users' code, or keep them. One that is not named here gets no copies:
+# a test fails for each new trigger, evictor and assigner until somebody has decided.
 _SLIDING = (SlidingEventTimeWindows, SlidingProcessingTimeWindows)
 _DYNAMIC = (DynamicEventTimeSessionWindows, DynamicProcessingTimeSessionWindows)
 
@@ -176,7 +178,7 @@ class Exposure:
             windows=changeable and several and not contents.keeps_values,
             assigner=changeable and (not _is_own(assigner) or isinstance(assigner, _DYNAMIC)),
             trigger=changeable and _sees_elements(node.effective_trigger),
-            evictor=changeable and (not _is_own(node.evictor) or isinstance(node.evictor, DeltaEvictor)),
+            evictor=changeable and node.evictor is not None and _shows_elements(node.evictor),
             process=spec.process is not None and gives_changeable,
         )
 
@@ -184,6 +186,11 @@ class Exposure:
 def _is_own(part: object) -> bool:
     """Returns whether a part is of a class of windrow's own. One that a user derives from it may do anything."""
     return is_of_windrow(type(part).__module__)
+
+
+def _shows_elements(evictor: Evictor[Any, Any]) -> bool:
+    """Returns whether an evictor hands elements to code of the user's: of windrow's own, one does."""
+    return not _is_own(evictor) or isinstance(evictor, DeltaEvictor)
 
 
 def _sees_elements(trigger: Trigger[Any, Any]) -> bool:

@@ -71,7 +71,10 @@ def add_window(live: list[W], window: W, assigner: MergingWindowAssigner[Any, W]
 
 
 def add_session(live: list[TimeWindow], window: TimeWindow) -> tuple[TimeWindow, list[Merged[TimeWindow]]]:
-    """Do the same as :func:`add_window` for sessions, which never touch: a new one merges with those that it meets."""
+    """Adds a session to the live ones of a key, with the result of :func:`add_window`.
+
+    Sessions never touch each other, so a new one merges with all that it meets, and with no other.
+    """
     start, end = window
     met = [known for known in live if known.start <= end and start <= known.end]
     if not met:

@@ -95,31 +95,42 @@ class SessionLoopOperator(WindowOperator):
         gap, kept = self._fixed_gap, self.contents
         assert gap is not None
         assert isinstance(kept, AggregatedContents)
-        create, add = kept.create, kept.function.add
-        last = 0
-        for key, run in groupby(keys):
-            first, last = last, last + len(list(run))
-            for begin in range(first, last, _AT_ONCE):
-                end = min(begin + _AT_ONCE, last)
-                stamps = timestamps[begin:end]
-                session = self._session_of_all(key, stamps, gap, begin)
-                if session is None:
-                    self._take(keys[begin:end], values[begin:end], stamps, begin)
-                    continue
-                entry = session.entry
-                value = values[begin]
-                others = iter(values[begin + 1 : end])
-                try:
-                    contents = add(value, create() if entry.contents is NOTHING else entry.contents)
-                    for value in others:
-                        contents = add(value, contents)
-                except USER_ERRORS as error:
-                    session.extend(stamps[: len(stamps) - length_hint(others)], gap, begin)
-                    window = TimeWindow(session.start, session.end)
-                    raise_call_error(self.step, error, call_description(key, window=window, element=value))
-                entry.contents = contents
-                session.key_state.arrivals += len(stamps)
-                session.extend(stamps, gap, begin)
+        begin = last = 0
+        try:
+            for key, run in groupby(keys):
+                first, last = last, last + len(list(run))
+                for begin in range(first, last, _AT_ONCE):
+                    end = min(begin + _AT_ONCE, last)
+                    stamps = timestamps[begin:end]
+                    session = self._session_of_all(key, stamps, gap, begin)
+                    if session is None:
+                        self._take(keys[begin:end], values[begin:end], stamps, begin)
+                    else:
+                        self._fold(session, kept, values[begin:end], stamps, gap)
+                        session.extend(stamps, gap, begin)
+        except USER_ERRORS as error:  # the key is the user's, too
+            raise_call_error(self.step, error, call_description(keys[begin], element=values[begin]))
+
+    def _fold(
+        self, session: _OpenSession, kept: AggregatedContents, values: Sequence[Any], stamps: Sequence[int], gap: int
+    ) -> None:
+        """Adds elements to the contents of a session."""
+        entry, add = session.entry, kept.function.add
+        contents = entry.contents
+        added = iter(values)
+        value = values[0]
+        try:
+            if contents is NOTHING:
+                contents = kept.create()
+            for value in added:
+                contents = add(value, contents)
+        except USER_ERRORS as error:
+            # The window is named as it was with the element that failed, and without those that the iterator still has.
+            seen = stamps[: max(1, len(stamps) - length_hint(added))]
+            window = TimeWindow(min(session.start, *seen), max(session.end, max(seen) + gap))
+            raise_call_error(self.step, error, call_description(session.key, window=window, element=value))
+        entry.contents = contents
+        session.key_state.arrivals += len(stamps)
 
     def _session_of_all(self, key: Hashable, stamps: Sequence[int], gap: int, begin: int) -> _OpenSession | None:
         """Opens the live session that elements of one key are in; None where they may be in several."""

@@ -151,7 +151,7 @@ class Checkpoint:
         return Checkpoint(folder, inside=inside)
 
     @staticmethod
-    def inside(path: str | os.PathLike[str] | None) -> Checkpoint:
+    def in_query_folder(path: str | os.PathLike[str] | None) -> Checkpoint:
         """Opens windrow's part inside the checkpoint folder of a query that is the user's own."""
         if path is None:
             raise InvalidArgumentError(

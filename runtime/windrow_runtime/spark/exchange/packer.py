@@ -164,9 +164,8 @@ class Packer:
                 yield from self._send_output(sink, values)
 
     def _pack_group(self, number: int, level: int, steps: Mapping[int, _Routes]) -> PackedRow:
-        filled = [
-            (step, *bucket) for step, routes in steps.items() for bucket in (routes.buckets[number],) if bucket[0]
-        ]
+        buckets = [(step, *routes.buckets[number]) for step, routes in steps.items()]
+        filled = [bucket for bucket in buckets if bucket[1]]
         try:
             payload = pack_keyed(filled)
         except Exception:  # pickle, and the methods of the user's classes that it calls, may raise anything

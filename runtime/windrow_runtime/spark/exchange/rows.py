@@ -68,7 +68,7 @@ def exchange_batch(rows: Iterable[PackedRow]) -> Any:  # pyarrow has no types
     return packed_batch(rows, None).select(list(PackedRow._fields))
 
 
-def packed_batch(rows: Iterable[PackedRow], watermark: int | None, records: int = 0) -> Any:  # as above
+def packed_batch(rows: Iterable[PackedRow], watermark: int | None, records: int = 0) -> Any:  # pyarrow has no types
     """Returns the rows as an Arrow batch with the columns of :data:`SOURCE_SCHEMA`.
 
     All bear the same watermark, and the first one the number of records.
@@ -195,7 +195,16 @@ def pack_keyed(steps: Sequence[tuple[int, list[Any], list[Any], list[int | None]
 
     :func:`unpack_keyed` undoes it. Equal keys should be one object each: then all but the first take two bytes.
     """
-    return pickle.dumps([(step, *map(pack_values, columns)) for step, *columns in steps], 5)
+    packed = [(step, pack_values(keys), pack_values(values), _pack_times(times)) for step, keys, values, times in steps]
+    return pickle.dumps(packed, 5)
+
+
+def _pack_times(times: list[int | None]) -> PackedValues:
+    try:
+        # The ints of a user's window may be of a class of numpy's.
+        return "q", array("q", times).tobytes()  # type: ignore[type-var]  # None makes it raise, without a search for it
+    except (TypeError, OverflowError):
+        return pack_values(times)
 
 
 def unpack_keyed(payload: bytes) -> list[KeyedElements]:

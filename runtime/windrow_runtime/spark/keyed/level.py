@@ -86,7 +86,9 @@ class KeyedStep:
         return [count for fragment in self._fragments() for count in fragment.take_counts()]
 
     def _fragments(self) -> Iterator[Fragment]:
-        yield from self.side_outputs.values() if self.output is None else (self.output, *self.side_outputs.values())
+        if self.output is not None:
+            yield self.output
+        yield from self.side_outputs.values()
 
 
 @dataclass(frozen=True, slots=True)

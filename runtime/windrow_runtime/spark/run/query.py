@@ -67,7 +67,8 @@ class Query:
         self.is_verbose = verbose
         self._is_quiet = is_quiet(lowered.spark) and not verbose
         self._checkpoint = checkpoint
-        self.opened = ExitStack()  # closes the outputs and releases the lock, when no batch will run any more
+        # Closes the outputs and releases the lock, when no batch will run any more; the runner gives it.
+        self.opened: ExitStack
         self._place = f"pipeline {lowered.pipeline.name!r}, checkpoint {checkpoint.path}"
         self._secrets = secrets_of(lowered.pipeline.steps)
         self._gate = BatchGate()

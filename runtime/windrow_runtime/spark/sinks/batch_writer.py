@@ -111,7 +111,7 @@ class BatchWriter:
         if self._by_spark:
             payload = f.when(f.expr(f"NOT ({are_of(self._by_spark)})"), f.col("payload"))
             frame = frame.withColumn("payload", payload)
-        taken: defaultdict[int, list[Any]] = defaultdict(list)
+        taken: defaultdict[int, list[bytes]] = defaultdict(list)
         names: defaultdict[int, list[bytes]] = defaultdict(list)
         present: set[int] = set()
         values: defaultdict[int, list[Any]] = defaultdict(list)
@@ -121,18 +121,21 @@ class BatchWriter:
             elif row.is_output and row.target in self._by_spark:
                 present.add(row.target)
             elif row.is_output:
-                taken[row.target] += load_values(row.payload)
+                taken[row.target].append(bytes(row.payload))
             else:
                 values[row.kind] += load_values(row.payload)
         for unmatched, where, location in values[RowKind.WARNINGS]:
             if (unmatched, location) not in self._warned:
                 self._warned.add((unmatched, location))
                 warn_of_header(unmatched, where, location)
-        collected = {number: taken[number] for number, step in self.sinks.items() if way_of(step) is SinkWay.RESULTS}
+        numbers = [number for number, step in self.sinks.items() if way_of(step) is SinkWay.RESULTS]
+        collected = {number: _unpacked(taken[number]) for number in numbers}
         self.results.put(batch, collected, self._counted(values[RowKind.COUNTERS]))
+        # The elements of one sink at a time are in memory as objects.
         for number, step in self.sinks.items():
-            if number not in collected and taken[number]:
-                self.outputs[step.id].write(batch, taken[number])
+            elements = [] if number in collected else _unpacked(taken[number])
+            if elements:
+                self.outputs[step.id].write(batch, elements)
         self._ended = RowKind.END in values
         if self.keeper is not None:
             reports = [Report(*report) for report in values[RowKind.REPORTS]]
@@ -149,6 +152,10 @@ class BatchWriter:
             if isinstance(name, int) or name == "records_malformed":
                 self._facts.append((step, name, count))
         return counted
+
+
+def _unpacked(payloads: Iterable[bytes]) -> list[Any]:
+    return [value for payload in payloads for value in load_values(payload)]
 
 
 class ConnectWriter:

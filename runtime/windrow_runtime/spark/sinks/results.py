@@ -56,9 +56,10 @@ class _Counts:
 
 
 class Results:
-    """Keeps results by batch, so that a batch that is run again replaces its own; in memory, if batches end there.
+    """Keeps results by batch, so that a batch that is run again replaces its own.
 
-    Only the newest batch can be: Spark begins none before it has noted the one before as done.
+    Only the newest batch can run again: Spark begins none before it has noted the one before as done. This class keeps
+    results in memory; :class:`SpooledResults` overrides all methods, and keeps them in files.
     """
 
     def __init__(self) -> None:
