@@ -309,7 +309,11 @@ class DataStream(Generic[T_co]):
         """
         if not isinstance(sink, Sink):
             raise InvalidArgumentError(
-                "a stream goes to a sink", given=sink, expected="a windrow Sink", where=caller_location()
+                "a stream goes to a sink",
+                given=sink,
+                expected="a windrow Sink",
+                where=caller_location(),
+                hint="an instance, not the class" if isinstance(sink, type) else None,
             )
         return DataStreamSink(
             SinkNode(

@@ -12,7 +12,7 @@ from windrow.errors import InvalidArgumentError
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import SourceNode
 from windrow.plan.types import base_argument
-from windrow.sources import CollectionSource, DataFrameSource, OnMalformed, Source, SparkDataFrame
+from windrow.sources import CollectionSource, DataFrameSource, OnMalformed, Source, SparkDataFrame, check_on_malformed
 from windrow.stream import DataStream
 
 __all__ = ["from_collection", "from_dataframe", "from_source"]
@@ -26,6 +26,9 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
     Args:
         source: Where from.
         name: Names the step.
+
+    Raises:
+        InvalidArgumentError: If it is no source, or its ``on_malformed`` is unknown.
     """
     if not isinstance(source, Source):
         raise InvalidArgumentError(
@@ -33,8 +36,11 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
             given=source,
             expected="a windrow Source",
             where=caller_location(),
-            hint="from_collection(elements) for elements of your program",
+            hint="an instance, not the class"
+            if isinstance(source, type)
+            else "from_collection(elements) for elements of your program",
         )
+    check_on_malformed(source.on_malformed)
     element_type = source.element_type
     if element_type is None:
         element_type = base_argument(source, Source, 0)

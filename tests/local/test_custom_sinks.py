@@ -9,7 +9,7 @@ import pytest
 
 from tests.custom_sinks import Ledger, numbers_of
 from windrow import Pipeline, from_collection
-from windrow.errors import SinkError, UserFunctionError
+from windrow.errors import InvalidArgumentError, PlanError, SinkError, UserFunctionError
 from windrow.sinks import DatabaseSink
 from windrow_runtime.local import LocalRunner
 
@@ -66,3 +66,35 @@ def test_it_is_closed_where_another_sink_cannot_be_opened(tmp_path: Path) -> Non
         LocalRunner().run(pipeline)
     assert calls(tmp_path) == ["open", "close"]
     assert numbers_of(tmp_path) == []
+
+
+class Broken(Ledger):
+    """A ledger that fails when it writes, and again when it is closed."""
+
+    def _note(self, call: str) -> None:
+        if call != "open":
+            raise ConnectionError(f"no {call}")
+
+
+@pytest.mark.parametrize("workers", [False, True])
+def test_the_first_failure_is_raised_and_that_of_close_is_noted(tmp_path: Path, *, workers: bool) -> None:
+    with pytest.raises(UserFunctionError, match=r"no write 0(.|\n)*batch 0 of 3 elements") as caught:
+        run(Broken(tmp_path, workers=workers))
+    assert caught.value.__notes__ == ["close() of the sink failed as well: no close"]
+
+
+def test_one_sink_takes_one_stream(tmp_path: Path) -> None:
+    numbers = from_collection([1, 2, 3])
+    for first, second in [(sink := Ledger(tmp_path), sink), (Ledger(tmp_path), Ledger(tmp_path))]:
+        with pytest.raises(PlanError, match="one sink takes several streams"):
+            Pipeline("ledgers", numbers.sink_to(first), numbers.map(lambda n: -n).sink_to(second))
+
+
+class Method(Ledger):
+    def on_workers(self) -> bool:  # type: ignore[override]  # what a user without a type checker may write
+        return False
+
+
+def test_who_writes_is_a_property(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"whether workers write a sink(.|\n)*@property in front"):
+        run(Method(tmp_path))

@@ -21,6 +21,7 @@ from windrow.errors import (
 )
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import MalformedRecord
+from windrow_runtime.inputs.custom import CustomReads
 from windrow_runtime.local import LocalRunner
 
 # Any in this module: offsets of every type, wrong ones too.
@@ -134,7 +135,7 @@ def test_offsets_may_be_whatever_json_holds(offset: object) -> None:
 
 
 def test_partitions_have_names() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"a partition of a source has a name\n +given: +3\n"):
+    with pytest.raises(InvalidArgumentError, match=r"partitions\(\) returns the names of the partitions"):
         run(Odd(names=[3]))
 
 
@@ -149,3 +150,67 @@ def test_what_the_pipeline_changes_is_not_the_sources_own() -> None:
     for _ in range(2):
         sink = CollectSink[list[int]]()
         assert LocalRunner().run(Pipeline("odd", changed.sink_to(sink))).collected(sink) == [[1, 2]]
+
+
+@dataclass
+class Steps(CustomSource[int, int]):
+    """Gives the numbers from one offset to another; the second time its latest offset is another one."""
+
+    latest: list[int]
+    step: int = 4
+    on_malformed: Any = "fail"
+
+    @property
+    def is_bounded(self) -> bool:
+        return True
+
+    def initial_offset(self, partition: str) -> int:
+        return 0
+
+    def latest_offset(self, partition: str) -> int:
+        return self.latest.pop(0)
+
+    def next_offset(self, partition: str, start: int, latest: int) -> int:
+        return start + self.step
+
+    def read(self, partition: str, start: int, end: int) -> Iterable[int]:
+        return range(start, end)
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (4, r"none lies behind the latest one\n +given: +12 from next_offset\('all'\)(.|\n)*from 8 on to 10"),
+        (-1, r"offsets of a source never go back(.|\n)*given: +-1 from next_offset"),
+        (0, r"moves on towards its latest offset\n +given: +0 from next_offset\('all'\)"),
+    ],
+)
+def test_the_next_offset_lies_between_the_last_and_the_latest(step: int, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        LocalRunner().run(Pipeline("steps", from_source(Steps([10], step)).sink_to(CollectSink[int]())))
+
+
+def test_offsets_that_go_back_are_refused() -> None:
+    reads = CustomReads(Steps([10, 5]), "here")
+    read = reads.advance({}, reads.latest(), limited=False)
+    assert read == {"all": [0, 10]}
+    with pytest.raises(InvalidArgumentError, match=r"never go back(.|\n)*5 from latest_offset\('all'\)(.|\n)*to 10"):
+        reads.advance(read, reads.latest(), limited=False)
+
+
+def test_offsets_are_kept_as_they_were_returned() -> None:
+    offset = [1]
+    source = Odd(offset)
+    kept = CustomReads(source, "here").latest()
+    offset.append(2)
+    assert kept == {"all": [1]}
+
+
+def test_one_text_is_not_the_names_of_partitions() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"given: +abc\n +expected: several str"):
+        run(Odd(names="abc"))
+
+
+def test_what_becomes_of_malformed_records_is_one_of_three_ways() -> None:
+    with pytest.raises(InvalidArgumentError, match="on_malformed has an unknown value"):
+        from_source(Steps([1], on_malformed="Fail"))

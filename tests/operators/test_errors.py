@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
 from tests.operators.streams import Event, key_of, millis
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import aggregates as agg
 from windrow.errors import (
     InvalidArgumentError,
     MissingTimestampError,
@@ -28,7 +30,7 @@ from windrow.functions import (
 )
 from windrow.sinks import CollectSink
 from windrow.state import ValueStateDescriptor
-from windrow.triggers import CountTrigger, DeltaTrigger
+from windrow.triggers import CountTrigger, DeltaTrigger, Trigger, TriggerContext
 from windrow.windows import EventTimeSessionWindows, GlobalWindows, TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.testing import PushSource, StreamHarness
@@ -378,3 +380,55 @@ def test_a_function_is_closed_also_when_it_failed() -> None:
         harness.process_element(BAD)
     assert function.life == ["open inverse", "close"]
     assert harness.counter("opened") == 1
+
+
+class Silent(Trigger[Event, TimeWindow]):
+    """A trigger that forgets its answer, which a type checker would show."""
+
+    def on_element(self, element: Event, timestamp: int, window: TimeWindow, context: TriggerContext) -> Any:
+        return None
+
+
+def test_an_answer_that_is_no_trigger_result_is_named() -> None:
+    source = PushSource(Event)
+    windows = from_source(source).key_by(lambda e: e.key).window(TumblingEventTimeWindows.of(millis(5)))
+    stream = windows.trigger(Silent()).reduce(lambda a, b: b)
+    with (
+        StreamHarness(stream, source) as harness,
+        pytest.raises(InvalidArgumentError, match=r"answers with a TriggerResult\n +given: +None\n +expected: CONT"),
+    ):
+        harness.process_element(Event("a", 1, 0), timestamp=1)
+
+
+class Uncomparable:
+    """A key that cannot be compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("not comparable")
+
+    def __hash__(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize(
+    ("keys", "error", "message"),
+    [
+        ([[1]] * 3, InvalidArgumentError, "cannot be hashed"),
+        ([Uncomparable(), Uncomparable(), Uncomparable()], UserFunctionError, "not comparable"),
+    ],
+    ids=["unhashable", "uncomparable"],
+)
+def test_keys_of_sessions_that_fail_are_named(
+    keys: list[Any], error: type[Exception], message: str, *, fast: bool
+) -> None:
+    given = iter(keys)
+    sessions = (
+        from_collection([Event("a", n, n) for n in range(3)])
+        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda e: e.value)
+        .key_by(lambda e: next(given))
+        .window(EventTimeSessionWindows.with_gap(millis(5)))
+        .aggregate(agg.count())
+    )
+    with pytest.raises(error, match=message):
+        LocalRunner(fast=fast).run(Pipeline("keys", sessions.sink_to(CollectSink[int]())))

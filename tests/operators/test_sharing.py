@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.windows.table_loop import are_immutable, for_each_window
 
 # Any in this module: accumulators of every type.
@@ -122,3 +123,22 @@ def test_one_window_needs_no_copy() -> None:
     contents = [object()]
     (only,) = for_each_window(contents, 1)
     assert only is contents
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A frozen record that may hold itself."""
+
+    children: list[int]
+    parent: object = None
+
+
+def test_a_frozen_record_may_hold_itself() -> None:
+    value = Parent([1])
+    object.__setattr__(value, "parent", (value,))
+    copy = own(value)
+    assert copy is not value
+    assert copy.children == [1]
+    assert copy.children is not value.children
+    assert isinstance(copy.parent, tuple)
+    assert copy.parent[0] is copy

@@ -109,7 +109,14 @@ class Pipeline:
 
         Args:
             engine: A runner, which says below each keyed step in which form it runs it, and why in no faster one.
+
+        Raises:
+            InvalidArgumentError: If ``engine`` is a class.
         """
+        if isinstance(engine, type):
+            raise InvalidArgumentError(
+                "a plan is explained for a runner", given=engine, expected="an instance, not the class"
+            )
         return render_text(self.name, self.steps, {} if engine is None else engine.forms(self))
 
     def step_of(self, node: Node) -> Step:

@@ -11,6 +11,7 @@ from functools import singledispatch
 from typing import Any, TypeAlias
 
 from windrow.aggregates.selectors import selector_type
+from windrow.connectors.custom_sink import CustomSink
 from windrow.errors import Fault, PlanError
 from windrow.functions.names import function_name
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
@@ -311,6 +312,12 @@ def _sink_set_faults(steps: Sequence[Step]) -> Iterator[Fault]:
     for step, sink in sinks:
         if isinstance(sink, CollectSink) and uses[id(sink)] > 1:
             yield Fault("one CollectSink takes several streams", step.where, "make one for each stream")
+        if isinstance(sink, CustomSink) and sum(sink == other for _, other in sinks) > 1:
+            yield Fault(
+                "one sink takes several streams",
+                step.where,
+                "make one for each stream, which writes to a place of its own: batches have the same numbers in all",
+            )
         if isinstance(sink, WriterSink) and len(sinks) > 1:
             yield Fault("a WriterSink must be the only sink of its pipeline", step.where, "make a pipeline of its own")
 

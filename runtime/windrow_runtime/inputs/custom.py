@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from windrow.connectors import CustomSource
 from windrow.errors import InvalidArgumentError
@@ -14,6 +14,8 @@ from windrow_runtime.inputs.files import SourceBatch, in_batches
 from windrow_runtime.operators.errors import connector_errors, shortened
 
 # Any in this module: elements and offsets are of the user's types.
+
+_NO_JSON: Final = object()
 
 Offsets = Mapping[str, Sequence[Any]]
 """Each partition has two offsets: where it began, which is asked for only once, and how far it was read."""
@@ -37,11 +39,15 @@ class CustomReads:
     def latest(self) -> dict[str, Any]:
         """Returns where each partition ends now."""
         with self._errors("partitions"):
-            names = list(self.source.partitions())
+            given = self.source.partitions()
+            names = [given] if isinstance(given, str) else list(given)
         for name in names:
-            if not isinstance(name, str):
+            if name is given or not isinstance(name, str):
                 raise InvalidArgumentError(
-                    "a partition of a source has a name", given=name, expected="a str", where=self.where
+                    "partitions() returns the names of the partitions",
+                    given=given,
+                    expected="several str, as in a list or a tuple",
+                    where=self.where,
                 )
         return {name: self._offset("latest_offset", name) for name in names}
 
@@ -54,8 +60,21 @@ class CustomReads:
                 end[name] = [begin, begin]
             reached = end[name][1]
             if reached != last:
+                self._check_order("latest_offset", name, reached, last)
                 end[name][1] = self._offset("next_offset", name, reached, last) if limited else last
+                self._check_order("next_offset", name, reached, end[name][1], last)
         return end
+
+    def _check_order(self, method: str, partition: str, *offsets: Any) -> None:
+        """Refuses offsets that do not rise, as far as windrow can tell: only numbers have an order that it knows."""
+        if all(isinstance(offset, (int, float)) for offset in offsets) and list(offsets) != sorted(offsets):
+            raise InvalidArgumentError(
+                "the offsets of a source never go back, and none lies behind the latest one",
+                given=f"{offsets[1]} from {method}({partition!r}), which was read up to {offsets[0]}",
+                expected=f"an offset from {offsets[0]} on" + (f" to {offsets[-1]}" if len(offsets) > 2 else ""),
+                where=self.where,
+                hint="where a service knows less than before, return the offset that was read",
+            )
 
     def to_the_end(self) -> Iterator[tuple[list[Range], dict[str, list[Any]]]]:
         """Yields the ranges of each batch up to the latest offsets of now, and how far each batch reads."""
@@ -64,6 +83,14 @@ class CustomReads:
         while ranges := self.ranges(done, following := self.advance(done, latest)):
             yield ranges, following
             done = following
+        for name, (_, reached) in following.items():
+            if name in latest and reached != latest[name]:
+                raise InvalidArgumentError(
+                    "a source that is read to its end moves on towards its latest offset",
+                    given=f"{reached!r} from next_offset({name!r}), which was read up to there",
+                    expected=f"an offset behind it, up to {latest[name]!r}",
+                    where=self.where,
+                )
 
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
         """Returns what a batch reads; partitions without anything new are left out."""
@@ -89,7 +116,12 @@ class CustomReads:
     def _offset(self, method: str, partition: str, *given: Any) -> Any:
         with self._errors(method, partition, *given):
             offset = getattr(self.source, method)(partition, *given)
-        if not _is_json(offset):
+        try:
+            # A copy: the source may go on changing the list or dict that it returned.
+            kept = json.loads(json.dumps(offset, allow_nan=False))
+        except (TypeError, ValueError):
+            kept = _NO_JSON
+        if kept != offset:
             raise InvalidArgumentError(
                 "an offset of a source is kept as JSON, and this one changes on the way",
                 given=f"{shortened(offset)} from {method}({partition!r})",
@@ -97,7 +129,7 @@ class CustomReads:
                 where=self.where,
                 hint="a list instead of a tuple, a text instead of a datetime",
             )
-        return offset
+        return kept
 
     def _errors(self, method: str, *given: Any) -> AbstractContextManager[None]:
         return connector_errors(
@@ -106,10 +138,3 @@ class CustomReads:
             lambda: f"{method}({', '.join(map(shortened, given))})",
             "; SourceError says that a service is away",
         )
-
-
-def _is_json(value: Any) -> bool:
-    try:
-        return bool(json.loads(json.dumps(value, allow_nan=False)) == value)
-    except (TypeError, ValueError):
-        return False

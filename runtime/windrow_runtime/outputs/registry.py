@@ -12,7 +12,7 @@ from typing import Any
 
 from windrow.connectors import CustomSink, SinkContext
 from windrow.distribution import install_hint
-from windrow.errors import UnsupportedOperationError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import ConsoleSink, DatabaseSink, DeltaSink, FunctionSink, Sink
 from windrow_runtime.operators.errors import connector_errors, lifecycle_errors, shortened
@@ -50,18 +50,29 @@ class CustomOutput(Output):
     def __init__(self, step: Step, sink: CustomSink[Any], identity: Identity, partition: int | None = None) -> None:
         self._step, self._sink = step, sink
         self._context = SinkContext(identity.query, partition)
+        self._failed: WindrowError | None = None
 
     def open(self) -> None:
         with lifecycle_errors(self._step, "open", self._sink):
             self._sink.open(self._context)
 
     def write(self, batch: int, values: Sequence[object]) -> None:
-        with _write_errors(self._step, batch, values):
-            self._sink.write(batch, values)
+        try:
+            with _write_errors(self._step, batch, values):
+                self._sink.write(batch, values)
+        except WindrowError as error:
+            self._failed = error
+            raise
 
     def close(self) -> None:
-        with lifecycle_errors(self._step, "close", self._sink):
-            self._sink.close()
+        try:
+            with lifecycle_errors(self._step, "close", self._sink):
+                self._sink.close()
+        except WindrowError as error:
+            if self._failed is None:
+                raise
+            # A connection that was lost fails twice; the first time says of which elements.
+            self._failed.add_note(f"close() of the sink failed as well: {error.__cause__ or error}")
 
 
 class TaskOutput(Output):
@@ -84,7 +95,22 @@ def _write_errors(step: Step, batch: int, values: Sequence[object]) -> AbstractC
 
 
 def _custom(step: Step, sink: CustomSink[Any], identity: Identity) -> Output:
-    return TaskOutput(step, sink, identity) if sink.on_workers else CustomOutput(step, sink, identity)
+    return TaskOutput(step, sink, identity) if is_on_workers(sink, step) else CustomOutput(step, sink, identity)
+
+
+def is_on_workers(sink: CustomSink[Any], step: Step) -> bool:
+    """Returns whether workers write a sink of the user's own."""
+    with lifecycle_errors(step, "on_workers", sink):
+        given: object = sink.on_workers
+    if not isinstance(given, bool):
+        raise InvalidArgumentError(
+            "on_workers says whether workers write a sink",
+            given=given,
+            expected="True or False",
+            where=step.where,
+            hint="@property in front of a method",
+        )
+    return given
 
 
 # The libraries are imported for those who use them.

@@ -117,7 +117,8 @@ _FAILURES = (
     _Failure(
         r"ModuleNotFoundError: No module named '[^']+'",
         "a worker cannot import a module",
-        "ship it with spark-submit --py-files, or an environment that has it with --archives",
+        "ship it with spark-submit --py-files, or an environment that has it with --archives; on one machine, "
+        "PYSPARK_PYTHON names the Python that has it",
     ),
     _Failure(
         r'Cannot run program "[^"]+"',

@@ -9,7 +9,7 @@ from operator import attrgetter
 from random import Random
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from windrow.errors import MissingTimestampError, UnsupportedOperationError
+from windrow.errors import InvalidArgumentError, MissingTimestampError, UnsupportedOperationError
 from windrow.evictors import TimestampedValue
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.plan.emitting import records_of
@@ -232,6 +232,7 @@ class WindowOperator(KeyedOperator):
         key_state.arrivals += 1
         result = self.trigger.on_element(shown, stamp, window, self._trigger_context.at(key, window, entry))
         if result is not _CONTINUE:
+            _check_answer(result)
             if result.is_fire:
                 self._fire(key, key_state, window, entry)
             if result.is_purge:
@@ -333,6 +334,7 @@ class WindowOperator(KeyedOperator):
             result = self.trigger.on_event_time(time, window, context)
         else:
             result = self.trigger.on_processing_time(time, window, context)
+        _check_answer(result)
         if result.is_fire and entry.contents is not NOTHING:
             self._fire(key, key_state, window, entry)
         if result.is_purge:
@@ -431,6 +433,16 @@ class WindowOperator(KeyedOperator):
         if time < MAX_TIMESTAMP:
             timers = self.state.event_timers if self.is_event_time else self.state.processing_timers
             timers.register(key, window, time)
+
+
+def _check_answer(result: object) -> None:
+    if not isinstance(result, TriggerResult):
+        raise InvalidArgumentError(
+            "a trigger answers with a TriggerResult",
+            given=repr(result),
+            expected="CONTINUE, FIRE, PURGE or FIRE_AND_PURGE",
+            hint="return TriggerResult.CONTINUE where nothing is to happen",
+        )
 
 
 def _no_timestamp(value: Any) -> MissingTimestampError:

@@ -23,7 +23,7 @@ from windrow.sinks import (
 )
 from windrow_runtime.codecs.record_type import Kind, record_type
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.registry import has_output
+from windrow_runtime.outputs.registry import has_output, is_on_workers
 
 # Any in this module: sinks of elements of every type.
 
@@ -93,7 +93,7 @@ _WAYS: Final[dict[type[Any], SinkWay | Callable[[Any, Step], SinkWay]]] = {
     CollectSink: SinkWay.RESULTS,
     ColumnsSink: SinkWay.QUERY,
     CsvFileSink: _file,
-    CustomSink: lambda sink, step: SinkWay.WORKERS if sink.on_workers else SinkWay.OUTPUT,
+    CustomSink: lambda sink, step: SinkWay.WORKERS if is_on_workers(sink, step) else SinkWay.OUTPUT,
     JsonFileSink: _file,
     KafkaSink: SinkWay.KAFKA,
     ParquetFileSink: _file,
