@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tests.aggregates.naive import Row
 from windrow.aggregates import DeclaredAggregate
-from windrow_runtime.columnar.forms.columnar_form import kernel_for
+from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.kernels.kernel import Kernel
 from windrow_runtime.columnar.rows.groups import Groups
 

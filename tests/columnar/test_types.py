@@ -17,7 +17,7 @@ from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.errors import AggregateOverflowError
 from windrow.functions.aggregate import AggregateFunction
-from windrow_runtime.columnar.forms.columnar_form import kernel_for
+from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.rows.groups import Groups
 from windrow_runtime.operators.errors import DeclinedError
 

@@ -1,34 +1,26 @@
-"""Runs a pipeline in process, over bounded input, which it reads batch by batch."""
+"""Runs a pipeline in process, over bounded input."""
 
 from __future__ import annotations
 
-import os
-import socket
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from functools import singledispatch
+from collections.abc import Callable, Mapping
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
-from windrow.addresses.paths import PathGuard, check_visible, is_hidden, local_path
-from windrow.addresses.patterns import listed, matches, split_pattern
+from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSource
-from windrow.errors import SourceError, UnsupportedOperationError, warn
+from windrow.errors import UnsupportedOperationError, warn
 from windrow.plan import Pipeline, Step, WindowNode
 from windrow.sinks import CollectSink, FileSink, ParquetFileSink
-from windrow.sources import CollectionSource, FileSource, SocketSource, Source
 from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_parquet
-from windrow_runtime.inputs.checks import check_bounded, check_source_files, path_missing, warn_of_header
-from windrow_runtime.inputs.custom import CustomReads
-from windrow_runtime.inputs.files import SourceBatch, elements_of, file_reader
+from windrow_runtime.inputs.checks import check_bounded, check_source_files
+from windrow_runtime.inputs.files import SourceBatch
 from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.local.sources import read_batches
 from windrow_runtime.operators.choose import form_text
-from windrow_runtime.operators.class_facts import is_constant_type
-from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.outgoing_errors import short_tracebacks
 from windrow_runtime.operators.pipeline_result import PipelineResult
@@ -37,128 +29,6 @@ from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs.file_sinks import FileOutput, check_folders, check_owner, claim_folders
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.registry import closing_outputs, has_output, open_outputs
-
-# Any in this module: elements of every type.
-
-
-@singledispatch
-def read_batches(source: Source[Any], step: Step) -> Iterator[SourceBatch]:
-    """Reads the batches of a source; malformed records raise, unless the source drops or routes them."""
-    raise UnsupportedOperationError(
-        "the interpreter cannot read this source",
-        given=source.describe(),
-        expected="a collection, files, a socket or a CustomSource",
-        where=step.where,
-        hint="run the pipeline with SparkRunner",
-    )
-
-
-def _read_collection(source: CollectionSource[Any], step: Step) -> Iterator[SourceBatch]:
-    size = source.batch_size or max(len(source.elements), 1)
-    for start in range(0, len(source.elements), size):
-        # What the pipeline changes must not change the plan: it may be run again.
-        yield SourceBatch(_owned(step, list(source.elements[start : start + size])))
-
-
-def _owned(step: Step, values: list[Any]) -> list[Any]:
-    return values if is_constant_type(step.node.element_type) else own_all(values)
-
-
-def _read_custom(source: CustomSource[Any, Any], step: Step) -> Iterator[SourceBatch]:
-    reads = CustomReads(source, step.where)
-    for ranges, reached in reads.to_the_end():
-        batch = SourceBatch()
-        for given in ranges:
-            for part in reads.read(given):
-                _take(batch, part, source, step)
-        batch.values = _owned(step, batch.values)
-        yield batch
-        reads.commit(reached)
-
-
-def _take(batch: SourceBatch, part: SourceBatch, source: Source[Any], step: Step) -> None:
-    if source.on_malformed == "fail":
-        part.refuse_malformed(step.where)
-    batch.add(part)
-
-
-def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
-    with errors_at(step.where):
-        reader = file_reader(source)
-    files = _list_files(step, source.path)
-    size = source.files_per_batch or max(len(files), 1)
-    warned: set[str] = set()
-    for start in range(0, len(files), size):
-        batch = SourceBatch()
-        for file in map(os.path.abspath, files[start : start + size]):
-            with errors_at(f"{step.where}, {file}"):
-                for part in map(elements_of, reader.read(file)):
-                    _take(batch, part, source, step)
-        for unmatched, file in batch.unmatched.items():
-            if unmatched not in warned:
-                warn_of_header(unmatched, f"{step.where}, {file}", step.node.location)
-        warned.update(batch.unmatched)
-        yield batch
-
-
-def _list_files(step: Step, path: str) -> list[Path]:
-    """The files of a path in the order in which Spark takes them: by time of modification, then by name."""
-    guard = PathGuard(path)
-    with errors_at(step.where):
-        local = local_path(path)
-        check_visible(local or path)
-        literal, pattern = split_pattern(local) if local is not None else ("", "")
-        if not pattern and not os.path.exists(literal):
-            raise path_missing(path)
-        with listed(path):
-            # Two names of a pattern with alternatives may be one file.
-            found = {file for root in _roots(literal, pattern, guard) for file in _files_of(root, guard)}
-            times = {file: file.stat().st_mtime_ns // 1_000_000 for file in found}
-    return sorted(found, key=lambda file: (times[file], str(file)))
-
-
-def _roots(literal: str, pattern: str, guard: PathGuard) -> Iterator[str]:
-    """The path, or the files and folders that match the pattern."""
-    if not pattern:
-        yield literal
-        return
-    for root in matches(literal, pattern):
-        guard.check(root)
-        yield root
-
-
-def _files_of(path: str, guard: PathGuard) -> Iterator[Path]:
-    """A file, or the files of a folder and of the folders below."""
-    if os.path.isfile(path):
-        yield Path(path)
-    elif os.path.isdir(path):
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if not is_hidden(entry.name):
-                    guard.check(entry.path)
-                    yield from _files_of(entry.path, guard)
-
-
-def _read_socket(source: SocketSource, step: Step) -> Iterator[SourceBatch]:
-    try:
-        with (
-            socket.create_connection((source.host, source.port)) as connection,
-            connection.makefile("r", encoding="utf-8", errors="replace", newline=None) as lines,
-        ):
-            yield SourceBatch([line.removesuffix("\n") for line in lines])
-    except OSError as error:
-        raise SourceError(
-            "the server of a socket source cannot be read",
-            given=f"{source.host}:{source.port}: {error}",
-            expected="a server that sends lines and closes the connection",
-            where=step.where,
-        ) from error
-
-
-read_batches.register(CollectionSource, _read_collection)
-read_batches.register(CustomSource, _read_custom)
-read_batches.register(FileSource, _read_files)
-read_batches.register(SocketSource, _read_socket)
 
 
 class LocalRunner:
