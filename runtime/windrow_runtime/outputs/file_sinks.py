@@ -278,6 +278,9 @@ class FileOutput(Output):
         assert path is not None, "the sink was checked"
         folder = BatchFolder(Path(path), batch)
         with sink_errors(self._step, self._address):
+            if not values:
+                folder.withdraw()
+                return
             folder.begin()
             with closing(PartFile(self._step, self._kind, folder.aside, "part-0")) as file:
                 file.write(values)
