@@ -186,6 +186,6 @@ def test_the_client_of_the_installed_spark_is_known(tmp_path: Path) -> None:
         server.bind(str(tmp_path / "state"))
         server.listen()
         client = StatefulProcessorApiClient(str(tmp_path / "state"), schema)
-        assert StateCalls(MapState(MapStateClient(client, schema, schema), "pages")).are_together
+        assert StateCalls(MapState(MapStateClient(client, schema, schema), "pages"))._client is client
         client.sockfile.close()
         client._client_socket.close()

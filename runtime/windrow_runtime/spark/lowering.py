@@ -204,15 +204,11 @@ class Lowered:
         found = [WatchedStep(step.id) for step in (*self.topology.sources, *self.topology.sinks)]
         for step in self.topology.keyed:
             form = self._forms.get(step.id)
-            watched = WatchedStep(
-                step.id,
-                self._stored.state_ids[step.id],
-                has_watermark=bool(self.topology.stampers(step)),
-                # Panes are shared by windows, so nobody can count these.
-                has_windows=isinstance(step.node, WindowNode) and (form is None or isinstance(form.windows, Sessions)),
-                has_timers=form is None,
-            )
-            found.append(watched)
+            # Panes are shared by windows, so nobody can count these.
+            has_windows = isinstance(step.node, WindowNode) and (form is None or isinstance(form.windows, Sessions))
+            has_watermark = bool(self.topology.stampers(step))
+            state_id = self._stored.state_ids[step.id]
+            found.append(WatchedStep(step.id, state_id, has_watermark, has_windows, has_timers=form is None))
         return found
 
     def _scanned(self) -> DataFrame:
@@ -237,14 +233,17 @@ class Lowered:
 
     def _packed(self, step: Step, place: int) -> DataFrame:
         checkpoint = self._checkpoint
-        scan = scan_source(source_of(step), ScanContext(self.spark, step, checkpoint, self.codec))
+        source = source_of(step)
+        scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec))
+        rule = source.on_malformed
+        aside = self._create(Port(step.id, rule.name)) if isinstance(rule, OutputTag) else None
         by_spark = any(way_of(sink) is SinkWay.QUERY for sink in self.topology.sinks)
         stage = SourceStage(
             decode=scan.decode,
             create=self._create(Port(step.id)),
             groups=self.groups,
             levels=self._depth,
-            malformed=self._malformed_rule(step),
+            malformed=MalformedRule(step.id, step.where, rule == "fail", aside, step.node.location),
             place=place,
             classes=self.classes,
             end=None if checkpoint is None else checkpoint.end_mark,
@@ -268,11 +267,6 @@ class Lowered:
             if route.source == step.id
         )
 
-    def _malformed_rule(self, step: Step) -> MalformedRule:
-        rule = source_of(step).on_malformed
-        aside = self._create(Port(step.id, rule.name)) if isinstance(rule, OutputTag) else None
-        return MalformedRule(step.id, step.where, rule == "fail", aside, step.node.location)
-
     def _level(self, number: int) -> Level:
         last = number == self._depth - 1
         levels = self.topology.levels
@@ -291,7 +285,6 @@ class Lowered:
 
     def _keyed_step(self, step: Step) -> KeyedStep:
         ports = self.topology.ports(step)
-        direct_sinks = self._direct_sinks(step)
         return KeyedStep(
             number=self._routes.steps[step.id],
             step_id=step.id,
@@ -304,13 +297,12 @@ class Lowered:
             where=step.where,
             form=self._forms.get(step.id),
             arrival=self._arrivals.get(step.id),
-            direct_sinks=direct_sinks,
-            direct_ids=tuple(self.sinks[sink].id for sink, _ in direct_sinks),
+            direct_sinks=self._direct_sinks(step),
         )
 
-    def _direct_sinks(self, step: Step) -> tuple[tuple[int, RecordType], ...]:
+    def _direct_sinks(self, step: Step) -> dict[int, tuple[str, RecordType]]:
         """Returns the sinks that take the results of a step as columns; none if anything else reads them."""
-        found: list[tuple[int, RecordType]] = []
+        found: dict[int, tuple[str, RecordType]] = {}
         readers = self.topology.readers(step)
         while readers:
             reader = readers.pop()
@@ -318,9 +310,9 @@ class Lowered:
                 readers += self.topology.readers(reader)
                 continue
             if not isinstance(reader.node, SinkNode) or not takes_columns(reader):
-                return ()
-            found.append((self._routes.sinks[reader.id], record_type(reader.node.element_type)))
-        return tuple(found)
+                return {}
+            found[self._routes.sinks[reader.id]] = reader.id, record_type(reader.node.element_type)
+        return found
 
     def _create(self, port: Port) -> partial[PortFragment]:
         return partial(PortFragment, self.shipped, port, self._routes, self.clock, frozenset(self._by_columns))

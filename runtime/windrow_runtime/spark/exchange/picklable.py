@@ -156,7 +156,8 @@ class _StructBase:
         space["__annotations__"] = dict.fromkeys(space, Any)
         space["__module__"] = self.module
         if self.has_post_init:
-            space["__post_init__"] = _post_init
+            # Msgspec looks it up when a class is made, and pickle sets it later.
+            space["__post_init__"] = lambda instance: type(instance).__post_init__(instance)
         return (types.new_class(self.name, self.bases, self.config, lambda body: body.update(space)),)
 
 
@@ -179,11 +180,6 @@ class _Slots:
 
         helper = type.__new__(Making, "_Helper", (), {"__slots__": ()})
         return (helper,)
-
-
-def _post_init(instance: Any) -> None:
-    """Calls the class's ``__post_init__``: msgspec looks it up when a class is made, and pickle sets it later."""
-    type(instance).__post_init__(instance)
 
 
 # Any in this module: functions of the user's may hold objects of any type.

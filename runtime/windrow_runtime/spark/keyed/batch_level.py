@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ FIRST_ROUND: Final = 0
 SECOND_ROUND: Final = 1
 """The round that advances the watermark to the end of time."""
 
+_SECOND: Final = sequence_number(SECOND_ROUND, 0, 0)
 _PIECE_BYTES: Final = 16 << 20
 _ROWS_BYTES: Final = 8 << 20  # an Arrow batch for Spark holds about this much
 
@@ -63,7 +64,8 @@ class BatchLevel:
             sinks = self.level.sinks
             writer = None if sinks is None else stack.enter_context(closing(sinks.writer()))
             task = stack.enter_context(closing(GroupTask(self.level, writer)))
-            rows = self._run(task, _rows_of(batches))
+            packed = (map(PackedRow, *(column.to_pylist() for column in batch.columns)) for batch in batches)
+            rows = self._run(task, chain.from_iterable(packed))
             yield from map(exchange_batch, _pieces(rows if writer is None else writer.pass_on(rows), _ROWS_BYTES))
 
     def _run(self, task: GroupTask, rows: Iterator[PackedRow]) -> Iterator[PackedRow]:
@@ -91,7 +93,7 @@ class BatchLevel:
     def _calls(self, rows: Iterable[PackedRow]) -> Iterator[tuple[int, BatchTimes, list[PackedRow]]]:
         """Yields the round, the times and the rows of each call for a group."""
         start, end = BatchTime(MIN_TIMESTAMP, self.now), BatchTime(MAX_TIMESTAMP, self.now)
-        for number, of_round in groupby(rows, key=_round):
+        for number, of_round in groupby(rows, key=lambda row: SECOND_ROUND if row.number >= _SECOND else FIRST_ROUND):
             yield from ((number, BatchTimes(start, start), piece) for piece in _pieces(of_round, self.piece_bytes))
         yield SECOND_ROUND, BatchTimes(start, end), []
 
@@ -108,15 +110,3 @@ def _pieces(rows: Iterable[PackedRow], limit: int) -> Iterator[list[PackedRow]]:
             piece, size = [], 0
     if piece:
         yield piece
-
-
-def _rows_of(batches: Iterator[Any]) -> Iterator[PackedRow]:
-    for batch in batches:
-        yield from map(PackedRow, *(column.to_pylist() for column in batch.columns))
-
-
-def _round(row: PackedRow) -> int:
-    return SECOND_ROUND if row.number >= _SECOND else FIRST_ROUND
-
-
-_SECOND: Final = sequence_number(SECOND_ROUND, 0, 0)

@@ -184,10 +184,11 @@ class ColumnRunner(StepRunner):
             self._collector.side_output(tag, element, stamp)
 
     def _emit(self, fired: Fired, packer: Packer) -> Iterator[PackedRow]:
-        batches = {sink: record_batch(self._form, fired, kind) for sink, kind in self.step.direct_sinks}
+        direct = self.step.direct_sinks
+        batches = {sink: record_batch(self._form, fired, kind) for sink, (_, kind) in direct.items()}
         if batches and all(batch is not None for batch in batches.values()):
             self.facts[RECORDS_OUT] += len(fired)
-            self._to_sinks.update(dict.fromkeys(self.step.direct_ids, len(fired)))
+            self._to_sinks.update(dict.fromkeys((step for step, _ in direct.values()), len(fired)))
             for sink, batch in batches.items():
                 for start in range(0, len(fired), _ROWS_IN_A_PAYLOAD):
                     part = batch.slice(start, _ROWS_IN_A_PAYLOAD)

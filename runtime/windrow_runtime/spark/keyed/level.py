@@ -68,9 +68,9 @@ class KeyedStep:
     where: str | None = None  # the step and its line in the user's program, in errors
     form: ColumnarForm | None = None  # how it runs on columns; None: it runs on Python objects
     arrival: RowForm | None = None  # how elements in columns become objects; None: they come as objects
-    # The sinks that take its results as columns, with the types of their rows; none if something else reads it, too.
-    direct_sinks: tuple[tuple[int, RecordType], ...] = ()
-    direct_ids: tuple[str, ...] = ()  # the ids of these sinks
+    # The sinks that take its results as columns, by number, with their step ids and the types of their rows; none if
+    # something else reads it, too.
+    direct_sinks: Mapping[int, tuple[str, RecordType]] = field(default_factory=dict)
 
     def close(self) -> None:
         """Closes the user's functions behind the step."""

@@ -8,6 +8,7 @@ many as fit into the sockets' buffers may be sent before the first answer is rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -37,11 +38,6 @@ class StateCalls:
         client = getattr(getattr(state, "_mapStateClient", None), "_stateful_processor_api_client", None)
         parts = ("sockfile", "_receive_proto_message", "_deserialize_from_bytes")
         self._client: Any = client if all(hasattr(client, part) for part in parts) else None
-
-    @property
-    def are_together(self) -> bool:
-        """Returns whether several calls are sent before the first answer is read."""
-        return self._client is not None
 
     def make(self, calls: Iterable[Call]) -> None:
         """Make calls that write, in their order. Raises a ``PySparkRuntimeError`` if Spark refuses one."""
@@ -144,7 +140,7 @@ class StoredPages:
         """Returns pages; None for each that does not exist."""
         waiting, state = self._waiting, self._state
         unknown = [number for number in numbers if number not in waiting]
-        rows = self._calls.read([_reading(state, number) for number in unknown]) if unknown else []
+        rows = self._calls.read([partial(state.getValue, (number,)) for number in unknown]) if unknown else []
         found = {number: None if row is None else bytes(row[0]) for number, row in zip(unknown, rows, strict=True)}
         return [waiting[number] if number in waiting else found[number] for number in numbers]
 
@@ -164,17 +160,10 @@ class StoredPages:
     def settle(self, more: Iterable[Call] = ()) -> None:
         """Make the waiting calls, and then ``more``."""
         state = self._state
-        calls: list[Call] = [_writing(state, number, data) for number, data in self._waiting.items()]
+        calls: list[Call] = [
+            partial(state.removeKey, (number,)) if data is None else partial(state.updateValue, (number,), (data,))
+            for number, data in self._waiting.items()
+        ]
         self._waiting.clear()
         self._size = 0
         self._calls.make([*calls, *more])
-
-
-def _reading(state: MapState, number: int) -> Callable[[], tuple[Any, ...] | None]:
-    return lambda: state.getValue((number,))
-
-
-def _writing(state: MapState, number: int, data: bytes | None) -> Call:
-    if data is None:
-        return lambda: state.removeKey((number,))
-    return lambda: state.updateValue((number,), (data,))

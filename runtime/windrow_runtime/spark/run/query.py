@@ -107,7 +107,11 @@ class Query:
             writer = writer.option("checkpointLocation", self._checkpoint.spark_folder)
             with engine_errors(self._place, self._secrets):
                 query: StreamingQuery = writer.trigger(**trigger).start()
-                _await_sources(query)
+                # Its sources read the settings of the session, too, and are made in some milliseconds. One that is made
+                # later has the session's own settings, and is slower, not wrong.
+                patience = time.monotonic() + _PATIENCE_SECONDS
+                while query.status["message"].startswith("Initializing") and time.monotonic() < patience:
+                    time.sleep(_INITIAL_POLL_SECONDS)
                 self.reporter.watch(query)
         return query
 
@@ -337,13 +341,3 @@ def _writer_sink(lowered: Lowered) -> tuple[int, Step, WriterSink[Any]] | None:
         if isinstance(sink, WriterSink):
             return number, step, sink
     return None
-
-
-def _await_sources(query: StreamingQuery) -> None:
-    """Wait until a query has made its sources, which read the settings of the session, too.
-
-    It takes some milliseconds. A source that is made later has the session's own settings, and is slower, not wrong.
-    """
-    patience = time.monotonic() + _PATIENCE_SECONDS
-    while query.status["message"].startswith("Initializing") and time.monotonic() < patience:
-        time.sleep(_INITIAL_POLL_SECONDS)

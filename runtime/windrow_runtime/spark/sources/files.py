@@ -113,7 +113,8 @@ def _names(context: ScanContext, stream: Any, path: str, given: str) -> DataFram
     ``path`` is that of the source in the mounted file system, and ``given`` the same for Spark.
     """
     frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(given)
-    if not _has_large(path):
+    has_large = not split_pattern(path)[1] and any(map(_is_large, visible_below(path)))
+    if not has_large:
         names: DataFrame = frame.selectExpr(FILE_COLUMN, "0 AS __part", "1 AS __parts")
         return names
     parts = max(1, min(own_partitions(context.spark), _MOST_PARTS))
@@ -125,10 +126,6 @@ def _names(context: ScanContext, stream: Any, path: str, given: str) -> DataFram
     frame = frame.selectExpr("*", f"element_at(array({labels}), {place} + 1) AS __label")
     divided: DataFrame = frame.repartition(parts, "__label").select("__file", "__part", "__parts")
     return divided
-
-
-def _has_large(path: str) -> bool:
-    return not split_pattern(path)[1] and any(map(_is_large, visible_below(path)))
 
 
 def _is_large(file: str) -> bool:
@@ -190,12 +187,8 @@ def _decode_files(records: TextRecords, path: str, where: str, batch: Any) -> So
         file = f"{path}, {_name(url)}"
         with errors_at(f"{where}, {file}"):
             read = records.read(_name(url), io.BytesIO(data))
-            found.add(source_batch(read, partial(_line_of, file), file))
+            found.add(source_batch(read, partial("{}:{}".format, file), file))
     return found
-
-
-def _line_of(file: str, line: int) -> str:
-    return f"{file}:{line}"
 
 
 def _name(url: str) -> str:
