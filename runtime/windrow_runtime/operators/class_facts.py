@@ -16,13 +16,14 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath
 from re import Pattern
 from types import MemberDescriptorType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from windrow.plan.records import is_named_tuple_class
 
 # Any in this module: annotations, classes and objects of every kind.
+T = TypeVar("T")
 
 PLAIN_CONSTANTS: Final = frozenset(
     {type(None), bool, int, float, complex, str, bytes, date, datetime, timedelta, Decimal}
@@ -109,8 +110,8 @@ def attributes_of(instance: object) -> dict[str, Any]:
     return {**found, **held} if isinstance(held, dict) else found
 
 
-def set_attributes(instance: object, attributes: Mapping[Any, Any]) -> None:
-    """Give an object the attributes that :func:`attributes_of` found. Its class and its methods stay as they are."""
+def set_attributes(instance: T, attributes: Mapping[Any, Any]) -> T:
+    """The object with the attributes that :func:`attributes_of` found. Its class and its methods stay as they are."""
     slots = slots_of(type(instance))
     for name, value in attributes.items():
         if type(name) is not str:
@@ -120,6 +121,7 @@ def set_attributes(instance: object, attributes: Mapping[Any, Any]) -> None:
         else:
             # Not setattr: it would also set the class of the object, or call a property.
             object.__getattribute__(instance, "__dict__")[name] = value
+    return instance
 
 
 def slots_of(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Mapping, Sequence, Sized
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -229,10 +229,5 @@ class GroupState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
         return group
 
 
-# Any: MessagePack has no type for arrays of numbers.
-def _array_of(kind: Any, data: Any) -> Int64s:
-    return array("q", data)
-
-
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=array.tobytes)
-_DECODER: Final = msgspec.msgpack.Decoder(GroupState, dec_hook=_array_of)
+_DECODER: Final = msgspec.msgpack.Decoder(GroupState, dec_hook=lambda kind, data: array("q", data))

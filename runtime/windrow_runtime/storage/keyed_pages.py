@@ -278,26 +278,22 @@ class KeyedPages(Generic[State, Keys]):
             self._save_pages(pages_alone, self._contents.split(state, len(sizes)))
 
     def _save_all(self, state: State) -> None:
-        tuning, contents = self._tuning, self._contents
-        count = len(self.record.sizes)
+        record, tuning, contents = self.record, self._tuning, self._contents
+        count = len(record.sizes)
         parts = {0: state} if count == 1 else contents.split(state, count)
         dumped = {page: contents.dump(part) for page, part in parts.items()}
         total = sum(map(len, dumped.values()))
         if total <= tuning.inline_bytes:
-            self._put_inline(state, dumped[0] if count == 1 else contents.dump(state))
+            self._resize(1)
+            record.inline = dumped[0] if count == 1 else contents.dump(state)
+            record.sizes[0] = len(record.inline)
+            record.events[0], record.clocks[0] = contents.timers(state)
         elif count == 1 or tuning.are_too_large(total, count) or tuning.are_too_small(self._keys, total, count):
             self._lay_out(state, tuning.count_of(total, tuning.dense))
         elif tuning.are_too_large_for_few(self._keys, total, count) and not self._has_due:
             self._lay_out(state, tuning.count_of(total, tuning.small))
         else:
             self._save_pages(range(count), parts, dumped)
-
-    def _put_inline(self, state: State, data: bytes) -> None:
-        record = self.record
-        self._resize(1)
-        record.inline = data
-        record.sizes[0] = len(data)
-        record.events[0], record.clocks[0] = self._contents.timers(state)
 
     def _lay_out(self, state: State, count: int) -> None:
         """Lays the whole state out in pages."""

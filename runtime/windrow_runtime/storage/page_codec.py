@@ -106,8 +106,7 @@ class PageCodec:
         data = self._codec.dumps(tail)
         if len(data) < self._lists.segment_bytes:
             return value
-        number = write_segment(compress(data))
-        return StoredList(_NO_READER, (*segments, number), [])
+        return StoredList(None, (*segments, write_segment(compress(data))), [])
 
     def _pack_timers(self, timers: TimerQueue, names: list[Hashable]) -> Packed:
         if not len(timers):
@@ -147,7 +146,7 @@ class _PageReader:
         self._codec = codec
         self._reader = reader
         self._budget = CollisionBudget()
-        self._keys = self._distinct(with_one_nan(self._distinct(self._read(keys))))
+        self._keys = self._budget.checked(with_one_nan(self._budget.checked(self._read(keys))))
 
     def state(self, tables: Packed, held: Packed, events: Packed, clocks: Packed) -> OperatorState:
         state = OperatorState()
@@ -171,10 +170,6 @@ class _PageReader:
         if not set(map(type, values)) <= set(kinds):
             raise TypeError(f"values that are not {kinds[0].__name__}")
         return values
-
-    def _distinct(self, keys: list[Any]) -> list[Any]:
-        self._budget.check(keys)
-        return keys
 
     def _owners(self, members: bytes) -> Sequence[Hashable]:
         """The keys that :func:`_members` was given."""
@@ -201,7 +196,7 @@ class _PageReader:
         return [KeyState(*row) for row in zip(*columns, strict=True)]
 
     def _windows(self, pairs: list[tuple[Any, WindowEntry]]) -> dict[Any, WindowEntry]:
-        self._distinct([window for window, _ in pairs])
+        self._budget.checked([window for window, _ in pairs])
         return dict(pairs)
 
     def _timers(self, column: Packed) -> TimerQueue:
@@ -209,7 +204,7 @@ class _PageReader:
             return TimerQueue()
         namespaces, times = column.columns
         timers = zip(self._owners(column.data), self._read(namespaces), self._typed(times, int), strict=True)
-        return TimerQueue(self._distinct(list(timers)))
+        return TimerQueue(self._budget.checked(list(timers)))
 
 
 def _members(keys: list[Hashable], names: list[Hashable]) -> bytes:
@@ -217,11 +212,3 @@ def _members(keys: list[Hashable], names: list[Hashable]) -> bytes:
     if keys == names:
         return b""
     return array("I", map(dict(zip(names, count(), strict=False)).__getitem__, keys)).tobytes()
-
-
-class _NoReader:
-    def read_segment(self, number: int) -> list[Any]:
-        raise AssertionError("a list that was put away is read through its page")
-
-
-_NO_READER: Final = _NoReader()

@@ -47,20 +47,20 @@ class CollisionBudget:
     def __init__(self) -> None:
         self._left = _EXTRA_COMPARISONS
 
-    def check(self, keys: Sequence[Any]) -> None:
-        """Refuses keys that would take long to be put into a set or a dict; all differ in a genuine state."""
+    def checked(self, keys: list[Any]) -> list[Any]:
+        """The keys; refuses such as would take long to be put into a set or a dict: all differ in a genuine state."""
         if len(keys) <= _UNCHECKED:
-            return
+            return keys
         hashes = list(map(hash, keys))
         if len(set(hashes)) == len(hashes):
-            return
+            return keys
         comparisons = sum(count * count for count in Counter(hashes).values() if count > 1)
         if comparisons <= _COMPARISONS_PER_KEY * len(keys):
-            return
+            return keys
         if set(map(type, keys)) <= _NUMBERS:
             self._left -= comparisons
             if self._left >= 0:
-                return
+                return keys
         raise damaged_state(
             f"{len(keys)} keys with {len(set(hashes))} different hashes", expected="keys whose hashes differ"
         )
@@ -198,10 +198,7 @@ def _read_items(make: Callable[[list[Any]], Any], reader: ColumnReader, column: 
 
 
 def _read_sets(make: Callable[[list[Any]], Any], reader: ColumnReader, column: Packed) -> list[Any]:
-    lists = _read_items(list, reader, column)
-    for items in lists:
-        reader.collisions.check(items)
-    return list(map(make, lists))
+    return [make(reader.collisions.checked(items)) for items in _read_items(list, reader, column)]
 
 
 def _pack_dicts(pack: Pack, values: Sequence[dict[Any, Any]]) -> Packed:
@@ -218,7 +215,7 @@ def _read_dicts(reader: ColumnReader, column: Packed) -> list[dict[Any, Any]]:
 
 
 def _distinct(reader: ColumnReader, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    reader.collisions.check([key for key, _ in pairs])
+    reader.collisions.checked([key for key, _ in pairs])
     return pairs
 
 

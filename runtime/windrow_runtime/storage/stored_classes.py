@@ -97,7 +97,7 @@ class StoredClasses:
     def __init__(self, classes: Iterable[UserClass]) -> None:
         self._kinds: dict[str, type[Any]] = {f"{kind.__module__}:{kind.__qualname__}": kind for kind in _OWN_RECORDS}
         for known in classes:
-            if not _is_ours(known.kind):
+            if not any(is_of_windrow(base.__module__) and base not in _OPEN_BASES for base in known.kind.__mro__):
                 # Over Spark Connect a class that was made inside a function arrives without the function's name.
                 self._kinds[f"{known.kind.__module__}:{known.qualified}"] = known.kind
         self._names = {kind: name for name, kind in self._kinds.items()}
@@ -114,10 +114,6 @@ class StoredClasses:
         if ways and way_of(kind) not in ways:
             raise refused(f"{name} by {' or '.join(way.name for way in ways)}")
         return kind
-
-
-def _is_ours(kind: type[Any]) -> bool:
-    return any(is_of_windrow(base.__module__) and base not in _OPEN_BASES for base in kind.__mro__)
 
 
 def refused(name: str) -> IncompatibleStateError:

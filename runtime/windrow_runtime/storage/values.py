@@ -222,19 +222,14 @@ def _read_objects(reader: ColumnReader, column: Packed) -> list[Any]:
     name, *fields = column.scalars
     kind = reader.classes.find(name, Way.ATTRIBUTES)
     rows = zip(*reader.read_within(column), strict=True)
-    return [_with_attributes(object.__new__(kind), dict(zip(fields, row, strict=True))) for row in rows]
+    return [set_attributes(object.__new__(kind), dict(zip(fields, row, strict=True))) for row in rows]
 
 
 def _read_plain(reader: ColumnReader, column: Packed) -> list[Any]:
     (name,) = column.scalars
     make = object_maker(reader.classes.find(name, Way.PLAIN, Way.ATTRIBUTES))
     values, attributes = reader.read_within(column)
-    return [_with_attributes(make(value), held) for value, held in zip(values, attributes, strict=True)]
-
-
-def _with_attributes(value: Any, attributes: Mapping[Any, Any]) -> Any:
-    set_attributes(value, attributes)
-    return value
+    return [set_attributes(make(value), held) for value, held in zip(values, attributes, strict=True)]
 
 
 def _read_classes(reader: ColumnReader, column: Packed) -> list[Any]:

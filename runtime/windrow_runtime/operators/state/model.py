@@ -21,9 +21,10 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from decimal import Decimal
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Final, Protocol, overload
+from typing import Any, Final, Protocol, TypeVar
 
 # Any in this module: state holds values of every type that users choose.
+K = TypeVar("K", bound=Sequence[Any])
 
 
 class _Nothing:
@@ -61,7 +62,7 @@ class SegmentReader(Protocol):
 class StoredList:
     """A list whose older part lies in the engine's storage: adding to it does not read what it holds already."""
 
-    _reader: SegmentReader
+    _reader: SegmentReader | None  # None: the list was put away
     segments: tuple[int, ...]  # their numbers in order; segments never change
     tail: list[Any]
 
@@ -75,6 +76,7 @@ class StoredList:
 
     def __iter__(self) -> Iterator[Any]:
         """Reads the segments, and yields all elements in order."""
+        assert self._reader is not None, "a list that was put away is read through its page"
         for number in self.segments:
             yield from self._reader.read_segment(number)
         yield from self.tail
@@ -238,9 +240,7 @@ def _united_timers(timers: TimerQueue) -> TimerQueue:
 
 
 def _united(table: dict[Hashable, Any]) -> dict[Hashable, Any]:
-    keys = list(table)
-    ones = with_one_nan(keys)
-    return table if ones is keys else dict(zip(ones, table.values(), strict=True))
+    return dict(zip(with_one_nan(list(table)), table.values(), strict=True))
 
 
 # Keys that hold a NaN
@@ -249,11 +249,7 @@ _DECIMAL_NAN = Decimal("NaN")
 _NEVER = frozenset({str, int, bool, bytes, type(None), datetime.datetime, datetime.date, datetime.timedelta, uuid.UUID})
 
 
-@overload
-def with_one_nan(keys: list[Any]) -> list[Any]: ...
-@overload
-def with_one_nan(keys: Sequence[Any]) -> Sequence[Any]: ...
-def with_one_nan(keys: Sequence[Any]) -> Sequence[Any]:
+def with_one_nan(keys: K) -> K | list[Any]:
     """The keys, each NaN and each key that holds one replaced by what equals the others.
 
     It is the same sequence where there is nothing to replace, which costs little. A key that has no hash is left alone:

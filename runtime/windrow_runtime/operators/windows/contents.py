@@ -169,7 +169,7 @@ class Exposure:
     def of(cls, node: WindowNode, contents: Contents) -> Exposure:
         """The exposure of a step, as far as its plan shows it: constants need no copies."""
         changeable = not is_constant_type(node.input.element_type)
-        spec, assigner = node.function, node.assigner
+        spec, assigner, evictor = node.function, node.assigner, node.evictor
         gives_changeable = changeable
         if isinstance(spec, AggregateSpec):
             gives_changeable = not is_constant_type(base_argument(spec.aggregate, AggregateFunction, 2))
@@ -178,7 +178,7 @@ class Exposure:
             windows=changeable and several and not contents.keeps_values,
             assigner=changeable and (not _is_own(assigner) or isinstance(assigner, _DYNAMIC)),
             trigger=changeable and _sees_elements(node.effective_trigger),
-            evictor=changeable and node.evictor is not None and _shows_elements(node.evictor),
+            evictor=changeable and evictor is not None and (not _is_own(evictor) or isinstance(evictor, DeltaEvictor)),
             process=spec.process is not None and gives_changeable,
         )
 
@@ -186,11 +186,6 @@ class Exposure:
 def _is_own(part: object) -> bool:
     """Returns whether a part is of a class of windrow's own. One that a user derives from it may do anything."""
     return is_of_windrow(type(part).__module__)
-
-
-def _shows_elements(evictor: Evictor[Any, Any]) -> bool:
-    """Returns whether an evictor hands elements to code of the user's: of windrow's own, one does."""
-    return not _is_own(evictor) or isinstance(evictor, DeltaEvictor)
 
 
 def _sees_elements(trigger: Trigger[Any, Any]) -> bool:
