@@ -61,8 +61,7 @@ def csv_rows(lines: Iterator[str], delimiter: str) -> Iterator[CsvRow]:
     """The rows of a text, from its lines with their ends; quoted cells may hold line ends.
 
     A row that breaks the rules of quotes, or has a cell of more than 67,108,864 characters, has a fault, and the line
-    behind its first one begins the next row: a broken quote costs one row. No line is read more than twice, since the
-    next line with an odd number of quotes ends each row whose quote was open.
+    behind its first one begins the next row: a broken quote costs one row, and no line is read more than twice.
     """
     rows = _Reader(lines, delimiter).rows()
     found: list[CsvRow] | None = None
@@ -171,6 +170,7 @@ def _long_cells() -> Iterator[None]:
 _INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 _FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _BOOLEANS = {"true": True, "false": False}
+_TEXTS = (Kind.STR, Kind.BYTES)  # kinds with a value whose cell is empty
 _CellParser = Callable[[str], object]
 _ABSENT = object()
 
@@ -228,10 +228,11 @@ class CsvDecoder:
             raise UnfitError(name, f"{len(row)} cells in a row of {self._width} columns")
         found: dict[str, object] = {}
         for field, place, parse in self._cells:
-            cell = "" if place is None else row[place]
-            if place is not None and (cell or _empty_is_text(field, place in quoted)):
-                found[field.name] = parse(cell)
-            elif place is not None and field.required:
+            if place is None:
+                default_of(field, found, name)
+            elif row[place] or (field.type.scalar_kind in _TEXTS and (place in quoted or field.required)):
+                found[field.name] = parse(row[place])
+            elif field.required:
                 raise UnfitError(f"{name}.{field.name}", "an empty cell in a required field")
             else:
                 default_of(field, found, name)
@@ -240,10 +241,6 @@ class CsvDecoder:
         if self._type.root.kind is Kind.TUPLE:
             return tuple(found.values())
         return construct(self._type.root, found, name)
-
-
-def _empty_is_text(field: Field, quoted: bool) -> bool:
-    return (quoted or field.required) and field.type.scalar_kind in (Kind.STR, Kind.BYTES)
 
 
 def _header_hint(header: Sequence[str], columns: Collection[str]) -> str:
@@ -274,10 +271,9 @@ def _cell_parser(value: ValueType, path: str) -> _CellParser:
 
 def _json_of(path: str, parse_float: Callable[[str], object], cell: str) -> object:
     try:
-        parsed: object = json.loads(cell, parse_float=parse_float)
+        return json.loads(cell, parse_float=parse_float)
     except (ValueError, RecursionError) as error:
         raise UnfitError(path, f"{short_repr(cell)} is not JSON: {error}") from None
-    return parsed
 
 
 def _float_of(cell: str) -> object:

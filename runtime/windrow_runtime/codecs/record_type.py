@@ -287,14 +287,12 @@ def _members(record: type, shape: RecordShape, hints: dict[str, object], path: s
 
 
 def _absent_allowed(record: type, name: str, hint: object) -> bool:
-    origin = typing.get_origin(hint)
-    while origin in _KEY_MARKS or origin is typing.Annotated:
+    while (origin := typing.get_origin(hint)) in _KEY_MARKS or origin is typing.Annotated:
         if origin is typing_extensions.NotRequired:
             return True
         if origin is typing_extensions.Required:
             return False
         hint = typing.get_args(hint)[0]
-        origin = typing.get_origin(hint)
     optional: frozenset[str] = getattr(record, "__optional_keys__", frozenset())
     return name in optional
 

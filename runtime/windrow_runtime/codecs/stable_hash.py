@@ -81,10 +81,6 @@ def _tuple(key: Any) -> bytes:
     return _joined(b"t", map(_bytes_of, tuple.__iter__(key)))
 
 
-def _frozenset(key: Any) -> bytes:
-    return _joined(b"f", sorted(map(_bytes_of, key)))
-
-
 def _datetime(key: Any) -> bytes:
     if key.utcoffset() is None:
         return b"n%d" % ((key.replace(tzinfo=None) - _EPOCH) // _MICROSECOND)
@@ -109,28 +105,15 @@ _WRITERS: dict[type, _Writer] = {
     bytes: lambda key: b"b" + bytes(key),
     type(None): lambda _: b"0",
     tuple: _tuple,
-    frozenset: _frozenset,
+    frozenset: lambda key: _joined(b"f", sorted(map(_bytes_of, key))),
     datetime.datetime: _datetime,
     datetime.date: lambda key: b"d%d" % key.toordinal(),
     datetime.timedelta: lambda key: b"l%d" % (key // _MICROSECOND),
     uuid.UUID: lambda key: b"u" + key.bytes[::-1],
 }
 
-# Enum last: a member of an Enum that is also a str or int equals its plain value.
-_BASES: tuple[type, ...] = (
-    str,
-    int,
-    float,
-    Decimal,
-    bytes,
-    tuple,
-    frozenset,
-    datetime.datetime,
-    datetime.date,
-    datetime.timedelta,
-    uuid.UUID,
-    enum.Enum,
-)
+# Enum last: a member of an Enum that is also a str or int equals its plain value. Subclasses of complex are numbers.
+_BASES: tuple[type, ...] = (*(kind for kind in _WRITERS if kind is not complex), enum.Enum)
 
 _HINTS: dict[type, str] = {
     list: "use a tuple",
@@ -146,10 +129,11 @@ def _writer_for(kind: type, key: object) -> _Writer:
         if kind.__hash__ is None or not has_generated(kind, "__eq__"):
             _refuse(kind, key, "declare the dataclass with frozen=True, and leave its equality as it is")
         return _fields_writer([field.name for field in dataclasses.fields(kind) if field.compare])
+    equality: object = kind.__eq__
     for base in _BASES:
         if issubclass(kind, base):
             # Equality written in Python may hold where the bytes differ; numpy's and pandas' is written in C.
-            if _equality(kind) is not _equality(base) and inspect.isfunction(kind.__eq__):
+            if equality is not base.__eq__ and inspect.isfunction(equality):
                 _refuse(kind, key, "it defines its own equality; use a key of a built-in type")
             return _WRITERS.get(base, _enum)
     if issubclass(kind, numbers.Number):  # Fraction, and numpy's integers
@@ -157,13 +141,9 @@ def _writer_for(kind: type, key: object) -> _Writer:
     config = getattr(kind, "__struct_config__", None)
     if config is None:
         _refuse(kind, key, _HINTS.get(kind, "use one of its fields as the key, or a tuple of them"))
-    if not config.frozen or not config.eq or inspect.isfunction(kind.__eq__):
+    if not config.frozen or not config.eq or inspect.isfunction(equality):
         _refuse(kind, key, "declare the Struct with frozen=True, and leave its equality as it is")
     return _fields_writer(list(getattr(kind, "__struct_fields__", ())))
-
-
-def _equality(kind: type) -> object:
-    return kind.__eq__
 
 
 def _fields_writer(names: list[str]) -> _Writer:

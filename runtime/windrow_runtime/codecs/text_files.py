@@ -236,10 +236,8 @@ class CsvRecords:
                     yield row.line, decoder.decode(row)
 
     def _wrong(self, row: CsvRow) -> MalformedRecord | None:
-        wrong = wrong_bytes(row.text, self.encoding)
-        if wrong is None and row.fault is not None:
-            return MalformedRecord(row.raw, row.fault, None)
-        return wrong
+        fault = None if row.fault is None else MalformedRecord(row.raw, row.fault, None)
+        return wrong_bytes(row.text, self.encoding) or fault
 
 
 TextRecords: TypeAlias = LineRecords | CsvRecords

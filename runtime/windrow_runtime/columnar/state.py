@@ -68,9 +68,8 @@ def load_rows(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
         # Offsets that point behind their buffers would otherwise end the process when the rows are used.
         rows.validate(full=True)
     except (pa.ArrowException, OSError, StopIteration) as error:
-        raise damaged_state(
-            str(error), message="columns of the stored state cannot be read", expected=str(schema)
-        ) from error
+        message = "columns of the stored state cannot be read"
+        raise damaged_state(str(error), message=message, expected=str(schema)) from error
     if not rows.schema.equals(schema):
         raise IncompatibleStateError(
             "the stored state has other columns",
@@ -106,22 +105,18 @@ class Chunks:
         # How many elements have numbers of their arrival, and the chunks that are stored.
         self.arrived = 0
         self.entries: list[Chunk] = []
-        self._load_entries()
-        # The newest rows, as bytes, and when something in them is due next; empty: there are none.
-        self.tail, self.tail_due = self.record.inline, self.record.events[0]
-        self._tail_rows: pa.RecordBatch | None = None
-        self._held: dict[int, bytes] = {}
-        self._room = 0
-
-    def _load_entries(self) -> None:
-        """Reads the entries of chunks, whose sizes and times are those of pages."""
-        sizes, events = self.record.sizes, self.record.events
+        sizes, events = self.record.sizes, self.record.events  # those of pages are those of chunks
         try:
             if self.record.shared:
                 self.arrived, entries = _ENTRIES.decode(self.record.shared)
                 self.entries = [Chunk(at, sizes[at], events[at], first, last) for at, first, last in entries]
         except (msgspec.MsgspecError, IndexError) as error:
             raise damaged_state(f"entries of chunks: {error}") from error
+        # The newest rows, as bytes, and when something in them is due next; empty: there are none.
+        self.tail, self.tail_due = self.record.inline, self.record.events[0]
+        self._tail_rows: pa.RecordBatch | None = None
+        self._held: dict[int, bytes] = {}
+        self._room = 0
 
     def end_batch(self) -> None:
         """Fill in the record."""
@@ -179,7 +174,9 @@ class Chunks:
         self.tail, self._tail_rows = b"", None
         per = max(1, rows.num_rows * self.tuning.largest_chunk // len(data))
         for start in range(0, rows.num_rows, per):
-            self.entries.append(self._stored(self._free_number(), rows.slice(start, per)))
+            taken = {entry.number for entry in self.entries}
+            free = min(set(range(1, len(taken) + 2)) - taken)
+            self.entries.append(self._stored(free, rows.slice(start, per)))
         self._compact()
 
     def _stored(self, number: int, rows: pa.RecordBatch) -> Chunk:
@@ -194,9 +191,8 @@ class Chunks:
         self.entries.remove(entry)
 
     def _load(self, entry: Chunk) -> pa.RecordBatch:
-        data = self._held.get(entry.number) or self.store.get(self._place_of(entry.number))
         data = present(
-            data,
+            self._held.get(entry.number) or self.store.get(self._place_of(entry.number)),
             "a chunk of the stored state",
             given=f"chunk {entry.number} of {len(self.entries)}",
             expected=f"{entry.size} bytes",
@@ -208,10 +204,6 @@ class Chunks:
 
     def _place_of(self, number: int) -> int:
         return self.record.slot << 32 | number
-
-    def _free_number(self) -> int:
-        taken = {entry.number for entry in self.entries}
-        return min(set(range(1, len(taken) + 2)) - taken)
 
     def _compact(self) -> None:
         """Make one chunk of the last ones, as long as there are many that are not larger than it would be."""

@@ -37,6 +37,7 @@ def read_batches(source: Source[Any], step: Step) -> Iterator[SourceBatch]:
     )
 
 
+@read_batches.register(CollectionSource)
 def _read_collection(source: CollectionSource[Any], step: Step) -> Iterator[SourceBatch]:
     size = source.batch_size or max(len(source.elements), 1)
     for start in range(0, len(source.elements), size):
@@ -48,6 +49,7 @@ def _owned(step: Step, values: list[Any]) -> list[Any]:
     return values if is_constant_type(step.node.element_type) else own_all(values)
 
 
+@read_batches.register(CustomSource)
 def _read_custom(source: CustomSource[Any, Any], step: Step) -> Iterator[SourceBatch]:
     reads = CustomReads(source, step.where)
     for ranges, reached in reads.to_the_end():
@@ -66,6 +68,7 @@ def _take(batch: SourceBatch, part: SourceBatch, source: Source[Any], step: Step
     batch.add(part)
 
 
+@read_batches.register(FileSource)
 def _read_files(source: FileSource[Any], step: Step) -> Iterator[SourceBatch]:
     with errors_at(step.where):
         reader = file_reader(source)
@@ -123,6 +126,7 @@ def _files_of(path: str, guard: PathGuard) -> Iterator[Path]:
                     yield from _files_of(entry.path, guard)
 
 
+@read_batches.register(SocketSource)
 def _read_socket(source: SocketSource, step: Step) -> Iterator[SourceBatch]:
     try:
         with (
@@ -137,9 +141,3 @@ def _read_socket(source: SocketSource, step: Step) -> Iterator[SourceBatch]:
             expected="a server that sends lines and closes the connection",
             where=step.where,
         ) from error
-
-
-read_batches.register(CollectionSource, _read_collection)
-read_batches.register(CustomSource, _read_custom)
-read_batches.register(FileSource, _read_files)
-read_batches.register(SocketSource, _read_socket)

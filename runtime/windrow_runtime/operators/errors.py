@@ -94,10 +94,14 @@ def check_hashable(keys: Sequence[object], where: str | None) -> None:
             ) from error
 
 
-def with_field(step_where: str | None, error: WindrowError) -> WindrowError:
-    """The error for a value of a sink that does not fit, with the step in front of the field. Raise it."""
-    field, error.where = error.where, None
-    return error.at(step_where if field is None else f"{step_where}, {field}")
+@contextmanager
+def field_errors(step_where: str | None) -> Iterator[None]:
+    """Puts the step in front of the field in errors for values of a sink that do not fit."""
+    try:
+        yield
+    except WindrowError as error:
+        field, error.where = error.where, None
+        raise error.at(step_where if field is None else f"{step_where}, {field}") from error.__cause__
 
 
 @contextmanager

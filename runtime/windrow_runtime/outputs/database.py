@@ -12,14 +12,14 @@ from typing import Any, SupportsFloat
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from windrow.errors import SinkError, WindrowError
+from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import DatabaseSink
 from windrow_runtime.codecs.json.encoder import Writer, checked_writer, json_writer
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.records import record_columns
 from windrow_runtime.codecs.value_type import NESTED, Kind, RecordType, ValueType
-from windrow_runtime.operators.errors import with_field
+from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput
 from windrow_runtime.outputs.tables import batches_table, check_key, create_statement, faults_of, table_for
 
@@ -67,7 +67,8 @@ class RowEncoder:
 
 def _cell_writer(value: ValueType, path: str, backend: str) -> Writer:
     if value.kind in NESTED:
-        return _json_text(json_writer(value, path))
+        write_json = json_writer(value, path)
+        return lambda given: None if (written := write_json(given)) is None else _dump(written)
     own = _OWN.get((value.kind, backend))
     if own is None:
         return json_writer(value, path)
@@ -91,14 +92,6 @@ def _limited(write: Writer, path: str, limit: int) -> Writer:
         return text
 
     return short
-
-
-def _json_text(write: Writer) -> Writer:
-    def text(given: object) -> object:
-        written = write(given)
-        return None if given is None else _dump(written)
-
-    return text
 
 
 # Each of these is given only values of its kind; the tests of classes are for the type checker.
@@ -223,10 +216,8 @@ class DatabaseOutput(TableOutput):
 
     def write(self, batch: int, values: Sequence[object]) -> None:
         """Write a batch in one transaction, unless it was written before."""
-        try:
+        with field_errors(self._where):
             rows = self._encoder.encode(values)
-        except WindrowError as error:
-            raise with_field(self._where, error) from error.__cause__
         if self._key_places:
             # PostgreSQL touches a row once in a statement: the last row of each key.
             rows = list({tuple(row[place] for place in self._key_places): row for row in rows}.values())

@@ -10,12 +10,12 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
 from windrow.addresses.redaction import longest_first, redact
-from windrow.errors import InvalidArgumentError, WindrowError
+from windrow.errors import InvalidArgumentError
 from windrow.plan import Step
 from windrow.sinks import DeltaSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.value_type import NESTED, Kind, RecordType
-from windrow_runtime.operators.errors import with_field
+from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput
 
 _BACKTRACE = re.compile(r"\s*\n\s+0: .*", re.DOTALL)
@@ -58,10 +58,8 @@ class DeltaOutput(TableOutput):
 
     def write(self, batch: int, values: Sequence[object]) -> None:
         """Append a batch in one commit, unless the table has it."""
-        try:
+        with field_errors(self._where):
             rows = encode_batch(values, self._kind)
-        except WindrowError as error:
-            raise with_field(self._where, error) from error.__cause__
         with self.failures("the Delta table refused a batch", batch, len(values)):
             self._delta.update_incremental()
             last = self._delta.transaction_version(self._app)

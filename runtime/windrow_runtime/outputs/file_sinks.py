@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from windrow.addresses.paths import BATCH_FOLDER, local_path
-from windrow.errors import SinkError, WindrowError
+from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import FileSink
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.text_files import LineEncoder, line_encoder
-from windrow_runtime.operators.errors import sink_errors, with_field
+from windrow_runtime.operators.errors import field_errors, sink_errors
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.output import Output
 
@@ -243,10 +243,8 @@ class PartFile:
 
     def write(self, values: Sequence[object]) -> int:
         """Write elements; returns about how many bytes they take before they are compressed."""
-        try:
+        with field_errors(self._step.where):
             content = self._format.encode(values)
-        except WindrowError as error:
-            raise with_field(self._step.where, error) from error.__cause__
         return self.write_content(content) if values else 0
 
     def write_content(self, content: Any) -> int:

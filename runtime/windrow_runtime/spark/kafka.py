@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC
@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
 from windrow.addresses.redaction import redact
-from windrow.errors import InvalidArgumentError, SourceError, UnsupportedOperationError, UserFunctionError, WindrowError
+from windrow.errors import InvalidArgumentError, SourceError, UnsupportedOperationError, UserFunctionError
 from windrow.kafka import KafkaFormat, KafkaRecord, KafkaSink, TopicSource
 from windrow.plan import SinkNode, Step
 from windrow_runtime.codecs.json.decoder import JsonDecoder
@@ -22,7 +22,7 @@ from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.files import SourceBatch, source_batch
-from windrow_runtime.operators.errors import shortened, with_field
+from windrow_runtime.operators.errors import field_errors, shortened
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.rows import load_values
 from windrow_runtime.spark.faults import failures_marked
@@ -129,7 +129,7 @@ class _ToRows:
         import pyarrow as pa
 
         register_classes(self.classes)
-        encode = self._raw if self.kind is None else partial(self._json, JsonEncoder(self.kind))
+        encoder = None if self.kind is None else JsonEncoder(self.kind)
         with failures_marked():
             for batch in batches:
                 for payload in batch.column("payload").to_pylist():
@@ -137,15 +137,15 @@ class _ToRows:
                     columns = [
                         pa.array(list(map(self._topic_of, values)), pa.string()),
                         pa.array(list(map(self._key_of, values)), pa.binary()),
-                        pa.array(list(map(encode, values)), pa.binary()),
+                        pa.array(self._encoded(encoder, values), pa.binary()),
                     ]
                     yield pa.record_batch(columns, names=["topic", "key", "value"])
 
-    def _json(self, encoder: JsonEncoder, value: Any) -> bytes:
-        try:
-            return encoder.encode(value).encode()
-        except WindrowError as error:
-            raise with_field(self.where, error) from error.__cause__
+    def _encoded(self, encoder: JsonEncoder | None, values: Sequence[Any]) -> list[bytes]:
+        if encoder is None:
+            return list(map(self._raw, values))
+        with field_errors(self.where):
+            return [encoder.encode(value).encode() for value in values]
 
     def _raw(self, value: Any) -> bytes:
         if self.format == "text" and isinstance(value, str):

@@ -107,8 +107,8 @@ class ColumnarForm(ScanTarget):
 
     def describe(self) -> str:
         """A few words for ``explain()``."""
-        many = isinstance(self.windows, Panes) and self.windows.windows_each > 1
-        shared = ", panes shared by windows" if many else ""
+        shares = isinstance(self.windows, Panes) and self.windows.windows_each > 1
+        shared = ", panes shared by windows" if shares else ""
         folded = ", folded before the exchange" if self.folds_first else ""
         return f"columns{shared}{folded}"
 

@@ -60,8 +60,6 @@ class PaneOperator(ColumnOperator[Panes]):
 
     def merged(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The same state with one row for each key and pane."""
-        if not rows.num_rows:
-            return rows
         encoded = encode_keys(rows.column(0))
         cells = cells_of(encoded, self.windows.numbers_of(panes_in(rows)))
         if cells.groups.count == rows.num_rows:

@@ -19,7 +19,7 @@ from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.codecs.spark_schema import spark_ddl
 from windrow_runtime.codecs.text_files import line_encoder
 from windrow_runtime.columnar.state import load_rows
-from windrow_runtime.operators.errors import sink_unwritable, with_field
+from windrow_runtime.operators.errors import field_errors, sink_unwritable
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.file_sinks import BatchFolder, file_sink_of, other_run
 from windrow_runtime.spark.exchange.classes import register_classes
@@ -59,10 +59,8 @@ class _Unpack:
                     if kind == RowKind.OUTPUT_COLUMNS:
                         rows = load_rows(payload, schema)
                     else:
-                        try:
+                        with field_errors(self.where):
                             rows = encode(load_values(payload))
-                        except WindrowError as error:
-                            raise with_field(self.where, error) from error.__cause__
                     if rows.num_rows:
                         yield rows
 
