@@ -178,13 +178,10 @@ _ABSENT = object()
 class CsvDecoder:
     """Reads elements of one type from rows of cells.
 
-    Cells hold what :class:`~windrow_runtime.codecs.json.decoder.JsonDecoder` takes, without quotes: ``3``,
-    ``3.5``, ``true`` (in any case), ISO 8601 texts; lists, tuples, dicts and nested records are JSON. An
-    empty cell takes the field's default, or else is ``None`` if the field is Optional, or else is the empty
-    text if it is a ``str``. Two quotes are the empty text in each field that can hold it.
-
-    The header names the columns in their order; those without a field are ignored. It is a ``SourceError`` if it lacks
-    columns that the type requires, or has one of them twice.
+    Cells hold what :class:`~windrow_runtime.codecs.json.decoder.JsonDecoder` takes, without quotes; ``true`` in any
+    case. Lists, tuples, dicts and nested records are JSON. An empty cell takes the field's default, or else is ``None``
+    if the field is Optional, or else is the empty text if it is a ``str``. Two quotes are the empty text in each field
+    that can hold it. A header is a ``SourceError`` if it lacks columns that the type requires, or has one of them twice.
     """
 
     def __init__(self, record_type: RecordType, header: Sequence[str]) -> None:

@@ -41,11 +41,7 @@ def spark_ddl(record_type: RecordType) -> str:
 
 
 def check_spark_schema(schema: StructType, record_type: RecordType) -> None:
-    """Raises a ``SourceError`` with a line for each column of a DataFrame that is missing or does not fit.
-
-    Other columns are ignored; a column may be missing where its field has a default or is Optional; narrower
-    numbers are widened; a timestamp without a zone fits where the type says where its clock is.
-    """
+    """Raises a ``SourceError`` with a line for each column of a DataFrame that is missing or does not fit."""
     faults = _struct_faults(schema, record_type.columns, record_type.prefix)
     if faults:
         raise columns_error(

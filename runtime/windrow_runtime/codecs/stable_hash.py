@@ -31,10 +31,9 @@ _MASK = 0xFFFFFFFF
 def stable_hash(key: object) -> int:
     """A hash of a key, from 0 to 2**32 - 1.
 
-    Equal keys have equal hashes, in all processes and across restarts: 1, 1.0 and True; aware datetimes of
-    one moment in several zones; a NamedTuple and a plain tuple. All NaNs have one hash. All bits are well
-    mixed, so the remainder by a small number is evenly spread. A key that is mutable, or of a type for which the error
-    names the others, is an ``InvalidArgumentError``.
+    Equal keys have equal hashes, in all processes and across restarts: 1, 1.0 and True; aware datetimes of one moment
+    in several zones; a NamedTuple and a plain tuple. All NaNs have one hash. All bits are well mixed, so the remainder
+    by a small number is evenly spread. A key that is mutable or of another type is an ``InvalidArgumentError``.
     """
     checksum = crc32(_bytes_of(key))
     # A CRC is linear: without this, regular keys make regular remainders. It is MurmurHash3's last step.

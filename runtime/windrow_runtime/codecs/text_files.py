@@ -110,9 +110,8 @@ def open_lines(
 ) -> Iterator[Iterator[str]]:
     """The lines of a file with their ends, without a byte order mark; its name says how it is compressed.
 
-    Bytes that are no characters are found by :func:`wrong_bytes`. Only bytes that are those from the beginning of the
-    file, as ``begins`` says, may have a byte order mark. A file that is damaged is a ``SourceError``, here or where the
-    text is read.
+    Bytes that are no characters are found by :func:`wrong_bytes`. Only a part that begins the file, as ``begins`` says,
+    may have a byte order mark. A file that is damaged is a ``SourceError``, here or where the text is read.
     """
     ending = os.path.splitext(name)[1]
     if ending in _REFUSED:

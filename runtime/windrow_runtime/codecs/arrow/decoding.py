@@ -22,11 +22,7 @@ _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 
 
 def check_arrow_schema(schema: pa.Schema, record_type: RecordType) -> None:
-    """Raises a ``SourceError`` with a line for each column that is missing or cannot be decoded.
-
-    Columns that the record type does not have are ignored, a column may be missing where its field has a
-    default or is Optional, and narrower numbers are widened.
-    """
+    """Raises a ``SourceError`` with a line for each column that is missing or cannot be decoded; others are ignored."""
     faults = schema_faults(schema, record_type)
     if faults:
         raise columns_error(

@@ -42,10 +42,9 @@ class ParquetRows:
 def read_parquet(file: str, kind: RecordType, part: int = 0, parts: int = 1) -> Iterator[ParquetRows]:
     """Reads the rows of a file, with the columns of a type.
 
-    Columns are found by name, whatever the case of its letters. A column that the file lacks has the default of its
-    field, or null; the names of folders, as ``day=2026-01-31``, are no values. A file without a byte has no rows:
-    somebody made it, and has not written it. A file is read in parts by its row groups. If it is no whole Parquet file,
-    or its columns do not fit, it is a ``SourceError``.
+    Columns are found by name, whatever the case of its letters; the names of folders, as ``day=2026-01-31``, are no
+    values. A file without a byte has no rows: somebody made it, and has not written it. A file is read in parts by its
+    row groups. If it is no whole Parquet file, or its columns do not fit, it is a ``SourceError``.
     """
     with unreadable(file, f"a Parquet file of {kind}", pa.ArrowException):
         if not os.path.getsize(file):

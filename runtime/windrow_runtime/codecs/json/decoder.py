@@ -8,7 +8,6 @@ is read again the plain way, which either accepts it or knows the field and the 
 from __future__ import annotations
 
 import datetime
-import decimal
 import json
 import math
 import re
@@ -83,7 +82,7 @@ def _parse_int(value: ValueType, path: str, given: object) -> object:
 def _parse_float(value: ValueType, path: str, given: object) -> object:
     if isinstance(given, str) and given in _NON_FINITE:
         return _NON_FINITE[given]
-    if type(given) is bool or not isinstance(given, (int, float, decimal.Decimal)):
+    if type(given) is bool or not isinstance(given, (int, float, Decimal)):
         raise _wrong(given, value, path)
     try:
         number = float(given)
@@ -112,8 +111,8 @@ def _text_parser(value: ValueType, path: str) -> Parser:
     is_decimal = value.kind is Kind.DECIMAL
 
     def parse(given: object) -> object:
-        if is_decimal and type(given) is not bool and isinstance(given, (int, decimal.Decimal)):
-            return decimal.Decimal(given)
+        if is_decimal and type(given) is not bool and isinstance(given, (int, Decimal)):
+            return Decimal(given)
         if not isinstance(given, str):
             raise _wrong(given, value, path)
         try:
@@ -243,7 +242,6 @@ _MAKERS: dict[Kind, Callable[[ValueType, str], Parser]] = {
 
 # Returns whether msgspec read a value as plain Python would have read it.
 _Check = Callable[[object], bool]
-_UTC = datetime.UTC
 # msgspec rounds what is finer than a microsecond. A digit, a colon or a point may be written as an escape.
 _FINE = re.compile(r":[0-9]{2}\.[0-9]{7}")
 _FINE_BYTES = re.compile(_FINE.pattern.encode())
@@ -254,14 +252,10 @@ _UNLIKE = TEXT_FORMS.keys() - {Kind.DATETIME}
 class JsonDecoder:
     """Reads elements of one type, a JSON text each.
 
-    Records are objects, whose other keys are ignored; tuples, lists and sets are arrays; any other element is
-    its own JSON value. Types are strict: ``"3"`` and ``3.0`` are no int, ``true`` is none either; ``3`` is a
-    float. Datetimes, dates, durations, decimals, UUIDs and bytes are texts; a datetime without an offset
-    is one in the time zone of the type, or else does not fit. A missing field takes its default, or ``None`` if it
-    is Optional. The texts "NaN", "Infinity" and "-Infinity" are floats.
-
-    Msgspec reads the well-formed lines where it is installed and suits the type, unless ``use_msgspec`` is false. The
-    result is the same.
+    Records are objects, whose other keys are ignored; tuples, lists and sets are arrays; any other element is its own
+    JSON value. Types are strict: ``"3"``, ``3.0`` and ``true`` are no int; ``3`` is a float, and so are the texts "NaN",
+    "Infinity" and "-Infinity". Datetimes, dates, durations, decimals, UUIDs and bytes are texts; a datetime without an
+    offset is one in the time zone of the type, or else does not fit.
     """
 
     def __init__(self, record_type: RecordType, *, use_msgspec: bool = True) -> None:
@@ -369,9 +363,9 @@ def _check_for(value: ValueType) -> _Check | None:
     """Finds what msgspec reads more freely: ints beyond 64 bits, datetimes not in UTC; ``None`` passes the check."""
     kind = value.kind
     if kind is Kind.INT:
-        return _fits_64_bits
+        return lambda given: not isinstance(given, int) or INT_MIN <= given <= INT_MAX
     if kind is Kind.DATETIME:
-        return _is_utc
+        return lambda given: not isinstance(given, datetime.datetime) or given.tzinfo is datetime.UTC
     if kind is Kind.TUPLE:
         return _check_of_parts((_item_getter(i), part) for i, part in enumerate(value.arguments))
     if kind is Kind.RECORD:
@@ -384,14 +378,6 @@ def _check_for(value: ValueType) -> _Check | None:
     if kind is Kind.DICT:
         return lambda given: not isinstance(given, dict) or all(map(check, given.values()))
     return lambda given: not isinstance(given, Iterable) or all(map(check, given))
-
-
-def _fits_64_bits(given: object) -> bool:
-    return not isinstance(given, int) or INT_MIN <= given <= INT_MAX
-
-
-def _is_utc(given: object) -> bool:
-    return not isinstance(given, datetime.datetime) or given.tzinfo is _UTC
 
 
 def _item_getter(place: int) -> Callable[[object], object]:

@@ -1,8 +1,7 @@
 """Hands elements to a keyed step as columns, which become objects there, or are folded in front of the exchange.
 
 A step whose function is Python code needs objects. Made where the records are read, they would have to be pickled for
-the exchange and made again behind it; as columns they cross it for next to nothing. Each becomes an object right before
-the step takes it, a few thousand at a time, and is gone before the next ones come.
+the exchange; as columns they cross it for next to nothing, and become objects right before the step takes them.
 
 Where the function can merge, elements are folded by pane in front of the exchange, and one accumulator for many of them
 crosses it: the windows that hold one element of a pane hold all. A tumbling window is one pane. Sliding windows share
@@ -51,11 +50,7 @@ _WORTH_IT: Final = 4
 """From this many elements for each accumulator on, folding saves more than it costs to pickle accumulators."""
 
 _WORTH_SHARING: Final = 3
-"""The same where windows share panes: an element is added once, and its accumulator is copied and merged many times.
-
-With 12 windows each, and accumulators that are slow to copy, three elements take as long either way; tuples of numbers
-take a third of the time.
-"""
+"""The same where windows share panes: an element is added once, and its accumulator is copied and merged many times."""
 
 
 class PaneFold(NamedTuple):
