@@ -181,7 +181,7 @@ class CsvDecoder:
     Cells hold what :class:`~windrow_runtime.codecs.json.decoder.JsonDecoder` takes, without quotes; ``true`` in any
     case. Lists, tuples, dicts and nested records are JSON. An empty cell takes the field's default, or else is ``None``
     if the field is Optional, or else is the empty text if it is a ``str``. Two quotes are the empty text in each field
-    that can hold it. A header is a ``SourceError`` if it lacks columns that the type requires, or has one of them twice.
+    that can hold it. A header that lacks a column which the type requires, or has one twice, is a ``SourceError``.
     """
 
     def __init__(self, record_type: RecordType, header: Sequence[str]) -> None:

@@ -175,9 +175,8 @@ class LineRecords:
     def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
         """The records of a file or of a part of it, each with the number of the line in which it begins.
 
-        The end of the name says how the file is compressed; a part that begins it may have a byte order mark. What is
-        no element is a ``MalformedRecord``, and a header of which the user is to be warned an ``UnmatchedHeader``. A
-        file that is damaged, or whose header does not fit, is a ``SourceError``.
+        What is no element is a ``MalformedRecord``, and a header of which the user is to be warned an
+        ``UnmatchedHeader``. A file that is damaged, or whose header does not fit, is a ``SourceError``.
         """
         decode = self.decoder()
         with open_lines(name, file, self.encoding, newline=None, begins=begins) as lines:

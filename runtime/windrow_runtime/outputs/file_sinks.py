@@ -2,7 +2,7 @@
 
 The folder of a file sink belongs to one run, and to the runs that go on from its checkpoint; others are refused.
 Batches are numbered from 0 by each run that begins anew, so the batches of two of them in one folder would replace each
-other in part. A run notes its identity in the folder before its first batch; readers pass over the file.
+other in part. A run notes its identity in the folder before its first batch.
 
 The folder of a batch is written aside, and made visible as a whole. Readers pass over names that begin with an
 underscore. No name has an equals sign: readers would take the folder for the value of a column, in front of a column of
@@ -65,10 +65,7 @@ def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:
 
 
 def claim_folders(sinks: Sequence[Step], run: str, *, begins: bool) -> None:
-    """Make the folders of file sinks those of a run; called before the run writes anything.
-
-    It takes and raises what :func:`check_folders` does, before it changes the first folder.
-    """
+    """Make the folders of file sinks those of a run, if :func:`check_folders` accepts them all."""
     check_folders(sinks, run, begins=begins)
     for step, sink, folder in _file_sinks(sinks):
         with sink_errors(step, sink.path):
@@ -226,11 +223,7 @@ def _clear(folder: Path) -> None:
 
 
 class PartFile:
-    """One file of a batch of a file sink. It is made with the first element; without one there is none.
-
-    Its folder is made with it, and its name gets the ending of the format. All methods raise a ``SinkError`` if the
-    file cannot be written.
-    """
+    """One file of a batch of a file sink, made with the first element. Methods that fail raise a ``SinkError``."""
 
     def __init__(self, step: Step, kind: RecordType, folder: Path, name: str) -> None:
         sink = file_sink_of(step)

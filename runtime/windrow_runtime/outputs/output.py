@@ -30,10 +30,7 @@ class Output(ABC):
     """Writes the elements of one sink, batch by batch."""
 
     def open(self) -> None:  # noqa: B027  nothing to do by default
-        """Make ready what is written to, before the first batch; by default there is nothing to do.
-
-        It is a ``SinkError`` if it cannot be reached, or does not fit the elements.
-        """
+        """Make ready what is written to; a ``SinkError`` if it cannot be reached or does not fit the elements."""
 
     @abstractmethod
     def write(self, batch: int, values: Sequence[object]) -> None:

@@ -160,10 +160,7 @@ def has_output(sink: Sink[Any]) -> bool:
 
 
 def open_outputs(sinks: Sequence[Step], query: str) -> dict[str, Output]:
-    """Make and open the outputs of a query, by the ids of their steps; :func:`closing_outputs` closes them.
-
-    Sinks without an output are passed over. A library that is missing is an ``UnsupportedOperationError``.
-    """
+    """Make and open the outputs of a query, by the ids of their steps; sinks that have none are passed over."""
     outputs: dict[str, Output] = {}
     targets: Counter[str] = Counter()
     try:
@@ -195,10 +192,7 @@ def open_outputs(sinks: Sequence[Step], query: str) -> dict[str, Output]:
 
 
 def closing_outputs(outputs: Mapping[str, Output]) -> ExitStack:
-    """Returns a context that closes all outputs of a query at its end, also where closing one of them fails.
-
-    Its end raises a UserFunctionError if a sink of the user's own raised.
-    """
+    """Returns a context that closes all outputs of a query at its end, also where closing one of them fails."""
     stack = ExitStack()
     for output in outputs.values():
         stack.callback(output.close)

@@ -99,11 +99,9 @@ def decode_batch(
 ) -> list[object]:
     """The elements of a record batch, in the order of the rows; columns are found by name.
 
-    Datetimes come back in UTC; a column of timestamps without a zone fits where the type says where its clock is.
-
-    Rows that do not fit are missing from the answer: ``on_error`` is called for each of them, in their order, and
-    ``MalformedRecord.row`` says which it is. Without ``on_error`` the first is a ``MalformedRecordError``. Columns that
-    do not fit the record type are a ``SourceError``.
+    Datetimes come back in UTC. Rows that do not fit are missing from the answer: ``on_error`` is called for each of
+    them, in their order, and ``MalformedRecord.row`` says which it is. Without ``on_error`` the first is a
+    ``MalformedRecordError``. Columns that do not fit the record type are a ``SourceError``.
     """
     check_arrow_schema(batch.schema, record_type)
     return _decode_rows(batch, record_type, on_error, 0)

@@ -253,9 +253,9 @@ class JsonDecoder:
     """Reads elements of one type, a JSON text each.
 
     Records are objects, whose other keys are ignored; tuples, lists and sets are arrays; any other element is its own
-    JSON value. Types are strict: ``"3"``, ``3.0`` and ``true`` are no int; ``3`` is a float, and so are the texts "NaN",
-    "Infinity" and "-Infinity". Datetimes, dates, durations, decimals, UUIDs and bytes are texts; a datetime without an
-    offset is one in the time zone of the type, or else does not fit.
+    JSON value. Types are strict: ``"3"``, ``3.0`` and ``true`` are no int; ``3`` is a float, and so are the texts
+    "NaN", "Infinity" and "-Infinity". Datetimes, dates, durations, decimals, UUIDs and bytes are texts; a datetime
+    without an offset is one in the time zone of the type, or else does not fit.
     """
 
     def __init__(self, record_type: RecordType, *, use_msgspec: bool = True) -> None:

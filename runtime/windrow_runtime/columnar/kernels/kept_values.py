@@ -355,5 +355,4 @@ class ApproxQuantilesKernel(_SketchKernel):
         return KllSketch(a).union(KllSketch(b), self._aggregate.k).to_bytes()
 
     def accumulator(self, *state: Any) -> tuple[KllSketch, int]:
-        sketch, not_numbers = state
-        return KllSketch(sketch), not_numbers
+        return KllSketch(state[0]), state[1]

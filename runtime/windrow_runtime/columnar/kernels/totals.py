@@ -326,10 +326,8 @@ def _groups_near_overflow(groups: Groups, values: Floats, weights: Ints | None) 
     if not far.any():
         return []
     found = np.unique(groups.ids[far])
-    pieces = zip(groups.starts[found].tolist(), groups.sizes[found].tolist(), strict=True)
-    return [
-        (int(group), groups.order[start : start + size]) for group, (start, size) in zip(found, pieces, strict=True)
-    ]
+    pieces = zip(found.tolist(), groups.starts[found].tolist(), groups.sizes[found].tolist(), strict=True)
+    return [(group, groups.order[start : start + size]) for group, start, size in pieces]
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
