@@ -175,9 +175,8 @@ def _record(kind: type[Any]) -> _Copier:
             memo = {}
         made = memo[id(value)] = _NEW(kind)
         if has_dict:
-            held = {name: _part(part, memo) for name, part in value.__dict__.items()}
             # Not through a __setattr__ of the class, which may refuse.
-            object.__setattr__(made, "__dict__", held)
+            object.__setattr__(made, "__dict__", {name: _part(part, memo) for name, part in value.__dict__.items()})
         for slot in slots:
             try:
                 part = slot.__get__(value)

@@ -122,10 +122,9 @@ class _Search:
         space = getattr(value, "__dict__", None)
         held: dict[str, object] = space if isinstance(space, dict) else {}
         yield held.get("__wrapped__")
-        is_own = is_of_windrow(kind.__module__)
-        if not is_own and (is_library(kind.__module__) or self._installed_package(kind.__module__) is not None):
-            return
-        yield from attributes_of(value).values()
+        module = kind.__module__
+        if is_of_windrow(module) or not (is_library(module) or self._installed_package(module)):
+            yield from attributes_of(value).values()
 
     def _makes_values(self, kind: type[Any]) -> bool:
         """Returns whether values may be of a class: records, enumerations, plain classes of the user's."""
@@ -139,8 +138,7 @@ class _Search:
 
 
 def _module_of(value: object) -> str:
-    named = value if isinstance(value, (FunctionType, type)) else type(value)
-    module = named.__module__
+    module = (value if isinstance(value, (FunctionType, type)) else type(value)).__module__
     return module if isinstance(module, str) else "builtins"
 
 

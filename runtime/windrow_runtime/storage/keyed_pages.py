@@ -120,9 +120,12 @@ class HotKeys(Generic[State, Keys]):
 
     def end(self, pages: int) -> State | None:
         """Notes in the record what is in it now, and gives the state of the keys that leave; None: there are none."""
-        touched = self._touched
+        record, tuning, touched = self._record, self._tuning, self._touched
         if touched is not None:
-            self._remember(len(touched))
+            # By up to 32 bits of each hash, oldest first. A small batch among large ones makes it forget a part alone.
+            most_of_old = len(record.seen) // BYTES_SEEN * 3 // 4
+            most = max(tuning.times_remembered * len(touched), most_of_old, tuning.least_remembered)
+            record.seen = (record.seen + self._fresh)[-BYTES_SEEN * most :]
         if not self._kept and (touched is None or not any(map(len, self._leaving(self.keys, touched, pages)))):
             return None
         leaving: list[State] = []
@@ -138,14 +141,6 @@ class HotKeys(Generic[State, Keys]):
     @property
     def _size(self) -> int:
         return len(self._record.working) + int(self._came)
-
-    def _remember(self, touched: int) -> None:
-        """Adds the touched keys in pages to those that are remembered, by up to 32 bits of each hash, oldest first."""
-        record, tuning = self._record, self._tuning
-        # A small batch among large ones makes it forget a part alone.
-        remembered = len(record.seen) // BYTES_SEEN
-        most = max(tuning.times_remembered * touched, remembered * 3 // 4, tuning.least_remembered)
-        record.seen = (record.seen + self._fresh)[-BYTES_SEEN * most :]
 
     def _whole(self) -> State:
         state = self._contents.join([self.take(), *self._kept])
@@ -373,8 +368,7 @@ class KeyedPages(Generic[State, Keys]):
                 total += self._join_one(count - 1)
                 continue
             elif left > 0 and tuning.are_too_large_for_few(self._keys, total, count):
-                sizes = accumulate(record.sizes[source : source + tuning.read_ahead])
-                more = sum(size < left for size in sizes)
+                more = sum(read < left for read in accumulate(record.sizes[source : source + tuning.read_ahead]))
                 left -= size
             else:
                 return
@@ -390,8 +384,7 @@ class KeyedPages(Generic[State, Keys]):
         for entries in (record.sizes, record.events, record.clocks):
             entries.append(0 if entries is record.sizes else NO_TIMER)
         if before:
-            parts = self._contents.split(self._load_page(source), count + 1)
-            self._save_pages((source, count), parts)
+            self._save_pages((source, count), self._contents.split(self._load_page(source), count + 1))
         return record.sizes[source] + record.sizes[count] - before
 
     def _join_one(self, last: int) -> int:

@@ -73,7 +73,6 @@ class PageCodec:
             return _NONE
         pack = self._codec.pack
         held = list(state.keys.values())
-        windows = [window for key_state in held for window in key_state.windows]
         entries = [entry for key_state in held for entry in key_state.windows.values()]
         for entry in entries:
             entry.contents = self._store_tail(entry.contents, write_segment)
@@ -84,7 +83,7 @@ class PageCodec:
             pack([key_state.arrivals for key_state in held]),
             pack([key_state.live for key_state in held]),
             pack([key_state.state for key_state in held]),
-            pack(windows),
+            pack([window for key_state in held for window in key_state.windows]),
             pack([entry.contents for entry in entries]),
             pack([entry.born for entry in entries]),
             pack([entry.trigger_state or None for entry in entries]),
@@ -112,8 +111,7 @@ class PageCodec:
         if not len(timers):
             return _NONE
         keys, namespaces, times = zip(*timers, strict=True)
-        columns = [self._codec.pack(namespaces), self._codec.pack(times)]
-        return packed("", _members(list(keys), names), columns=columns)
+        return packed("", _members(list(keys), names), columns=[self._codec.pack(namespaces), self._codec.pack(times)])
 
     def load(self, data: bytes, reader: SegmentReader) -> OperatorState:
         """The state of a page; ``reader`` reads segments of its long lists when somebody asks for them."""

@@ -220,8 +220,7 @@ def _distinct(reader: ColumnReader, pairs: list[tuple[Any, Any]]) -> list[tuple[
 
 
 def _pack_stored_lists(pack: Pack, values: Sequence[StoredList]) -> Packed:
-    columns = [pack([value.segments for value in values]), pack([value.tail for value in values])]
-    return packed("S", columns=columns)
+    return packed("S", columns=[pack([value.segments for value in values]), pack([value.tail for value in values])])
 
 
 def _read_stored_lists(reader: ColumnReader, column: Packed) -> list[StoredList]:

@@ -208,14 +208,13 @@ class StreamHarness(Generic[In, Out]):
         The snapshot holds the state and the time of each keyed step, and what watermark strategies have seen. The
         functions of the stream are closed and opened again. Put between any two steps, it changes no result.
         """
-        snapshot = self._execution.snapshot()
-        sinks = self._execution.sinks
-        metrics = self._execution.metrics
-        self._execution.close()
+        before = self._execution
+        snapshot = before.snapshot()
+        before.close()
         self._execution = self._new_execution()
         self._execution.restore(snapshot)
-        self._execution.sinks = sinks
-        for identifier, counted in metrics.items():
+        self._execution.sinks = before.sinks
+        for identifier, counted in before.metrics.items():
             self._execution.metrics[identifier].totals.update(counted.totals)
 
     # Out
@@ -238,11 +237,8 @@ class StreamHarness(Generic[In, Out]):
 
     def take_side_output(self, tag: OutputTag[S]) -> list[TimestampedValue[S]]:
         """The elements that went to the side output ``tag`` of any step since it was last asked; late elements too."""
-        taken: list[TimestampedValue[S]] = []
-        for port in list(self._observed):
-            if port.tag == tag.name:
-                taken.extend(_drain(self._observed, port))
-        return taken
+        ports = [port for port in self._observed if port.tag == tag.name]
+        return [element for port in ports for element in _drain(self._observed, port)]
 
     def counter(self, name: str) -> int:
         """The total of a counter over all steps, such as ``late_records_dropped``."""
@@ -288,7 +284,5 @@ class StreamHarness(Generic[In, Out]):
 
 # Any: elements of every type; the caller's stream or tag gives it back.
 def _drain(taken: dict[Any, Elements], key: object) -> list[TimestampedValue[Any]]:
-    found = taken.pop(key, None)
-    if found is None:
-        return []
+    found = taken.pop(key, Elements())
     return [TimestampedValue(value, timestamp) for value, timestamp in zip(found.values, found.timestamps, strict=True)]

@@ -180,9 +180,8 @@ class TableOperator(WindowOperator):
 
     def _open_windows(self, pane: int) -> list[int]:
         """The starts of the windows that hold a pane and have not fired, the latest first."""
-        open_from = self.current_watermark - self._size + 2
-        earliest = max(pane - self._size, open_from - 1)
-        return list(range(self._shape.last_start(pane), earliest, -self._shape.slide))
+        before = max(pane, self.current_watermark + 1) - self._size
+        return list(range(self._shape.last_start(pane), before, -self._shape.slide))
 
     def _merge_into(self, start: int, keys: Sequence[Hashable], contents: Sequence[Any]) -> None:
         """Merge accumulators into one window of each of their keys."""
