@@ -23,7 +23,7 @@ from windrow import Pipeline
 from windrow.errors import WindrowWarning
 from windrow.sinks import FunctionSink
 from windrow.windows import GlobalWindow
-from windrow_runtime.operators.pipeline_result import PipelineResult
+from windrow_runtime.operators.outcome import PipelineResult
 
 __all__ = ["Engine", "Found", "Json", "Prepared", "digest", "grouped"]
 

@@ -33,7 +33,7 @@ from windrow.windows import (
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.pipeline_result import PipelineResult
+from windrow_runtime.operators.outcome import PipelineResult
 from windrow_runtime.operators.topology import Topology
 
 if TYPE_CHECKING:

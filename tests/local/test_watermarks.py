@@ -12,7 +12,7 @@ from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimer
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.operators.pipeline_result import PipelineResult
+from windrow_runtime.operators.outcome import PipelineResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

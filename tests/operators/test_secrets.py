@@ -12,7 +12,7 @@ from windrow.kafka import KafkaSink, KafkaSource
 from windrow.sinks import CollectSink, DatabaseSink, DeltaSink, ParquetFileSink
 from windrow.sources import JsonFileSource, RateSource
 from windrow_runtime.operators.errors import sink_unwritable
-from windrow_runtime.operators.outgoing_errors import RedactedError, secrets_of, shown_in, without_secrets
+from windrow_runtime.operators.outcome import RedactedError, secrets_of, shown_in, without_secrets
 
 SECRETS = ("swordfish/2", "hunter22")
 

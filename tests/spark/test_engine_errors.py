@@ -13,7 +13,7 @@ from windrow import Pipeline, from_source
 from windrow.errors import CheckpointError, EngineError, SourceError, UserFunctionError, WindrowError
 from windrow.kafka import KafkaSink, KafkaSource
 from windrow.plan import Step
-from windrow_runtime.operators.outgoing_errors import secrets_of
+from windrow_runtime.operators.outcome import secrets_of
 from windrow_runtime.spark.faults import MarkedError, engine_failure, find_failure, secrets_hidden, unwritable
 from windrow_runtime.spark.kafka import write_kafka
 from windrow_runtime.spark.run.query import Query

@@ -22,8 +22,7 @@ from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.sources import read_batches
 from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.operators.outgoing_errors import short_tracebacks
-from windrow_runtime.operators.pipeline_result import PipelineResult
+from windrow_runtime.operators.outcome import PipelineResult, short_tracebacks
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, source_of
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs.file_sinks import FileOutput, check_folders, check_owner, claim_folders

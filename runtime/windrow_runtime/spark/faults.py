@@ -18,7 +18,7 @@ from typing import NamedTuple
 from windrow import errors
 from windrow.addresses.redaction import redact, redact_address
 from windrow.errors import CheckpointError, EngineError, SourceError, WindrowError
-from windrow_runtime.operators.outgoing_errors import is_ours, shown_in, without_secrets
+from windrow_runtime.operators.outcome import is_ours, shown_in, without_secrets
 
 _MARK = re.compile(r"windrow-failure:([A-Za-z0-9_-]+=*);")
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S+)\. (.+)")

@@ -21,8 +21,7 @@ from windrow.sources import FileSource
 from windrow.time import now_millis
 from windrow_runtime.columnar.forms.columnar_form import Form
 from windrow_runtime.inputs.checks import check_bounded, check_source_files
-from windrow_runtime.operators.outgoing_errors import secrets_of, short_tracebacks
-from windrow_runtime.operators.pipeline_result import PipelineResult
+from windrow_runtime.operators.outcome import PipelineResult, secrets_of, short_tracebacks
 from windrow_runtime.operators.topology import Topology, sink_of
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders

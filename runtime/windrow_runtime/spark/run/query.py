@@ -14,8 +14,7 @@ from pyspark.sql import DataFrame
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import CollectSink, WriterSink
-from windrow_runtime.operators.outgoing_errors import secrets_of
-from windrow_runtime.operators.pipeline_result import PipelineResult
+from windrow_runtime.operators.outcome import PipelineResult, secrets_of
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.outputs.output import Output

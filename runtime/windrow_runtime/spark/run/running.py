@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
-from windrow_runtime.operators.outgoing_errors import short_tracebacks
-from windrow_runtime.operators.pipeline_result import PipelineResult
+from windrow_runtime.operators.outcome import PipelineResult, short_tracebacks
 from windrow_runtime.spark.run.progress import PipelineProgress
 from windrow_runtime.spark.run.query import Query
 

@@ -1,26 +1,65 @@
-"""Prepares the errors that leave a runner: without secrets, and with no line of the engine above the user's program."""
+"""The outcome of a run: its result, or an error without secrets and with no line of the engine above the user's."""
 
 from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import windrow
 from windrow.addresses.redaction import hide, longest_first
-from windrow.errors import WindrowError
-from windrow.plan import SinkNode, SourceNode, Step
+from windrow.errors import InvalidArgumentError, WindrowError
+from windrow.plan import Pipeline, SinkNode, SourceNode, Step
+from windrow.sinks import CollectSink
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
+T = TypeVar("T")
 
 _PATHS = tuple(f"{os.path.abspath(path)}{os.sep}" for path in (*windrow.__path__, str(Path(__file__).parents[1])))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PipelineResult:
+    """The result of a run that came to its end.
+
+    Attributes:
+        pipeline: What ran.
+        counters: The counters of each step, by step id and name: ``late_records_dropped``, ``records_malformed``, and
+            those of the user's functions.
+    """
+
+    pipeline: Pipeline
+    counters: Mapping[str, Mapping[str, int]]
+    # Any: elements of every sink side by side, by the identity of the sink.
+    _collected: Mapping[int, list[Any]]
+
+    def __repr__(self) -> str:
+        collected = sum(map(len, self._collected.values()))
+        return f"PipelineResult({self.pipeline.name!r}, {len(self.pipeline.steps)} steps, {collected} collected)"
+
+    def collected(self, sink: CollectSink[T]) -> list[T]:
+        """The elements that went to ``sink``, in the order in which they came.
+
+        Raises:
+            InvalidArgumentError: If the sink is not part of the pipeline.
+        """
+        if id(sink) not in self._collected:
+            raise InvalidArgumentError(
+                "the sink is not part of the pipeline", given=sink.name, expected="a sink given to Pipeline(...)"
+            )
+        return list(self._collected[id(sink)])
+
+    def counter(self, name: str) -> int:
+        """The total of a counter over all steps."""
+        return sum(counters.get(name, 0) for counters in self.counters.values())
 
 
 def is_ours(file: str) -> bool:
