@@ -16,7 +16,7 @@ from windrow.plan import Step
 from windrow.sinks import CollectSink
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.exchange.rows import dump_values
+from windrow_runtime.spark.exchange.rows import RowKind, dump_values
 from windrow_runtime.spark.faults import find_failure
 from windrow_runtime.spark.kafka import kafka_decoder, kafka_rows, scan_topic, write_kafka
 from windrow_runtime.spark.sources.scan import ScanContext
@@ -153,7 +153,7 @@ def test_rows_become_elements(spark: SparkSession) -> None:
 
 def test_elements_become_rows(spark: SparkSession) -> None:
     elements = [Reading("roof", 1.5), Reading("", 2.0)]
-    payloads = spark.createDataFrame([(dump_values(elements),)], "payload binary")
+    payloads = spark.createDataFrame([(int(RowKind.OUTPUT), dump_values(elements))], "kind int, payload binary")
     sink = KafkaSink[Reading]("a:1", lambda r: f"to-{r.celsius:.0f}", key=lambda r: r.sensor or None)
     found = [tuple(row) for row in kafka_rows(payloads, sink_step(sink), ()).collect()]
     assert found == [

@@ -22,10 +22,8 @@ from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.files import SourceBatch, source_batch
-from windrow_runtime.operators.errors import field_errors, shortened
-from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.rows import load_values
-from windrow_runtime.spark.faults import failures_marked
+from windrow_runtime.operators.errors import shortened
+from windrow_runtime.spark.sinks.by_spark import Unpack
 from windrow_runtime.spark.sources.scan import Scan, ScanContext
 
 # Any in this module: elements of every type, and pyarrow has no types.
@@ -101,11 +99,11 @@ def write_kafka(rows: DataFrame, step: Step) -> None:
 
 
 def kafka_rows(rows: DataFrame, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
-    """Makes rows for Spark's Kafka sink from packed rows."""
+    """Makes rows for Spark's Kafka sink from the kinds and payloads of packed rows."""
     sink = _sink(step)
     kind = record_type(step.node.element_type) if sink.value_format == "json" else None
-    to_rows = _ToRows(kind, sink.value_format, sink.topic, sink.key, step.where, classes)
-    return rows.mapInArrow(to_rows, _WRITTEN)
+    to_rows = _ToRows(kind, sink.value_format, sink.topic, sink.key)
+    return rows.mapInArrow(Unpack(to_rows.encoder, step.where, classes), _WRITTEN)
 
 
 def _sink(step: Step) -> KafkaSink[Any]:
@@ -116,36 +114,26 @@ def _sink(step: Step) -> KafkaSink[Any]:
 
 @dataclass(frozen=True)
 class _ToRows:
-    """Makes rows for Kafka from packed rows, in a worker."""
+    """Makes rows for Kafka of elements, in a worker."""
 
     kind: RecordType | None
     format: KafkaFormat
     topic: str | Callable[[Any], str]
     key: Callable[[Any], str | bytes | None] | None
-    where: str
-    classes: tuple[UserClass, ...]
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def encoder(self) -> Callable[[Sequence[Any]], Any]:
+        """Returns the function that makes an Arrow batch of elements; its errors do not name the step."""
         import pyarrow as pa
 
-        register_classes(self.classes)
-        encoder = None if self.kind is None else JsonEncoder(self.kind)
-        with failures_marked():
-            for batch in batches:
-                for payload in batch.column("payload").to_pylist():
-                    values = load_values(payload)
-                    columns = [
-                        pa.array(list(map(self._topic_of, values)), pa.string()),
-                        pa.array(list(map(self._key_of, values)), pa.binary()),
-                        pa.array(self._encoded(encoder, values), pa.binary()),
-                    ]
-                    yield pa.record_batch(columns, names=["topic", "key", "value"])
+        json = None if self.kind is None else JsonEncoder(self.kind)
 
-    def _encoded(self, encoder: JsonEncoder | None, values: Sequence[Any]) -> list[bytes]:
-        if encoder is None:
-            return list(map(self._raw, values))
-        with field_errors(self.where):
-            return [encoder.encode(value).encode() for value in values]
+        def encode(values: Sequence[Any]) -> Any:
+            topics = pa.array(list(map(self._topic_of, values)), pa.string())
+            keys = pa.array(list(map(self._key_of, values)), pa.binary())
+            texts = [self._raw(value) if json is None else json.encode(value).encode() for value in values]
+            return pa.record_batch([topics, keys, pa.array(texts, pa.binary())], names=["topic", "key", "value"])
+
+        return encode
 
     def _raw(self, value: Any) -> bytes:
         if self.format == "text" and isinstance(value, str):
@@ -156,7 +144,6 @@ class _ToRows:
             f"the format {self.format!r} of a Kafka sink writes values of one type",
             given=shortened(value),
             expected="str" if self.format == "text" else "bytes",
-            where=self.where,
             hint='value_format="json" for every other type',
         )
 
@@ -165,9 +152,7 @@ class _ToRows:
             return self.topic
         topic: object = self._called(self.topic, value, "topic")
         if not isinstance(topic, str) or not topic:
-            raise InvalidArgumentError(
-                "the topic of a record is a name", given=topic, expected="a str", where=self.where
-            )
+            raise InvalidArgumentError("the topic of a record is a name", given=topic, expected="a str")
         return topic
 
     def _key_of(self, value: Any) -> bytes | None:
@@ -182,7 +167,6 @@ class _ToRows:
             "the key of a record is text or bytes",
             given=key,
             expected="str, bytes or None",
-            where=self.where,
             hint="key=lambda element: str(element.number)",
         )
 
@@ -193,7 +177,6 @@ class _ToRows:
             raise UserFunctionError(
                 f"the {what} function of the sink raised {type(error).__name__}: {error}",
                 given=f"element {shortened(value)}",
-                where=self.where,
             ) from error
 
 

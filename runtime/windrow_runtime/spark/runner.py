@@ -352,9 +352,15 @@ class SparkRunner:
         prepare_workers(spark)
         with _secrets_hidden(pipeline):
             lowered = Lowered(spark, pipeline, topology, stored, forms, checkpoint=checkpoint, own_clock=own_clock)
-        if lowered.clock is not None:
-            for step in topology.sinks:
-                _check_sink_of_own_clock(step)
+        for step in topology.sinks if lowered.clock is not None else ():
+            if way_of(step) is SinkWay.QUERY:
+                raise UnsupportedOperationError(
+                    "Spark writes to this sink by itself, and the plan's watermark has to be computed after each batch",
+                    given=sink_of(step).describe(),
+                    expected="one timestamp-assigning step, in front of all keyed steps, with a strategy of windrow's",
+                    where=step.where,
+                    hint="write with a FunctionSink or to files, or assign timestamps once",
+                )
         return lowered
 
 
@@ -372,15 +378,4 @@ def _check_checkpoint_apart(step: Step, checkpoint: Checkpoint) -> None:
             expected=f"a folder outside of {source.shown_path}",
             where=step.where,
             hint="SparkRunner(checkpoint=...) says where it is; by default it is in the folder for temporary files",
-        )
-
-
-def _check_sink_of_own_clock(step: Step) -> None:
-    if way_of(step) is SinkWay.QUERY:
-        raise UnsupportedOperationError(
-            "Spark writes to this sink by itself, and the plan's watermark has to be computed after each batch",
-            given=sink_of(step).describe(),
-            expected="one timestamp-assigning step, in front of all keyed steps, with a strategy of windrow's",
-            where=step.where,
-            hint="write with a FunctionSink or to files, or assign timestamps once",
         )

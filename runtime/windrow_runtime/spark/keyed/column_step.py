@@ -74,28 +74,16 @@ class ColumnRunner(StepRunner):
             if isinstance(operator, SessionOperator):
                 yield from self._run_sessions(operator, record, store, watermark, elements, packers)
             else:
-                yield from self._run_panes(operator, record, store, watermark, elements, packers)
+                measure, tuning = partial(operator.measure, watermark), self._tuning.row_chunks
+                chunks = Chunks(record, operator.schema, store, measure, operator.merged, tuning)
+                if watermark > record.watermark:
+                    for fired in operator.advance(chunks, record.watermark, watermark):
+                        yield from self._emit(fired, packers[0])
+                        del fired  # frees its memory before the next ones are made
+                if elements:
+                    yield from self._add(operator, chunks, elements, watermark, packers[1])
+                chunks.end_batch()
         record.watermark, record.now = watermark, current.now
-
-    def _run_panes(
-        self,
-        operator: PaneOperator,
-        record: StepRecord,
-        store: PageStore,
-        watermark: int,
-        elements: Sequence[ColumnElements],
-        packers: tuple[Packer, Packer],
-    ) -> Iterator[PackedRow]:
-        before, after = packers
-        measure, tuning = partial(operator.measure, watermark), self._tuning.row_chunks
-        chunks = Chunks(record, operator.schema, store, measure, operator.merged, tuning)
-        if watermark > record.watermark:
-            for fired in operator.advance(chunks, record.watermark, watermark):
-                yield from self._emit(fired, before)
-                del fired  # frees its memory before the next ones are made
-        if elements:
-            yield from self._add(operator, chunks, elements, watermark, after)
-        chunks.end_batch()
 
     def _run_sessions(
         self,

@@ -37,21 +37,18 @@ _TIMESTAMP: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 
 
 @dataclass(frozen=True)
-class _Unpack:
-    """Turns the packed rows of a sink into Arrow batches, in a worker.
+class Unpack:
+    """Turns the packed rows of a sink into Arrow batches, in a worker."""
 
-    They have the columns of the sink's type, or one column of lines for a sink of ``lines``.
-    """
-
-    kind: RecordType
+    encoder: Callable[[], Callable[[Sequence[Any]], Any]]  # makes the function that encodes elements, in a worker
     where: str
     classes: tuple[UserClass, ...]
-    lines: FileSink[Any] | None = None
+    kind: RecordType | None = None  # the type of the elements, where rows may have them as columns
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         register_classes(self.classes)
-        schema = arrow_schema(self.kind) if self.lines is None else None
-        encode = self._encoder()
+        schema = None if self.kind is None else arrow_schema(self.kind)
+        encode = self.encoder()
         with failures_marked():
             for batch in batches:
                 kinds, payloads = (column.to_pylist() for column in batch.columns)
@@ -64,21 +61,21 @@ class _Unpack:
                     if rows.num_rows:
                         yield rows
 
-    def _encoder(self) -> Callable[[Sequence[Any]], Any]:
-        if self.lines is None:
-            return partial(encode_batch, record_type=self.kind)
-        import pyarrow as pa
 
-        encoder = line_encoder(self.lines, self.kind)
-        assert encoder is not None, "sinks that take columns have no lines"
-        header = [] if encoder.header is None else [encoder.header]
+def _line_encoder(sink: FileSink[Any], kind: RecordType) -> Callable[[Sequence[Any]], Any]:
+    """Returns the function that makes one column of lines."""
+    import pyarrow as pa
 
-        def to_lines(values: Sequence[Any]) -> Any:
-            lines = [*header, *map(encoder.encode, values)]
-            header.clear()
-            return pa.record_batch([pa.array(lines, pa.string())], names=["value"])
+    encoder = line_encoder(sink, kind)
+    assert encoder is not None, "sinks that take columns have no lines"
+    header = [] if encoder.header is None else [encoder.header]
 
-        return to_lines
+    def to_lines(values: Sequence[Any]) -> Any:
+        lines = [*header, *map(encoder.encode, values)]
+        header.clear()
+        return pa.record_batch([pa.array(lines, pa.string())], names=["value"])
+
+    return to_lines
 
 
 def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:
@@ -105,7 +102,8 @@ def refuse_written(spark: SparkSession, sinks: Iterable[Step]) -> None:
 def unpacked(frame: DataFrame, number: int, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
     """Returns the elements of one sink as typed columns."""
     kind = record_type(step.node.element_type)
-    return rows_of(frame, number).mapInArrow(_Unpack(kind, step.where, classes), spark_ddl(kind))
+    to_columns = Unpack(lambda: partial(encode_batch, record_type=kind), step.where, classes, kind)
+    return rows_of(frame, number).mapInArrow(to_columns, spark_ddl(kind))
 
 
 def rows_of(frame: DataFrame, number: int) -> DataFrame:
@@ -153,7 +151,7 @@ def _write_folder(frame: DataFrame, number: int, step: Step, place: str | Path, 
     sink = file_sink_of(step)
     path = as_spark_path(place)
     if not takes_columns(step):
-        to_lines = _Unpack(record_type(step.node.element_type), step.where, classes, sink)
+        to_lines = Unpack(partial(_line_encoder, sink, record_type(step.node.element_type)), step.where, classes)
         rows_of(frame, number).mapInArrow(to_lines, "value string").write.mode("overwrite").text(path)
         return
     writer = unpacked(frame, number, step, classes).write.mode("overwrite")

@@ -91,16 +91,15 @@ class _Task:
         self._packer.start(self._origin, self._label)
         self._fragment = stage.create()
         self._aside = None if stage.malformed.fragment is None else stage.malformed.fragment()
-        self._scan = self._column_scan() if stage.targets else None
+        self._scan: ColumnScan | None = None
+        if stage.targets:
+            # A plan without columns does not import the columnar modules.
+            from windrow_runtime.spark.sources.column_scan import ColumnScan
+
+            assert stage.kind is not None, "forms were asked for the columns of the source"
+            self._scan = ColumnScan(stage.kind, stage.targets, stage.groups, self._origin, self._fragment.observe)
         self._unmatched: dict[str, str] = {}
         self._malformed = 0
-
-    def _column_scan(self) -> ColumnScan:
-        from windrow_runtime.spark.sources.column_scan import ColumnScan
-
-        stage = self._stage
-        assert stage.kind is not None, "forms were asked for the columns of the source"
-        return ColumnScan(stage.kind, stage.targets, stage.groups, self._origin, self._fragment.observe)
 
     def close(self) -> None:
         with ExitStack() as stack:
