@@ -9,7 +9,6 @@ import re
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
 from itertools import islice
@@ -66,8 +65,12 @@ def csv_rows(lines: Iterator[str], delimiter: str) -> Iterator[CsvRow]:
     rows = _Reader(lines, delimiter).rows()
     found: list[CsvRow] | None = None
     while found is None or found:
-        with _long_cells():
-            found = list(islice(rows, _ROWS_AT_ONCE))
+        with _LIMIT_LOCK:
+            limit = csv.field_size_limit(LONGEST_CELL)  # Python has one limit for the whole process
+            try:
+                found = list(islice(rows, _ROWS_AT_ONCE))
+            finally:
+                csv.field_size_limit(limit)
         yield from found
 
 
@@ -110,13 +113,10 @@ class _Reader:
             if cells is None:
                 return
             text = self._row[0] if len(self._row) == 1 else "".join(self._row)
-            if '"' not in text:
-                row = CsvRow(self._line, text, cells)
-            elif self._match_row(text.rstrip("\r\n")) is None:
+            if '"' in text and self._match_row(text.rstrip("\r\n")) is None:
                 yield self._refused("a quote within a cell that does not begin with one")
                 continue
-            else:
-                row = CsvRow(self._line, text, cells, quoted=self._empties(text, cells))
+            row = CsvRow(self._line, text, cells, quoted=self._empties(text, cells) if '"' in text else ())
             self._line += len(self._row)
             self._row.clear()
             yield row
@@ -154,17 +154,6 @@ class _Reader:
             return error
         others = len(self._row) - 1
         return "text behind a closing quote" + (f", {others} line{'s' * (others > 1)} below" if others else "")
-
-
-@contextmanager
-def _long_cells() -> Iterator[None]:
-    """Raises the limit of cells, which Python has for the whole process, for a moment."""
-    with _LIMIT_LOCK:
-        limit = csv.field_size_limit(LONGEST_CELL)
-        try:
-            yield
-        finally:
-            csv.field_size_limit(limit)
 
 
 _INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)

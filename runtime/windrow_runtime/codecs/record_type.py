@@ -293,8 +293,7 @@ def _absent_allowed(record: type, name: str, hint: object) -> bool:
         if origin is typing_extensions.Required:
             return False
         hint = typing.get_args(hint)[0]
-    optional: frozenset[str] = getattr(record, "__optional_keys__", frozenset())
-    return name in optional
+    return name in getattr(record, "__optional_keys__", ())
 
 
 # Any: a field of dataclasses or of msgspec, which have the same attributes.

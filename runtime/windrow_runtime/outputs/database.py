@@ -235,9 +235,8 @@ class DatabaseOutput(TableOutput):
         batches = self._batches
         this = sa.bindparam("this", type_=sa.BigInteger)
         now = sa.func.current_timestamp()
-        insert = self._insert(batches).values(
-            query_id=self._identity.query, sink=self._identity.sink, batch=this, written_at=now
-        )
+        query, sink = self._identity
+        insert = self._insert(batches).values(query_id=query, sink=sink, batch=this, written_at=now)
         return insert.on_conflict_do_update(
             index_elements=["query_id", "sink"],
             set_={"batch": insert.excluded.batch, "written_at": now},
@@ -262,14 +261,12 @@ class DatabaseOutput(TableOutput):
 def _engine(sink: DatabaseSink[Any]) -> sa.Engine:
     url = sa.make_url(sink.url.text)
     url = url.set(drivername="postgresql+psycopg" if sink.url.backend == "postgresql" else "sqlite+pysqlite")
-    arguments: dict[str, object] = {}
-    if sink.url.backend == "sqlite" and "timeout" not in url.query:
-        arguments["timeout"] = _LOCK_SECONDS
+    waits = sink.url.backend == "sqlite" and "timeout" not in url.query
     return sa.create_engine(
         url,
         # A connection for each batch: none to keep alive between batches, or to close at the end.
         poolclass=sa.pool.NullPool,
-        connect_args=arguments,
+        connect_args={"timeout": _LOCK_SECONDS} if waits else {},
         # Values of rows stay out of errors.
         hide_parameters=True,
         # The encoder makes the texts.

@@ -14,7 +14,7 @@ from windrow.errors import InvalidArgumentError
 from windrow.plan import Step
 from windrow.sinks import DeltaSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
-from windrow_runtime.codecs.value_type import NESTED, Kind, RecordType
+from windrow_runtime.codecs.value_type import NESTED, Kind
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput
 
@@ -31,7 +31,15 @@ class DeltaOutput(TableOutput):
     # Any: elements of every type, and pyarrow has no types.
     def __init__(self, step: Step, sink: DeltaSink[Any], identity: Identity) -> None:
         super().__init__(step, sink)
-        _check_kinds(self._kind, step.where)
+        for field in self._kind.columns:
+            if field.type.contains(Kind.TIMEDELTA, Kind.NONE):
+                raise InvalidArgumentError(
+                    "Delta Lake has no type for this field",
+                    given=f"{field.name}: {field.type}",
+                    expected="a field without a timedelta or a plain None",
+                    where=f"{step.where}, {self._kind.name}.{field.name}",
+                    hint="write a length of time as a number of milliseconds",
+                )
         partition_by = self.fields_named(sink.partition_by, "partition_by")
         for field in partition_by:
             if field.type.kind in NESTED:
@@ -102,15 +110,3 @@ class DeltaOutput(TableOutput):
         text = _COLOUR.sub("", _BACKTRACE.sub("", text))
         # The shortest options are names and switches, and stay.
         return redact(text, longest_first([*self._sink.storage_options.values(), *self._sink.secrets]))
-
-
-def _check_kinds(kind: RecordType, where: str) -> None:
-    for field in kind.columns:
-        if field.type.contains(Kind.TIMEDELTA, Kind.NONE):
-            raise InvalidArgumentError(
-                "Delta Lake has no type for this field",
-                given=f"{field.name}: {field.type}",
-                expected="a field without a timedelta or a plain None",
-                where=f"{where}, {kind.name}.{field.name}",
-                hint="write a length of time as a number of milliseconds",
-            )
