@@ -7,7 +7,7 @@ function and an aggregate function work on the stored value itself, and may chan
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
@@ -75,9 +75,7 @@ def declared_state(owner: object) -> Iterator[StateDescriptor]:
     """The descriptors of a function or trigger, base classes first. One that a subclass replaces comes before it."""
     if isinstance(owner, WithoutKey):
         owner = owner.function
-    spaces: list[Mapping[str, object]] = [vars(kind) for kind in reversed(type(owner).__mro__)]
-    spaces.append(getattr(owner, "__dict__", {}))
-    for space in spaces:
+    for space in (*map(vars, reversed(type(owner).__mro__)), getattr(owner, "__dict__", {})):
         yield from (value for value in space.values() if isinstance(value, StateDescriptor))
 
 

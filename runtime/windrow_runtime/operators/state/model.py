@@ -232,10 +232,7 @@ class OperatorState:
 
 
 def _united_timers(timers: TimerQueue) -> TimerQueue:
-    keys = [key for key, _, _ in timers]
-    ones = with_one_nan(keys)
-    if ones is keys:
-        return timers
+    ones = with_one_nan([key for key, _, _ in timers])
     return TimerQueue([(one, space, time) for one, (_, space, time) in zip(ones, timers, strict=True)])
 
 
