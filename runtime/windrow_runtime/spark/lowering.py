@@ -237,6 +237,12 @@ class Lowered:
         scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec))
         rule = source.on_malformed
         aside = self._create(Port(step.id, rule.name)) if isinstance(rule, OutputTag) else None
+        targets = tuple(
+            ColumnTarget(self._routes.steps[step_id], form, route)
+            for step_id, form in self._by_columns.items()
+            for route in form.routes
+            if route.source == step.id
+        )
         by_spark = any(way_of(sink) is SinkWay.QUERY for sink in self.topology.sinks)
         stage = SourceStage(
             decode=scan.decode,
@@ -248,7 +254,7 @@ class Lowered:
             classes=self.classes,
             end=None if checkpoint is None else checkpoint.end_mark,
             open=scan.open,
-            targets=self._column_targets(step),
+            targets=targets,
             kind=scan.kind,
             note=checkpoint.newest_batch if checkpoint is not None and by_spark else None,
             sinks=None if self._depth else self.parts,
@@ -258,14 +264,6 @@ class Lowered:
             return frame
         # Spark itself counts rows of its scan, which are files if workers read the records.
         return frame.observe(step.id, f.coalesce(f.sum("records"), f.lit(0)).alias("records_read"))
-
-    def _column_targets(self, step: Step) -> tuple[ColumnTarget, ...]:
-        return tuple(
-            ColumnTarget(self._routes.steps[step_id], form, route)
-            for step_id, form in self._by_columns.items()
-            for route in form.routes
-            if route.source == step.id
-        )
 
     def _level(self, number: int) -> Level:
         last = number == self._depth - 1

@@ -63,13 +63,14 @@ class PortFragment:
 
     def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> list[Routed]:
         """Runs the steps; returns the elements for each target."""
-        if self._fragment is None:
-            self._fragment = self._start()
+        fragment = self._started()
         self._routed = []
-        self._fragment.run(list(values), list(timestamps))
+        fragment.run(list(values), list(timestamps))
         return self._routed
 
-    def _start(self) -> Fragment:
+    def _started(self) -> Fragment:
+        if self._fragment is not None:
+            return self._fragment
         fragment = Fragment(self._topology, self._port, self, self._observer_of, self._fed_by_columns)
         now = self._now()
         for tracker in self._trackers.values():
@@ -77,6 +78,7 @@ class PortFragment:
         for reporting in self._reporting.values():
             reporting.now = now
         fragment.open(self._runtime)
+        self._fragment = fragment
         return fragment
 
     def _now(self) -> int:
@@ -94,9 +96,7 @@ class PortFragment:
     @property
     def is_idle(self) -> bool:
         """Returns whether all elements of the source go to keyed steps as columns, so that the fragment has no work."""
-        if self._fragment is None:
-            self._fragment = self._start()
-        return not self._fragment.has_readers
+        return not self._started().has_readers
 
     def _observer_of(self, step: Step, node: TimestampsNode) -> TimestampObserver:
         if self._clock is not None:

@@ -262,8 +262,8 @@ class Reporter:
         ]
         if lags:
             parts.append(f"watermark {max(lags)} ms behind")
-        took = f"in {progress.duration_ms} ms"
-        return f"pipeline {self._name}, batch {progress.batch}: {', '.join(parts)}, {took}"
+        parts.append(f"in {progress.duration_ms} ms")
+        return f"pipeline {self._name}, batch {progress.batch}: {', '.join(parts)}"
 
     @property
     def _is_wanted(self) -> bool:
