@@ -113,10 +113,13 @@ class _Reader:
             if cells is None:
                 return
             text = self._row[0] if len(self._row) == 1 else "".join(self._row)
-            if '"' in text and self._match_row(text.rstrip("\r\n")) is None:
+            if '"' not in text:
+                row = CsvRow(self._line, text, cells)
+            elif self._match_row(text.rstrip("\r\n")) is None:
                 yield self._refused("a quote within a cell that does not begin with one")
                 continue
-            row = CsvRow(self._line, text, cells, quoted=self._empties(text, cells) if '"' in text else ())
+            else:
+                row = CsvRow(self._line, text, cells, quoted=self._empties(text, cells))
             self._line += len(self._row)
             self._row.clear()
             yield row

@@ -149,8 +149,7 @@ class BatchFolder:
     """The files of one batch in a mounted file system. They are replaced all at once where the batch is run again.
 
     A batch is written between :meth:`begin` and :meth:`publish`. A process that dies at any moment leaves a batch that
-    is whole, the old one or the new one, or none; the next :meth:`begin` clears the rest. All methods raise an
-    ``OSError`` if they fail.
+    is whole, the old one or the new one, or none; the next :meth:`begin` clears the rest.
     """
 
     sink: Path

@@ -100,8 +100,7 @@ def create_statement(table: sa.Table, engine: sa.Engine) -> str:
 def faults_of(connection: sa.Connection, table: sa.Table, kind: RecordType) -> tuple[list[str], Mapping[str, int]]:
     """Finds what keeps a table from giving back every record as it was, a line for each fault.
 
-    It also gives how many characters a column of texts holds at most, by its name, where it has a limit. PostgreSQL
-    refuses a longer text, but for one whose rest is blanks, which it cuts off.
+    It also gives how many characters a column of texts holds at most, by its name, where it has a limit.
     """
     inspector = sa.inspect(connection)
     name, schema = table.name, table.schema
