@@ -53,8 +53,7 @@ def _is_constant(annotation: object) -> bool:
     if origin is Literal:
         return True
     if origin in (tuple, frozenset, typing.Union, types.UnionType):
-        arguments = [found for found in typing.get_args(annotation) if found is not Ellipsis]
-        return all(map(_is_constant, arguments))
+        return all(_is_constant(found) for found in typing.get_args(annotation) if found is not Ellipsis)
     if origin is typing.Annotated:
         return _is_constant(typing.get_args(annotation)[0])
     if isinstance(annotation, typing.NewType):

@@ -235,11 +235,9 @@ def _copier_for(kind: type[Any]) -> _Copier:
 
 def _has_own_way(kind: type[Any]) -> bool:
     """Returns whether a class says how it is copied or pickled."""
-    if kind in copyreg.dispatch_table:
-        return True
     if any(hasattr(kind, name) for name in ("__deepcopy__", "__copy__", "__getnewargs_ex__")):
         return True
-    if _overrides(kind, "__reduce__") or _overrides(kind, "__reduce_ex__"):
+    if kind in copyreg.dispatch_table or _overrides(kind, "__reduce__") or _overrides(kind, "__reduce_ex__"):
         return True
     # Dataclasses with slots get a pair of their own, which does what is done here.
     pair = [getattr(kind, name, None) for name in ("__getstate__", "__setstate__")]

@@ -232,10 +232,9 @@ class _FlatMap(_FusedStep):
         return list(records if self._constant else map(own, records))
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        groups = self._apply(values)
         flat: Values = []
         stamps: Timestamps = []
-        for group, timestamp in zip(groups, timestamps, strict=True):
+        for group, timestamp in zip(self._apply(values), timestamps, strict=True):
             if group:
                 flat.extend(group)
                 stamps.extend([timestamp] * len(group))

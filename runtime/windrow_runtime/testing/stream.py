@@ -26,7 +26,7 @@ from windrow_runtime.operators.topology import Port, Topology
 
 T = TypeVar("T")
 S = TypeVar("S")
-# Any: without a source at hand the type checker cannot know what is pushed.
+# Any in this module: windows of every type; without a source at hand the type checker cannot know what is pushed.
 In = TypeVar("In", default=Any)
 Out = TypeVar("Out", default=Any)
 
@@ -71,7 +71,6 @@ class OpenWindow:
 
     step: str
     key: Hashable
-    # Any: windows of every type.
     window: Any
 
 
@@ -88,7 +87,6 @@ class PendingTimer:
 
     step: str
     key: Hashable
-    # Any: windows of every type.
     window: Any
     time: int
 

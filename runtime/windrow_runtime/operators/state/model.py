@@ -315,9 +315,8 @@ def _one(key: Any) -> Any:
 
 
 def _one_sequence(key: Any) -> Any:
-    parts = list(key)
-    ones = list(map(_one, parts))
-    if all(one is part for one, part in zip(ones, parts, strict=True)):
+    ones = list(map(_one, key))
+    if all(one is part for one, part in zip(ones, key, strict=True)):
         return key
     if hasattr(key, "_make"):
         return key._make(ones)
