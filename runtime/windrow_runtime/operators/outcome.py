@@ -106,16 +106,13 @@ class RedactedError(Exception):
 
 def secrets_of(steps: Iterable[Step]) -> tuple[str, ...]:
     """Returns the secrets of some steps; the longest first, since one may hold another."""
-    nodes = [step.node for step in steps]
-    sources = (node.source.secrets for node in nodes if isinstance(node, SourceNode))
-    sinks = (node.sink.secrets for node in nodes if isinstance(node, SinkNode))
-    return longest_first(set(chain.from_iterable(chain(sources, sinks))))
+    ends = [step.node for step in steps if isinstance(step.node, (SourceNode, SinkNode))]
+    found = [end.source.secrets if isinstance(end, SourceNode) else end.sink.secrets for end in ends]
+    return longest_first(set(chain.from_iterable(found)))
 
 
 def shown_in(error: BaseException, secrets: Sequence[str]) -> bool:
     """Returns whether the traceback of an error, with its causes, shows a secret."""
-    if not secrets:
-        return False
     text = "".join(traceback.format_exception(error))
     return any(secret in text for secret in secrets)
 
@@ -129,9 +126,8 @@ def without_secrets(error: WindrowError, secrets: Sequence[str]) -> WindrowError
     if not any(secret in text for secret in secrets for text in texts):
         error.__cause__ = cause
         return error
-    kind = type(error)
-    # Not by the constructor: each kind has its own.
-    clean = kind.__new__(kind)
+    # Not by the constructor: each class of errors has its own.
+    clean = error.__class__.__new__(error.__class__)
     clean.__dict__.update({name: _hidden(value, secrets) for name, value in error.__dict__.items()})
     clean.args = tuple([_hidden(value, secrets) for value in error.args])
     clean.__cause__ = cause

@@ -100,10 +100,9 @@ class Topology:
         A keyed step hands on the watermark that reaches it. A source without timestamps has none.
         """
         found: dict[str, None] = {}
-        for source in step.inputs:
-            upstream = self.step(source)
-            stamps = isinstance(upstream.node, TimestampsNode)
-            found.update(dict.fromkeys((upstream.id,) if stamps else self.stampers(upstream)))
+        for upstream in map(self.step, step.inputs):
+            stampers = (upstream.id,) if isinstance(upstream.node, TimestampsNode) else self.stampers(upstream)
+            found.update(dict.fromkeys(stampers))
         return tuple(found)
 
     def keyed_before(self, step: Step) -> bool:
