@@ -109,19 +109,22 @@ class ColumnScan:
             rows = form.packed(rows)
         keys = encode_keys(rows.column(0))
         groups = self._groups.count
-        of_key = (form.hash_keys(keys.distinct) % np.uint64(groups)).astype(np.uint16)
+        # The smallest type that holds the number of a group: numpy sorts small ones in one pass.
+        of_key = (form.hash_keys(keys.distinct) % np.uint64(groups)).astype(np.min_scalar_type(groups - 1))
         folded = form.partials(keys, rows)
         if folded is None:
-            for number, part in _by_group(rows, of_key[keys.codes], groups):
+            order, bounds = _by_group(of_key[keys.codes])
+            rows = rows.take(pa.array(order)) if groups > 1 else rows
+            for number, start, end in bounds:
                 # Spark compresses what it shuffles.
+                part = rows.slice(start, end - start)
                 yield self._row_for(number, RowKind.COLUMNS, target, dump_rows(part, compress=False))
             return
         codes, partials = folded
-        of_cell = of_key[codes]
-        for number in range(groups):
-            places = np.flatnonzero(of_cell == number).tolist()
-            if places:
-                yield self._row_for(number, RowKind.PARTIALS, target, pack_partials(partials.pick(places)))
+        order, bounds = _by_group(of_key[codes])
+        places = order.tolist()
+        for number, start, end in bounds:
+            yield self._row_for(number, RowKind.PARTIALS, target, pack_partials(partials.pick(places[start:end])))
 
     def _row_for(self, number: int, kind: int, target: ColumnTarget, payload: bytes) -> PackedRow:
         place = sequence_number(Phase.AFTER_WATERMARK, self._origin, self._row)
@@ -129,12 +132,15 @@ class ColumnScan:
         return PackedRow(self._groups.labels[number], kind, target.step, place, payload)
 
 
-def _by_group(rows: Any, of_row: npt.NDArray[np.uint16], groups: int) -> Iterator[tuple[int, Any]]:
-    """Yields the rows of each key group that has any; those of a group stay in order."""
+def _by_group(
+    of_row: npt.NDArray[np.unsignedinteger[Any]],
+) -> tuple[npt.NDArray[np.intp], Iterator[tuple[int, int, int]]]:
+    """Returns an order that puts the rows of a key group side by side, and the number, begin and end of each group.
+
+    Rows of one group stay in order. Groups without rows cost nothing: a query may have thousands of groups.
+    """
     order = np.argsort(of_row, kind="stable")
-    bounds = np.concatenate([[0], np.cumsum(np.bincount(of_row, minlength=groups))]).tolist()
-    if groups > 1:
-        rows = rows.take(pa.array(order))
-    for number in range(groups):
-        if bounds[number] < bounds[number + 1]:
-            yield number, rows.slice(bounds[number], bounds[number + 1] - bounds[number])
+    sorted_groups = of_row[order]
+    starts = np.flatnonzero(np.diff(sorted_groups.astype(np.int64), prepend=-1))
+    ends = np.append(starts, len(of_row))[1:]
+    return order, zip(sorted_groups[starts].tolist(), starts.tolist(), ends.tolist(), strict=True)

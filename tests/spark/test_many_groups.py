@@ -1,0 +1,83 @@
+"""A task's work follows from the rows that it has, however many partitions and key groups the query has."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tests.columnar.engine import Element, at, millis
+from tests.spark.fake_steps import ByKey, TimestampedSource
+from tests.spark.fake_steps import by_key as key_of
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
+from windrow.sinks import CollectSink
+from windrow.sources import ParquetFileSource
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.columnar.forms.columnar_form import columnar_form
+from windrow_runtime.columnar.rows.groups import hash_keys
+from windrow_runtime.columnar.state import load_rows
+from windrow_runtime.inputs.files import SourceBatch
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.exchange.rows import RowKind
+from windrow_runtime.spark.key_groups import KeyGroups, spark_partition
+from windrow_runtime.spark.sources.column_scan import ColumnScan, ColumnTarget
+from windrow_runtime.spark.sources.stage import MalformedRule, SourceStage
+
+# Any in this module: results of every type, and pyarrow has no types.
+
+
+def summed(*, late: bool) -> DataStream[Any]:
+    stream = from_source(ParquetFileSource("/never/read", Element)).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda e: e.at
+    )
+    windowed = stream.key_by(lambda e: e.key).window(TumblingEventTimeWindows.of(millis(100)))
+    return (windowed.allowed_lateness(millis(50)) if late else windowed).aggregate(agg.count())
+
+
+def rows_by_label(groups: KeyGroups, elements: list[Element], *, late: bool) -> dict[int, list[str]]:
+    """The keys that a task sends to each key group, by its label; elements that may be late are sent one by one."""
+    topology = Topology(Pipeline("many groups", summed(late=late).sink_to(CollectSink[Any]())).steps)
+    (step,) = topology.keyed
+    form = columnar_form(topology, step, lambda source: None)
+    scan = ColumnScan(
+        record_type(Element), [ColumnTarget(0, form, form.routes[0])], groups, 0, lambda step, highest: None
+    )
+    rows = [*scan.add(encode_batch(elements, record_type(Element))), *scan.flush()]
+    assert len({row.group for row in rows}) == len(rows), "one row for a group"
+    assert {row.kind for row in rows} == {RowKind.COLUMNS}
+    return {row.group: load_rows(row.payload, form.exchange_schema).column(0).to_pylist() for row in rows}
+
+
+def test_each_key_goes_to_its_group_also_among_more_groups_than_16_bits_number() -> None:
+    groups = KeyGroups.balanced(1, 70_000)
+    elements = [at(7, key=f"key {number % 300}") for number in range(1_000)]
+    for late in (False, True):
+        found = rows_by_label(groups, elements, late=late)
+        keys = [f"key {number}" for number in range(300)]
+        numbers = (hash_keys(pa.array(keys)) % np.uint64(groups.count)).tolist()
+        assert max(numbers) > 1 << 16
+        expected = {key: groups.labels[number] for key, number in zip(keys, numbers, strict=True)}
+        assert {key: label for label, keys in found.items() for key in keys} == expected
+        assert sum(map(len, found.values())) == (1_000 if late else 300)
+
+
+def test_a_task_sends_the_time_to_the_partitions_to_which_it_sends_rows() -> None:
+    groups = KeyGroups.balanced(500, 2)
+    stage = SourceStage(
+        decode=SourceBatch,
+        create=partial(TimestampedSource, (ByKey(0, 0, key_of),)),
+        groups=groups,
+        levels=2,
+        malformed=MalformedRule("source", "source", fail=True),
+    )
+    rows = [row for batch in stage(iter([[("a", 1), ("b", 2), ("a", 3)]])) for row in batch.to_pylist()]
+    clocks = {row["group"] for row in rows if row["kind"] == RowKind.CLOCK}
+    others = {row["group"] for row in rows if row["kind"] != RowKind.CLOCK}
+    assert {spark_partition(label, 500) for label in clocks} == {spark_partition(label, 500) for label in others}
+    assert all(label < 0 for label in clocks)
+    assert len(clocks) <= 3, "two keys, and the counts for the driver"
