@@ -168,7 +168,7 @@ SPARK_WORKLOADS = (
         (NATIVE, TUNED, *_WINDROW, FOLDING, PYFLINK),
         shape="late",
     ),
-    # The general operator runs these two whatever the functions are, so it is no contender of its own.
+    # The general operator runs Python functions here, so it is no contender of its own.
     *_both(
         "count",
         "count and mean of each hundred readings",

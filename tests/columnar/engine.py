@@ -20,7 +20,7 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.forms.row_form import RowForm
-from windrow_runtime.columnar.windows.geometry import Sessions
+from windrow_runtime.columnar.windows.geometry import Panes
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology
@@ -154,7 +154,7 @@ class Engine:
         data = self.records[label]
         sizes = [] if data is None else next(iter(GroupState.load(data, FINGERPRINT).steps.values())).sizes
         # The first is the tail of chunks, or the one page of a small state; with more pages it is one of them.
-        first = 0 if isinstance(self.form.windows, Sessions) and len(sizes) > 1 else 1
+        first = 0 if not isinstance(self.form.windows, Panes) and len(sizes) > 1 else 1
         stored = [number for number, size in enumerate(sizes) if size and number >= first]
         assert sorted(self.stores[label]) == stored
 
@@ -223,16 +223,21 @@ def run(
     record: type[Any] = Element,
     way: Callable[[DataStream[Any]], Any] = by_their_key,
     alone: bool = False,
+    stamped: bool = True,
     tuning: StateTuning = MEASURED,
 ) -> Ran:
     """Batches, then the end of the stream. Of five batches the one with the number ``crash_at`` runs twice.
 
+    Elements that are not ``stamped`` have no timestamps.
+
     Another record has an ``at`` and a ``text`` as well, and a ``key`` unless there is another way to the step. What is
     to fail runs alone, without the general operator, which would fail first.
     """
-    source = from_source(ParquetFileSource("never read", record)).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda e: e.at
-    )
+    source = from_source(ParquetFileSource("never read", record))
+    if stamped:
+        source = source.assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda e: e.at
+        )
     stream = build(way(source.filter(lambda e: e.text != "ff")))
     sinks = [stream.sink_to(CollectSink[Any]())]
     if late:

@@ -17,7 +17,7 @@ from windrow.evictors import CountEvictor
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RuntimeContext
 from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource, ParquetFileSource, Source
-from windrow.triggers import CountTrigger
+from windrow.triggers import CountTrigger, DeltaTrigger
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
@@ -108,6 +108,13 @@ COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
         .window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1)))
         .aggregate(agg.top_k(3, lambda r: r.celsius))
     ),
+    "columns, elements counted": lambda: (
+        from_source(ParquetFileSource("never read", Reading))
+        .key_by(lambda r: r.sensor)
+        .count_window(100)
+        .aggregate(agg.count())
+    ),
+    "columns, elements counted, pieces shared by firings": lambda: keyed().count_window(10, 5).aggregate(agg.count()),
     "columns": lambda: (
         keyed().window(EventTimeSessionWindows.with_gap(FIVE)).allowed_lateness(FIVE).aggregate(agg.count())
     ),
@@ -167,6 +174,7 @@ def test_decimals_dates_and_time_spans_are_compared(place: int) -> None:
 
 
 WINDOW = TumblingEventTimeWindows.of(FIVE)
+DELTA: DeltaTrigger[Reading] = DeltaTrigger.of(3, lambda a, b: b.celsius - a.celsius)
 OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
     "the key calls a function": lambda: mean(readings().key_by(lambda r: r.sensor.lower())),
     "the key is a datetime": lambda: readings().key_by(lambda r: r.at).window(WINDOW).aggregate(agg.count()),
@@ -183,7 +191,13 @@ OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
         lambda: mean(readings().filter(lambda r: r.copies + 1 > 3).key_by(lambda r: r.sensor))
     ),
     "an evictor sees each element": lambda: keyed().window(WINDOW).evictor(CountEvictor.of(3)).aggregate(agg.count()),
-    "CountTrigger": lambda: keyed().window(WINDOW).trigger(CountTrigger.of(3)).aggregate(agg.count()),
+    "DeltaTrigger": lambda: keyed().window(WINDOW).trigger(DELTA).aggregate(agg.count()),
+    "sessions that count": lambda: (
+        keyed().window(EventTimeSessionWindows.with_gap(FIVE)).trigger(CountTrigger.of(3)).aggregate(agg.count())
+    ),
+    "the evictor leaves no element": lambda: (
+        keyed().window(WINDOW).trigger(CountTrigger.of(3)).evictor(CountEvictor.of(0)).aggregate(agg.count())
+    ),
     "not an aggregate of windrow.aggregates": lambda: keyed().window(WINDOW).reduce(max),
     "depends on the order in which sessions merge": lambda: (
         keyed().window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(agg.first(lambda r: r.celsius))
@@ -304,8 +318,8 @@ def test_a_reason_is_told_once() -> None:
     )
     gaps = keyed().window(SlidingEventTimeWindows.of(FIVE, 2 * FIVE)).aggregate(MergingCount())
     assert text(gaps).endswith("cross the exchange as columns; not on columns: there are gaps between windows")
-    told = "CountTrigger(3) is asked at each element"
-    assert text(keyed().window(WINDOW).trigger(CountTrigger.of(3)).aggregate(agg.count())) == (
+    told = "DeltaTrigger(3) is asked at each element"
+    assert text(keyed().window(WINDOW).trigger(DELTA).aggregate(agg.count())) == (
         f"Python, general operator: {told}, elements cross the exchange as columns; not on columns: {told}"
     )
 

@@ -16,6 +16,7 @@ from tests.spark.comparison import Event, Outputs, key_of, millis
 from windrow import DataStream, OutputTag
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
+from windrow.evictors import CountEvictor
 from windrow.functions import AggregateFunction
 from windrow.triggers import CountTrigger, EventTimeTrigger, MergingTrigger, PurgingTrigger
 from windrow.windows import (
@@ -120,7 +121,7 @@ class DeclaredSteps:
 
     def _assigner(self) -> WindowAssigner[Event, Any]:
         chance = self._chance
-        match chance.randrange(10):
+        match chance.randrange(11):
             case 0 | 1 | 2:
                 size = chance.randrange(1, 200)
                 return TumblingEventTimeWindows.of(millis(size), self._offset(size))
@@ -130,24 +131,29 @@ class DeclaredSteps:
                 return SlidingEventTimeWindows.of(millis(size), millis(slide), self._offset(slide))
             case 6 | 7 | 8:
                 return EventTimeSessionWindows.with_gap(millis(chance.randrange(1, 90)))
-            case _:
+            case _ if chance.random() < 0.4:
                 return GlobalWindows.create_with_end_of_stream_trigger()
+            case _:
+                return GlobalWindows.create()
 
     def _offset(self, below: int) -> timedelta:
         return millis(self._chance.choice([0, self._chance.randrange(1 - below, below)]))
 
     # Any: as in `step`.
     def _triggered(self, windows: Any, assigner: WindowAssigner[Event, Any]) -> Any:
-        """Windows with a trigger, mostly that of the assigner; another one keeps them off columns."""
+        """Windows with a trigger, mostly that of the assigner, and some with an evictor."""
         chance = self._chance
-        if isinstance(assigner, GlobalWindows) or chance.random() < 0.88:
+        counts = isinstance(assigner, GlobalWindows) and not assigner.end_of_stream
+        if not counts and (isinstance(assigner, GlobalWindows) or chance.random() < 0.7):
             return windows
-        triggers: list[MergingTrigger[Event, Any]] = [
-            EventTimeTrigger.create(),
-            CountTrigger.of(chance.randrange(1, 5)),
-            PurgingTrigger.of(EventTimeTrigger.create()),
-        ]
-        return windows.trigger(chance.choice(triggers))
+        count = CountTrigger.of(chance.randrange(1, 7))
+        triggers: list[MergingTrigger[Event, Any]] = [count, PurgingTrigger.of(count)]
+        if not counts:
+            triggers += [EventTimeTrigger.create(), PurgingTrigger.of(EventTimeTrigger.create())]
+        windows = windows.trigger(chance.choice(triggers))
+        if chance.random() < 0.6:
+            return windows
+        return windows.evictor(CountEvictor.of(chance.randrange(9), do_evict_after=chance.random() < 0.3))
 
     def _result(self, *, ordered: bool, bounded: bool) -> tuple[AggregateFunction[Event, Any, Any], bool]:
         """An aggregate, and whether its results tell the key.

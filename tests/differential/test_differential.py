@@ -31,6 +31,7 @@ from windrow.windows import (
     WindowStagger,
 )
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
+from windrow_runtime.columnar.windows.geometry import Counted
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.outcome import PipelineResult
@@ -93,6 +94,8 @@ def test_declared_aggregates_of_all_windows_run_on_columns(tmp_path: Path) -> No
     # Windows of all time have no late elements.
     shapes = {(kind, late, kept) for kind in _ASSIGNERS[:3] for late in (False, True) for kept in (False, True)}
     assert shapes <= found.keys()
+    counted = {form.windows.panes.is_global for form in forms if isinstance(form.windows, Counted)}
+    assert counted == {False, True}
     assert len(forms) >= 30
 
 

@@ -350,9 +350,12 @@ class RowContents:
 
     schema: pa.Schema
     due: Callable[[pa.RecordBatch], int]  # gives when something in rows is due next, under the watermark of a batch
+    check: Callable[[pa.RecordBatch], None]  # raises a CheckpointError if stored rows contradict themselves
 
     def load(self, data: bytes) -> KeyedRows:
-        return KeyedRows(load_rows(data, self.schema))
+        rows = load_rows(data, self.schema)
+        self.check(rows)
+        return KeyedRows(rows)
 
     def dump(self, state: KeyedRows) -> bytes:
         return dump_rows(state.rows) if state.rows.num_rows else b""

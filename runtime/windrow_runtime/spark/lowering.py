@@ -23,7 +23,6 @@ from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, columnar_form
 from windrow_runtime.columnar.forms.route import ScanTarget
 from windrow_runtime.columnar.forms.row_form import RowForm, fold_for, row_form
-from windrow_runtime.columnar.windows.geometry import Sessions
 from windrow_runtime.operators.choose import form_text, operator_for
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
@@ -204,8 +203,8 @@ class Lowered:
         found = [WatchedStep(step.id) for step in (*self.topology.sources, *self.topology.sinks)]
         for step in self.topology.keyed:
             form = self._forms.get(step.id)
-            # Panes are shared by windows, so nobody can count these.
-            has_windows = isinstance(step.node, WindowNode) and (form is None or isinstance(form.windows, Sessions))
+            # Where windows share panes or pieces, nobody can count them.
+            has_windows = isinstance(step.node, WindowNode) and (form is None or form.counts_windows)
             has_watermark = bool(self.topology.stampers(step))
             state_id = self._stored.state_ids[step.id]
             found.append(WatchedStep(step.id, state_id, has_watermark, has_windows, has_timers=form is None))

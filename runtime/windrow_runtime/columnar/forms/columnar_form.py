@@ -21,7 +21,16 @@ from windrow_runtime.columnar.kernels.choice import kernel_for
 from windrow_runtime.columnar.kernels.kernel import Kernel, Selector, same_input
 from windrow_runtime.columnar.rows.columns import ColumnExpression, WholeElement
 from windrow_runtime.columnar.rows.groups import hash_keys
-from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, Sessions, windows_of
+from windrow_runtime.columnar.windows.counted import CountOperator
+from windrow_runtime.columnar.windows.geometry import (
+    FARTHEST,
+    Counted,
+    Panes,
+    Sessions,
+    Windows,
+    needs_timestamps,
+    windows_of,
+)
 from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.operators.errors import DeclinedError
@@ -34,7 +43,7 @@ from windrow_runtime.operators.topology import Topology
 class ColumnarForm(ScanTarget):
     """A keyed step that runs on columns."""
 
-    windows: Panes | Sessions
+    windows: Windows
     kernel: Kernel
     aggregate: AggregateFunction[Any, Any, Any]
     filled: FilledWindow | None  # puts the key and the window into results; None: they are those of the aggregate
@@ -50,14 +59,22 @@ class ColumnarForm(ScanTarget):
         return isinstance(self.windows, Panes) and not self.windows.lateness and not is_asked
 
     @property
+    def counts_windows(self) -> bool:
+        """Returns whether the state has a row for each window that is open."""
+        windows = self.windows
+        return isinstance(windows, Sessions) or (isinstance(windows, Counted) and windows.pieces_each == 1)
+
+    @property
     def combined(self) -> Combined[Any, Any, Any, Any] | None:
         """The combination whose target makes the results; None: there is one aggregate, or one fact of the window."""
         whole = self.aggregate if self.filled is None else self.filled.combined
         return whole if isinstance(whole, Combined) else None
 
     @cached_property
-    def operator(self) -> PaneOperator | SessionOperator:
+    def operator(self) -> PaneOperator | SessionOperator | CountOperator:
         """Runs the step on a key group."""
+        if isinstance(self.windows, Counted):
+            return CountOperator(self.windows, self.kernel, self.key_type)
         if isinstance(self.windows, Sessions):
             return SessionOperator(self.windows, self.kernel, self.key_type)
         return PaneOperator(self.windows, self.kernel, self.key_type)
@@ -76,7 +93,7 @@ class ColumnarForm(ScanTarget):
 
     def check(self, stamps: Ints) -> None:
         """Refuses timestamps beyond 73 million years, with which arithmetic would leave 64 bits."""
-        if len(stamps) and (stamps.max() > FARTHEST or stamps.min() < -FARTHEST):
+        if len(stamps) and needs_timestamps(self.windows) and (stamps.max() > FARTHEST or stamps.min() < -FARTHEST):
             far = stamps.max() if stamps.max() > FARTHEST else stamps.min()
             raise UnsupportedOperationError(
                 "a timestamp is too far away for columns",
@@ -107,8 +124,10 @@ class ColumnarForm(ScanTarget):
 
     def describe(self) -> str:
         """A few words for ``explain()``."""
-        shares = isinstance(self.windows, Panes) and self.windows.windows_each > 1
-        shared = ", panes shared by windows" if shares else ""
+        windows = self.windows
+        shared = ", panes shared by windows" if isinstance(windows, Panes) and windows.windows_each > 1 else ""
+        if isinstance(windows, Counted):
+            shared = ", elements counted" + (", pieces shared by firings" if windows.pieces_each > 1 else "")
         folded = ", folded before the exchange" if self.folds_first else ""
         return f"columns{shared}{folded}"
 
@@ -128,13 +147,13 @@ def columnar_form(topology: Topology, step: Step, check_source: CheckSource) -> 
     windows = windows_of(node)
     if spec.process is not None and not isinstance(spec.process, FilledWindow):
         raise DeclinedError(f"{spec.process.describe()} follows the aggregate")
-    routes = routes_to(topology, step, check_source)
+    routes = routes_to(topology, step, check_source, stamped=needs_timestamps(windows))
     element = routes[0].element
     kernel = kernel_for(spec.aggregate, partial(_input_type, element))
     if kernel.ordered:
         if isinstance(windows, Sessions):
             raise DeclinedError("the aggregate depends on the order in which sessions merge")
-        if windows.windows_each > 1:
+        if isinstance(windows, Panes) and windows.windows_each > 1:
             # The panes of a window are merged in order of time, which is not that of arrival.
             kernel = kernel.numbered()
     return ColumnarForm(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from windrow.aggregates import Opaque, recognise
@@ -58,7 +59,10 @@ class Route:
         return pa.null() if self.key is None else self.key.arrow_type
 
     def run(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints, dict[str, int]]:
-        """Elements of a source at the keyed step, their timestamps in ms, and the highest that each step gave."""
+        """Elements of a source at the keyed step, their timestamps in ms, and the highest that each step gave.
+
+        Where no step gives timestamps, they are 0.
+        """
         stamps: pa.Array = None
         highest: dict[str, int] = {}
         for step in self.steps:
@@ -75,7 +79,8 @@ class Route:
                     stamps = pa.array(micros.to_numpy() // 1_000)
                 if len(stamps):
                     highest[step.id] = int(stamps.to_numpy().max())
-        assert stamps is not None, "the plan was checked for timestamps"
+        if stamps is None:
+            return batch, np.zeros(batch.num_rows, np.int64), highest
         return batch, stamps.to_numpy(), highest
 
 
@@ -143,13 +148,13 @@ class ScanTarget(ABC):
         return decode_batch(batch, self.element)
 
 
-def routes_to(topology: Topology, step: Step, check_source: CheckSource) -> tuple[Route, ...]:
-    """All ways from sources to a keyed step; declined where elements cannot get there as columns."""
+def routes_to(topology: Topology, step: Step, check_source: CheckSource, *, stamped: bool = True) -> tuple[Route, ...]:
+    """All ways from sources to a keyed step; declined where elements cannot get there as columns, with timestamps."""
     before = topology.step(step.inputs[0])
     key_by = before.node if isinstance(before.node, KeyByNode) else None
     routes = _routes(topology, topology.step(before.inputs[0]) if key_by is not None else before)
     for place, route in enumerate(routes):
-        if not any(on_the_way.kind == TimestampsNode.kind for on_the_way in route.steps):
+        if stamped and not any(on_the_way.kind == TimestampsNode.kind for on_the_way in route.steps):
             raise DeclinedError("elements have no timestamps on the way")
         if key_by is not None:
             key = expression_of(key_by.selector, route.element, "the key")

@@ -34,7 +34,7 @@ from windrow.windows import TimeWindow
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.forms.route import CheckSource, ScanTarget, routes_to
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, stable_hashes
-from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, Sessions, windows_of
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, windows_of
 from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, call_description, raise_call_error
 from windrow_runtime.operators.state.model import NOTHING
@@ -186,8 +186,9 @@ def fold_for(step: Step) -> PaneFold:
         raise DeclinedError("each late element fires its window")
     if node.late_tag is not None:
         raise DeclinedError("late elements leave one by one")
+    shape_of(node)
     windows = windows_of(node)
-    if isinstance(windows, Sessions):
+    if not isinstance(windows, Panes):
         raise DeclinedError("a task does not know where sessions end")
     if windows.is_global:
         raise DeclinedError("the general operator runs the window of all time")

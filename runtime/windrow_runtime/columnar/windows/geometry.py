@@ -17,17 +17,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final, Generic, TypeVar
+from math import gcd
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from windrow.evictors import CountEvictor
 from windrow.plan import WindowNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.triggers import CountTrigger, MergingPurgingTrigger, PurgingTrigger, Trigger
+from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.kernels.kernel import Kernel
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.windows.shape import AlignedWindows, GapWindows, WindowOfAllTime, shape_of
+from windrow_runtime.operators.windows.shape import (
+    AlignedWindows,
+    GapWindows,
+    WindowOfAllTime,
+    WindowShape,
+    shape_assigned,
+    shape_of,
+)
+
+# Any in this module: triggers of elements and windows of every type.
 
 FARTHEST = 1 << 61
 """Timestamps and sizes up to here, in milliseconds, can be added without leaving 64 bits: 73 million years."""
@@ -176,9 +189,69 @@ class Sessions:
     lateness: int  # how long sessions are kept behind their end; MAX_TIMESTAMP: for ever
 
 
-def windows_of(node: WindowNode) -> Panes | Sessions:
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Windows that fire at every so many of their elements."""
+
+    panes: Panes  # the windows that the elements are in; those of all time make count windows
+    every: int  # a window fires at each of so many elements
+    size: int | None  # how many of its last elements a firing takes; None: all
+
+    @property
+    def lateness(self) -> int:
+        """How long windows are kept behind their end."""
+        return self.panes.lateness
+
+    @property
+    def piece(self) -> int:
+        """The number of elements that are folded together: firings begin and end where such pieces do."""
+        return self.every if self.size is None else gcd(self.every, self.size)
+
+    @property
+    def pieces_each(self) -> int:
+        """The number of pieces that a firing takes; one that takes all elements has them in one."""
+        return 1 if self.size is None else self.size // self.piece
+
+
+Windows: TypeAlias = Panes | Sessions | Counted
+
+
+def needs_timestamps(windows: Windows) -> bool:
+    """Returns whether the timestamps of elements decide which windows they are in."""
+    return not (isinstance(windows, Counted) and windows.panes.is_global)
+
+
+def windows_of(node: WindowNode) -> Windows:
     """The windows of a step as numbers; declined if an assigner, a trigger or an evictor has to see each element."""
-    shape, lateness = shape_of(node), node.allowed_lateness or 0
+    count = _count_of(node.effective_trigger)
+    if count is None or not (node.evictor is None or type(node.evictor) is CountEvictor):
+        return _timed(shape_of(node), node)
+    every, purges = count
+    windows = _timed(shape_assigned(node), node)
+    if isinstance(windows, Sessions):
+        raise DeclinedError("sessions that count their elements may merge at each of them")
+    size = every if purges else None
+    if node.evictor is not None:
+        size = node.evictor.max_count
+        if node.evictor.do_evict_after:
+            # What is left behind a firing is there at the next one, with the elements that came since.
+            size += every
+        size = min(size, every) if purges else size
+        if not size:
+            raise DeclinedError("the evictor leaves no element")
+    return Counted(windows, every, size)
+
+
+def _count_of(trigger: Trigger[Any, Any]) -> tuple[int, bool] | None:
+    """At how many elements a trigger fires, and whether it purges; None: it does not count elements alone."""
+    purges = type(trigger) in (PurgingTrigger, MergingPurgingTrigger)
+    inner = trigger.inner if isinstance(trigger, PurgingTrigger) and purges else trigger
+    return (inner.max_count, purges) if type(inner) is CountTrigger else None
+
+
+def _timed(shape: WindowShape | None, node: WindowNode) -> Panes | Sessions:
+    """The windows that elements are assigned to."""
+    lateness = node.allowed_lateness or 0
     if isinstance(shape, WindowOfAllTime):
         return Panes(0, 1, 0, 0)
     if isinstance(shape, GapWindows) and shape.gap is not None:
@@ -195,7 +268,7 @@ def windows_of(node: WindowNode) -> Panes | Sessions:
     return Panes(shape.size, shape.slide, shape.offset, lateness)
 
 
-W = TypeVar("W", Panes, Sessions)
+W = TypeVar("W", Panes, Sessions, Counted)
 
 
 @dataclass(frozen=True)
@@ -214,6 +287,11 @@ class ColumnOperator(Generic[W]):
         fields = [pa.field("key", self.key_type), *[pa.field(name, pa.int64()) for name in self.places]]
         fields += [pa.field(f"s{place}", kind) for place, kind in enumerate(self.kernel.state_types)]
         return pa.schema(fields)
+
+    def check(self, rows: pa.RecordBatch) -> None:
+        """Raises a CheckpointError if rows that were stored are none of this step."""
+        if any(rows.column(name).null_count for name in self.places):
+            raise damaged_state("a row of state has no place in time")
 
     def rows(self, columns: Sequence[pa.Array]) -> pa.RecordBatch:
         """Rows of state of their columns."""

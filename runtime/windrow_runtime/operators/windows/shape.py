@@ -40,7 +40,7 @@ class GapWindows:
 
 @dataclass(frozen=True, slots=True)
 class WindowOfAllTime:
-    """The global window, which fires at the end of the stream."""
+    """The global window, which no watermark ends."""
 
 
 WindowShape: TypeAlias = AlignedWindows | GapWindows | WindowOfAllTime
@@ -51,14 +51,19 @@ def shape_of(node: WindowNode) -> WindowShape | None:
 
     Raises DeclinedError if an evictor or a trigger has to see each element.
     """
-    assigner, trigger = node.assigner, node.effective_trigger
+    trigger = node.effective_trigger
     # Exact types: a class that is derived from one of these may do anything.
-    is_global = type(assigner) is GlobalWindows
     if node.evictor is not None:
         raise DeclinedError("an evictor sees each element")
-    if type(trigger) is not (EndOfStreamTrigger if is_global else EventTimeTrigger):
+    if type(trigger) is not (EndOfStreamTrigger if type(node.assigner) is GlobalWindows else EventTimeTrigger):
         raise DeclinedError(f"{trigger.describe()} is asked at each element")
-    if is_global:
+    return shape_assigned(node)
+
+
+def shape_assigned(node: WindowNode) -> WindowShape | None:
+    """Returns the shape of the windows of a step, whatever fires them; None for others."""
+    assigner = node.assigner
+    if type(assigner) is GlobalWindows:
         return WindowOfAllTime()
     if type(assigner) is EventTimeSessionWindows:
         return GapWindows(assigner.gap)

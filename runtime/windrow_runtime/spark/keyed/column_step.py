@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from windrow_runtime.columnar.state import (
     load_rows,
     no_rows,
 )
+from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import Fired
 from windrow_runtime.columnar.windows.panes import PaneOperator, panes_in
 from windrow_runtime.columnar.windows.sessions import SessionOperator
@@ -47,7 +48,8 @@ class ColumnRunner(StepRunner):
         self._form = form
         self._operator = form.operator
         self._to_sinks: Counter[str] = Counter()
-        self._on_rows = RowAggregate(form) if form.windows.lateness else None
+        fires_late = form.windows.lateness and not isinstance(form.operator, CountOperator)
+        self._on_rows = RowAggregate(form) if fires_late else None
 
     def take_counts(self) -> list[Count]:
         counts = super().take_counts()
@@ -71,8 +73,8 @@ class ColumnRunner(StepRunner):
         watermark = max(current.watermark, record.watermark)
         operator = self._operator
         with errors_at(self._form.step.where):
-            if isinstance(operator, SessionOperator):
-                yield from self._run_sessions(operator, record, store, watermark, elements, packers)
+            if not isinstance(operator, PaneOperator):
+                yield from self._run_pages(operator, record, store, watermark, elements, packers)
             else:
                 measure, tuning = partial(operator.measure, watermark), self._tuning.row_chunks
                 chunks = Chunks(record, operator.schema, store, measure, operator.merged, tuning)
@@ -85,9 +87,9 @@ class ColumnRunner(StepRunner):
                 chunks.end_batch()
         record.watermark, record.now = watermark, current.now
 
-    def _run_sessions(
+    def _run_pages(
         self,
-        operator: SessionOperator,
+        operator: SessionOperator | CountOperator,
         record: StepRecord,
         store: PageStore,
         watermark: int,
@@ -95,21 +97,44 @@ class ColumnRunner(StepRunner):
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
         arrived = self._rows_of(elements)
-        contents = RowContents(operator.schema, partial(operator.next_time, watermark))
+        contents = RowContents(operator.schema, partial(operator.next_time, watermark), operator.check)
         pages = RowPages(record, contents, store, self._tuning.row_pages)
         for part, mask in pages.shares(arrived.column(0), watermark):
             inside = arrived if mask is None else arrived.filter(_mask(mask))
             rows = pages.load(part).rows
             self.facts[OPEN_WINDOWS] -= rows.num_rows
-            fired, rows = operator.advance(rows, record.watermark, watermark)
-            if fired is not None:
-                yield from self._emit(fired, packers[0])
-            if inside.num_rows:
-                rows = self._add_to_sessions(operator, rows, inside, watermark)
-                yield from self._drain(packers[1])
+            if isinstance(operator, CountOperator):
+                rows = operator.advance(rows, watermark)
+                if inside.num_rows:
+                    rows = yield from self._count(operator, rows, inside, watermark, packers[1])
+            else:
+                fired, rows = operator.advance(rows, record.watermark, watermark)
+                if fired is not None:
+                    yield from self._emit(fired, packers[0])
+                if inside.num_rows:
+                    rows = self._add_to_sessions(operator, rows, inside, watermark)
+                    yield from self._drain(packers[1])
             self.facts[OPEN_WINDOWS] += rows.num_rows
             pages.save(part, KeyedRows(rows))
         pages.end_batch()
+
+    def _count(
+        self, operator: CountOperator, rows: Any, arrived: Any, watermark: int, packer: Packer
+    ) -> Generator[PackedRow, None, Any]:
+        """Counts the elements that arrived in their windows; returns the rows of state."""
+        panes = operator.windows.panes
+        late = panes.gone(panes.panes_of(arrived.column(1).to_numpy()), watermark)
+        if late.any():
+            self._take_late(arrived.filter(_mask(late)))
+            yield from self._drain(packer)
+            arrived = arrived.filter(_mask(~late))
+        inputs = self._form.inputs_in(arrived)
+        keys, stamps = arrived.column(0), arrived.column(1).to_numpy()
+        for fired, left in operator.add(rows, keys, stamps, inputs, watermark):
+            rows = left
+            if fired is not None:
+                yield from self._emit(fired, packer)
+        return rows
 
     def _add_to_sessions(self, operator: SessionOperator, rows: Any, arrived: Any, watermark: int) -> Any:
         """Returns the sessions with the elements that arrived for their keys."""

@@ -1,0 +1,221 @@
+"""Windows that fire at every so many of their elements, over columns.
+
+A lane is a key and a window, whose elements are numbered from 1 in order of arrival. They are folded into pieces: as
+firings begin and end where pieces do, each takes whole ones. State is a row for each piece that a later firing takes,
+with the number of its last element, and for the newest piece, which is continued::
+
+    every 4, size 6   elements  |1 2|3 4|5 6|7 8|9 10|11
+    pieces of 2       firings         4
+                                  |-----------8|       takes 3 to 8
+                      state                 |7 8|9 10|11|
+
+A firing that takes all elements of its lane makes one row of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.codecs.malformed import damaged_state
+from windrow_runtime.columnar import Ints, Mask
+from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys
+from windrow_runtime.columnar.windows.geometry import FARTHEST, ColumnOperator, Counted, Fired, gone
+
+_States = Sequence[pa.Array]
+
+_LEAST_AT_ONCE: Final = 4_096
+_MERGED_AT_ONCE: Final = 500_000
+"""About as many pieces are merged at a time for firings that have some in common."""
+
+
+class Lanes(NamedTuple):
+    """The lanes of rows of state and of elements."""
+
+    of_rows: Ints  # the lane of each row, and then of each element
+    keys: pa.Array  # of lanes
+    starts: Ints  # of their windows; of no meaning for the window of all time
+
+
+class CountOperator(ColumnOperator[Counted]):
+    """Runs a step on some keys at a time."""
+
+    places: ClassVar[Sequence[str]] = ("start", "until")
+
+    def advance(self, rows: pa.RecordBatch, watermark: int) -> pa.RecordBatch:
+        """The rows of the windows that the watermark has not cleaned up; such windows do not fire any more."""
+        cleaned = self._gone(rows.column(1).to_numpy(), watermark)
+        return rows.filter(pa.array(~cleaned)) if cleaned.any() else rows
+
+    def check(self, rows: pa.RecordBatch) -> None:
+        super().check(rows)
+        ends = rows.column(2).to_numpy()
+        if len(ends) and not 0 < ends.min() <= ends.max() < FARTHEST:
+            raise damaged_state(f"windows that end with their elements {ends.min()} to {ends.max()}")
+
+    def next_time(self, watermark: int, rows: pa.RecordBatch) -> int:
+        """The time at which the first window is cleaned up; the end of time if that is never."""
+        panes = self.windows.panes
+        if panes.is_global or panes.lateness >= FARTHEST:
+            return MAX_TIMESTAMP
+        return int(panes.last_times(rows.column(1).to_numpy()).min()) + panes.lateness
+
+    def add(
+        self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, inputs: _States, watermark: int
+    ) -> Iterator[tuple[Fired | None, pa.RecordBatch]]:
+        """Takes elements that are not late, some at a time: yields what fires, in order, and the rows of state then."""
+        panes, every = self.windows.panes, self.windows.every
+        pieces = self.windows.pieces_each
+        at_once = max(_LEAST_AT_ONCE, _MERGED_AT_ONCE * min(every, pieces) // pieces // panes.windows_each)
+        for start in range(0, len(keys), at_once):
+            some = slice(start, start + at_once)
+            fired, rows = self._add_some(rows, keys[some], stamps[some], [column[some] for column in inputs], watermark)
+            yield fired, rows
+
+    def _add_some(
+        self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, inputs: _States, watermark: int
+    ) -> tuple[Fired | None, pa.RecordBatch]:
+        panes, known = self.windows.panes, rows.num_rows
+        starts = np.zeros(len(keys), np.int64)
+        if not panes.is_global:
+            cleaned = MIN_TIMESTAMP if panes.lateness >= FARTHEST else max(watermark - panes.lateness, MIN_TIMESTAMP)
+            places, starts = panes.windows(panes.panes_of(stamps), cleaned, MAX_TIMESTAMP)
+            if panes.windows_each > 1:
+                taken = pa.array(places)
+                keys, inputs = keys.take(taken), [column.take(taken) for column in inputs]
+        lanes = self._lanes(rows, keys, starts)
+        pieces = _Pieces(self.windows, lanes, rows.column(2).to_numpy(), known)
+        fresh = self.kernel.partial(Groups(pieces.of_elements, len(pieces.fresh_lanes)), inputs)
+        both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], fresh, strict=True)]
+        states = self._continued(pieces, both)
+        if self.windows.size is None:
+            states = self._summed(pieces, states)
+        return self._fired(pieces, lanes, states), self._kept(pieces, lanes, states)
+
+    def _lanes(self, rows: pa.RecordBatch, keys: pa.Array, starts: Ints) -> Lanes:
+        encoded = encode_keys(pa.concat_arrays([rows.column(0), keys]))
+        panes = self.windows.panes
+        if panes.is_global:
+            return Lanes(encoded.codes, encoded.distinct, np.zeros(len(encoded.distinct), np.int64))
+        both = np.concatenate([rows.column(1).to_numpy(), starts])
+        cells = cells_of(Keys(encoded.codes, encoded.distinct), (both - panes.offset) // panes.slide)
+        own = encoded.distinct.take(pa.array(cells.codes))
+        return Lanes(cells.groups.ids, own, cells.places * panes.slide + panes.offset)
+
+    def _continued(self, pieces: _Pieces, states: _States) -> _States:
+        """The states of all pieces in order, where elements have continued the newest piece of a lane."""
+        source = pieces.order
+        if len(pieces.open_rows):
+            pairs = pa.array(np.concatenate([pieces.open_rows, pieces.continued]))
+            count = len(pieces.open_rows)
+            merged = self._merged_pairs([column.take(pairs) for column in states], count)
+            states = [pa.concat_arrays([old, new]) for old, new in zip(states, merged, strict=True)]
+            behind = np.arange(len(states[0]), dtype=np.int64)
+            behind[pieces.continued] = np.arange(len(behind) - count, len(behind))
+            source = behind[source]
+        return [column.take(pa.array(source)) for column in states]
+
+    def _merged_pairs(self, states: _States, count: int) -> _States:
+        """The states of so many rows, each merged with the row that stands so many places behind it."""
+        return self.kernel.merge(Groups(np.tile(np.arange(count), 2), count), states)
+
+    def _summed(self, pieces: _Pieces, states: _States) -> _States:
+        """The states of pieces with all before them in their lanes, by ever longer runs (Hillis, Steele 1986)."""
+        reach = 1
+        ranks = np.arange(len(pieces.lanes)) - pieces.first_of_lane
+        while (later := np.flatnonzero(ranks >= reach)).size:
+            pairs = pa.array(np.concatenate([later - reach, later]))
+            merged = self._merged_pairs([column.take(pairs) for column in states], len(later))
+            source = np.arange(len(ranks))
+            source[later] = np.arange(len(ranks), len(ranks) + len(later))
+            states = [
+                pa.concat_arrays([old, new]).take(pa.array(source)) for old, new in zip(states, merged, strict=True)
+            ]
+            reach *= 2
+        return states
+
+    def _fired(self, pieces: _Pieces, lanes: Lanes, states: _States) -> Fired | None:
+        """The results of the firings, in the order of the elements that made them."""
+        last = pieces.firing
+        if not len(last):
+            return None
+        pieces_each = self.windows.pieces_each
+        if pieces_each == 1:
+            found = [column.take(pa.array(last)) for column in states]
+        else:
+            first = np.maximum(pieces.first_of_lane[last], last - (pieces_each - 1))
+            counts = last - first + 1
+            firings = np.repeat(np.arange(len(last)), counts)
+            rows = np.arange(len(firings)) - np.repeat(np.cumsum(counts) - counts - first, counts)
+            taken = [column.take(pa.array(rows)) for column in states]
+            found = self.kernel.merge(Groups(firings, len(last)), taken)
+        own, panes = pieces.lanes[last], self.windows.panes
+        starts = lanes.starts[own]
+        keys = lanes.keys.take(pa.array(own))
+        return Fired(keys, starts, starts + panes.size, panes.last_times(starts), self.kernel.results(found))
+
+    def _kept(self, pieces: _Pieces, lanes: Lanes, states: _States) -> pa.RecordBatch:
+        kept = pa.array(np.flatnonzero(pieces.kept))
+        own = pieces.lanes[pieces.kept]
+        columns = [column.take(kept) for column in states]
+        until = pa.array(pieces.until[pieces.kept])
+        return self.rows([lanes.keys.take(pa.array(own)), pa.array(lanes.starts[own]), until, *columns])
+
+    def _gone(self, starts: Ints, watermark: int) -> Mask:
+        panes = self.windows.panes
+        if panes.is_global:
+            return np.zeros(len(starts), np.bool_)
+        return gone(panes.last_times(starts), panes.lateness, watermark)
+
+
+class _Pieces:
+    """The pieces of lanes, in order: those of the state, which come first in their lanes, and those of elements."""
+
+    def __init__(self, windows: Counted, lanes: Lanes, ends: Ints, known: int) -> None:
+        count, piece = len(lanes.keys), windows.piece
+        held, arrived = lanes.of_rows[:known], Groups(lanes.of_rows[known:], len(lanes.keys))
+        before = np.zeros(count, np.int64)  # how many elements each lane had
+        np.maximum.at(before, held, ends)
+        total = before + arrived.sizes
+        has_new = arrived.sizes > 0
+        # The pieces of elements, by lane.
+        counts = np.where(has_new, (total - 1) // piece - before // piece + 1, 0)
+        begins = np.cumsum(counts) - counts
+        self.fresh_lanes = np.repeat(np.arange(count), counts)
+        ordinals = (before // piece - begins)[self.fresh_lanes] + np.arange(len(self.fresh_lanes)) + 1
+        fresh_until = np.minimum(ordinals * piece, total[self.fresh_lanes])
+        in_order = lanes.of_rows[known:][arrived.order]
+        numbers = np.arange(len(in_order)) + (before - arrived.starts)[in_order]  # from 0
+        self.of_elements = np.empty(len(in_order), np.int64)
+        self.of_elements[arrived.order] = numbers // piece + (begins - before // piece)[in_order]
+        # Rows are those of the state, then fresh pieces; an open row goes on in the first fresh piece of its lane.
+        is_open = (ends % piece > 0) & has_new[held]
+        self.open_rows = np.flatnonzero(is_open)
+        self.continued = known + begins[held[self.open_rows]]
+        both, until = np.concatenate([held, self.fresh_lanes]), np.concatenate([ends, fresh_until])
+        rows = np.flatnonzero(~np.concatenate([is_open, np.zeros(len(fresh_until), np.bool_)]))
+        self.order = rows[np.lexsort((until[rows], both[rows]))]
+        self.lanes, self.until = both[self.order], until[self.order]
+        is_first = np.concatenate([[True], self.lanes[1:] != self.lanes[:-1]])[: len(self.order)]
+        self.first_of_lane = np.maximum.accumulate(np.where(is_first, np.arange(len(self.order)), 0))
+        # Firings, in the order of the elements that close their last pieces.
+        firing = np.flatnonzero((self.until % windows.every == 0) & (self.until > before[self.lanes]))
+        own = self.lanes[firing]
+        closing = arrived.order[arrived.starts[own] + self.until[firing] - 1 - before[own]]
+        self.firing = firing[np.argsort(closing)]
+        self.kept = self._kept(windows, total)
+
+    def _kept(self, windows: Counted, total: Ints) -> Mask:
+        """Marks the pieces that later firings take, and the newest of each lane, unless the lane may begin anew."""
+        every, size = windows.every, windows.size
+        is_last = np.concatenate([self.lanes[1:] != self.lanes[:-1], [True]])[: len(self.lanes)]
+        if size is None:
+            return is_last
+        reached = total[self.lanes]
+        taken = self.until > (reached // every + 1) * every - size
+        kept: Mask = taken | (is_last & (reached % every > 0))
+        return kept
