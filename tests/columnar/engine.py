@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tests.spark.fake_steps import Forward, Store
 from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
-from windrow.plan import Step
+from windrow.plan import Step, WindowNode
 from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource, Source
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -23,7 +23,7 @@ from windrow_runtime.columnar.forms.row_form import RowForm
 from windrow_runtime.columnar.windows.geometry import Panes
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.choose import operator_for
-from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.operators.topology import Port, Topology, in_processing_time
 from windrow_runtime.spark.clock import BatchTime, BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.packer import ToSink
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
@@ -82,7 +82,10 @@ class Engine:
         self.form = form
         self.record = record_type(record)
         classes = known_classes(topology.steps)
-        self.level = Level(0, True, GROUPS, FINGERPRINT, (keyed,), classes=classes, tuning=tuning)
+        self.by_clock = isinstance(step.node, WindowNode) and in_processing_time(step.node)
+        self.level = Level(
+            0, True, GROUPS, FINGERPRINT, (keyed,), by_clock=self.by_clock, classes=classes, tuning=tuning
+        )
         self.records: dict[int, bytes | None] = dict.fromkeys(GROUPS.labels)
         self.stores = {label: Store() for label in GROUPS.labels}
         self.timers = dict.fromkeys(GROUPS.labels, 0)
@@ -96,7 +99,8 @@ class Engine:
         for label in GROUPS.labels:
             timer = self.timers[label]
             mine = rows[label]
-            if not mine and not (timer and timer <= encode_timer(times.current.watermark)):
+            time = times.current.now if self.by_clock else encode_timer(times.current.watermark)
+            if not mine and not (timer and timer <= time):
                 continue
             before = self.records[label], Store(self.stores[label])
             first = self._run(label, times, mine)

@@ -17,8 +17,20 @@ from windrow.evictors import CountEvictor
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RuntimeContext
 from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource, ParquetFileSource, Source
-from windrow.triggers import CountTrigger, DeltaTrigger
-from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    DeltaTrigger,
+    PurgingTrigger,
+)
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindows,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+)
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.forms.route import expression_of
@@ -115,6 +127,18 @@ COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
         .aggregate(agg.count())
     ),
     "columns, elements counted, pieces shared by firings": lambda: keyed().count_window(10, 5).aggregate(agg.count()),
+    "columns, by the clock, folded before the exchange": lambda: (
+        keyed().window(SlidingProcessingTimeWindows.of(FIVE, timedelta(seconds=1))).aggregate(agg.count())
+    ),
+    "columns, firings at intervals": lambda: (
+        keyed().window(GlobalWindows.create()).trigger(ContinuousEventTimeTrigger.of(FIVE)).aggregate(agg.count())
+    ),
+    "columns, by the clock, firings at intervals, folded before the exchange": lambda: (
+        keyed()
+        .window(GlobalWindows.create())
+        .trigger(PurgingTrigger.of(ContinuousProcessingTimeTrigger.of(FIVE)))
+        .aggregate(agg.count())
+    ),
     "columns": lambda: (
         keyed().window(EventTimeSessionWindows.with_gap(FIVE)).allowed_lateness(FIVE).aggregate(agg.count())
     ),
@@ -194,6 +218,15 @@ OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
     "DeltaTrigger": lambda: keyed().window(WINDOW).trigger(DELTA).aggregate(agg.count()),
     "sessions that count": lambda: (
         keyed().window(EventTimeSessionWindows.with_gap(FIVE)).trigger(CountTrigger.of(3)).aggregate(agg.count())
+    ),
+    "ContinuousProcessingTimeTrigger(5000 ms) goes by another time than the windows": lambda: (
+        keyed().window(WINDOW).trigger(ContinuousProcessingTimeTrigger.of(FIVE)).aggregate(agg.count())
+    ),
+    "windows that slide fire at the same times": lambda: (
+        keyed()
+        .window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1)))
+        .trigger(ContinuousEventTimeTrigger.of(FIVE))
+        .aggregate(agg.count())
     ),
     "the evictor leaves no element": lambda: (
         keyed().window(WINDOW).trigger(CountTrigger.of(3)).evictor(CountEvictor.of(0)).aggregate(agg.count())

@@ -85,7 +85,7 @@ class Prepared:
             chance = random.Random(f"{seed}, case {number}")
             declared = None
             if files is not None:
-                declared = DeclaredSteps(random.Random(f"{seed}, declared {number}"), outputs)
+                declared = DeclaredSteps(random.Random(f"{seed}, declared {number}"), outputs, clocked=clocked)
             stagger = random.Random(f"{seed}, staggered {number}")
             branch = Branch(
                 chance,

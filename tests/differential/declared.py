@@ -18,12 +18,20 @@ from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.evictors import CountEvictor
 from windrow.functions import AggregateFunction
-from windrow.triggers import CountTrigger, EventTimeTrigger, MergingTrigger, PurgingTrigger
+from windrow.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    PurgingTrigger,
+    Trigger,
+)
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
     SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
     WindowAssigner,
 )
 
@@ -31,6 +39,7 @@ __all__ = ["DeclaredSteps"]
 
 # Any in this module: keys, windows, accumulators and results are of every type.
 Aggregate: TypeAlias = DeclaredAggregate[Event, Any, Any]
+Assigner: TypeAlias = WindowAssigner[Event, Any]
 
 _LATE = OutputTag("late", Event)
 
@@ -61,11 +70,13 @@ class DeclaredSteps:
     Args:
         chance: Draws, and nothing else draws from it: other steps stay what they are without these.
         outputs: Takes the outputs.
+        clocked: Whether steps may use processing time.
     """
 
-    def __init__(self, chance: random.Random, outputs: Outputs) -> None:
+    def __init__(self, chance: random.Random, outputs: Outputs, *, clocked: bool) -> None:
         self._chance = chance
         self._outputs = outputs
+        self._clocked = clocked
 
     def wanted(self, *, first: bool) -> bool:
         """Whether the next step of a chain is one of these. Behind another keyed step there are no columns."""
@@ -101,10 +112,10 @@ class DeclaredSteps:
             windows = stream.key_by(key).window(assigner)
         windows = self._triggered(windows, assigner)
         bounded = not isinstance(assigner, GlobalWindows)
-        late = bounded and chance.random() < 0.4
+        late = assigner.is_event_time and chance.random() < 0.4
         if late:
             windows = windows.side_output_late_data(_LATE)
-        if bounded and chance.random() < 0.5:
+        if assigner.is_event_time and chance.random() < 0.5:
             lateness = timedelta.max if chance.random() < 0.1 else millis(chance.randrange(120))
             windows = windows.allowed_lateness(lateness)
         # Sessions run on columns for aggregates alone that need no order.
@@ -119,8 +130,14 @@ class DeclaredSteps:
         self._outputs.add(name, found, key_of if keyed else None)
         return found.map(f.folded if keyed else f.alone), keyed
 
-    def _assigner(self) -> WindowAssigner[Event, Any]:
+    def _assigner(self) -> Assigner:
         chance = self._chance
+        if self._clocked and chance.random() < 0.4:
+            slide = chance.randrange(5, 200)
+            if chance.random() < 0.6:
+                return TumblingProcessingTimeWindows.of(millis(slide), self._offset(slide))
+            size = slide + chance.choice([slide, chance.randrange(4 * slide)])
+            return SlidingProcessingTimeWindows.of(millis(size), millis(slide), self._offset(slide))
         match chance.randrange(11):
             case 0 | 1 | 2:
                 size = chance.randrange(1, 200)
@@ -140,18 +157,25 @@ class DeclaredSteps:
         return millis(self._chance.choice([0, self._chance.randrange(1 - below, below)]))
 
     # Any: as in `step`.
-    def _triggered(self, windows: Any, assigner: WindowAssigner[Event, Any]) -> Any:
+    def _triggered(self, windows: Any, assigner: Assigner) -> Any:
         """Windows with a trigger, mostly that of the assigner, and some with an evictor."""
         chance = self._chance
-        counts = isinstance(assigner, GlobalWindows) and not assigner.end_of_stream
-        if not counts and (isinstance(assigner, GlobalWindows) or chance.random() < 0.7):
+        is_global = isinstance(assigner, GlobalWindows)
+        if assigner.default_trigger().describe() != "NeverTrigger" and (is_global or chance.random() < 0.6):
             return windows
-        count = CountTrigger.of(chance.randrange(1, 7))
-        triggers: list[MergingTrigger[Event, Any]] = [count, PurgingTrigger.of(count)]
-        if not counts:
-            triggers += [EventTimeTrigger.create(), PurgingTrigger.of(EventTimeTrigger.create())]
-        windows = windows.trigger(chance.choice(triggers))
-        if chance.random() < 0.6:
+        trigger: Trigger[Event, Any] = CountTrigger.of(chance.randrange(1, 7))
+        if chance.random() < 0.5:
+            intervals: list[Trigger[Event, Any]] = []
+            interval = millis(chance.randrange(10, 90))
+            if is_global or assigner.is_event_time:
+                intervals.append(ContinuousEventTimeTrigger.of(interval))
+            if self._clocked and (is_global or not assigner.is_event_time):
+                intervals.append(ContinuousProcessingTimeTrigger.of(interval))
+            trigger = chance.choice(intervals)
+            if not is_global and chance.random() < 0.4:
+                trigger = assigner.default_trigger()
+        windows = windows.trigger(PurgingTrigger.of(trigger) if chance.random() < 0.5 else trigger)
+        if chance.random() < 0.7:
             return windows
         return windows.evictor(CountEvictor.of(chance.randrange(9), do_evict_after=chance.random() < 0.3))
 

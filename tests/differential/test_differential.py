@@ -26,12 +26,13 @@ from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
     SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
     WindowStagger,
 )
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
-from windrow_runtime.columnar.windows.geometry import Counted
+from windrow_runtime.columnar.windows.geometry import Counted, Timed
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.outcome import PipelineResult
@@ -77,12 +78,13 @@ def _on_columns(cases: Prepared) -> list[ColumnarForm]:
 
 
 _ASSIGNERS = (TumblingEventTimeWindows, SlidingEventTimeWindows, EventTimeSessionWindows, GlobalWindows)
+_ON_CLOCK = (TumblingProcessingTimeWindows, SlidingProcessingTimeWindows)
 
 
 def test_declared_aggregates_of_all_windows_run_on_columns(tmp_path: Path) -> None:
     forms = [
         form
-        for first in range(0, 100, 20)
+        for first in range(0, 200, 20)
         for form in _on_columns(Prepared(19, range(first, first + 20), files=tmp_path))
     ]
     found = Counter(
@@ -90,12 +92,15 @@ def test_declared_aggregates_of_all_windows_run_on_columns(tmp_path: Path) -> No
         for form in forms
         if isinstance(form.step.node, WindowNode)
     )
-    assert {kind for kind, _, _ in found} == set(_ASSIGNERS)
-    # Windows of all time have no late elements.
+    assert {kind for kind, _, _ in found} == {*_ASSIGNERS, *_ON_CLOCK}
+    # Windows of all time and of the clock have no late elements.
     shapes = {(kind, late, kept) for kind in _ASSIGNERS[:3] for late in (False, True) for kept in (False, True)}
     assert shapes <= found.keys()
     counted = {form.windows.panes.is_global for form in forms if isinstance(form.windows, Counted)}
     assert counted == {False, True}
+    timed = [form.windows for form in forms if isinstance(form.windows, Timed)]
+    assert {(bool(windows.interval), windows.panes.by_clock) for windows in timed} >= {(True, False), (False, True)}
+    assert {windows.purges for windows in timed} == {False, True}
     assert len(forms) >= 30
 
 

@@ -34,7 +34,7 @@ from windrow_runtime.columnar.forms.route import own_constructor
 from windrow_runtime.columnar.kernels.kernel import same_input
 from windrow_runtime.columnar.rows.columns import element_values, python_values
 from windrow_runtime.columnar.state import Chunks, concatenated
-from windrow_runtime.columnar.windows.geometry import Counted, Fired, Panes
+from windrow_runtime.columnar.windows.geometry import Counted, Fired, Panes, Timed
 from windrow_runtime.columnar.windows.panes import PaneOperator, PaneRows, panes_in
 from windrow_runtime.columnar.windows.sessions import Placed, TimeLine, by_owner
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
@@ -82,7 +82,7 @@ def _combined(
 
 def fired_description(form: ColumnarForm, key: Any, start: int, end: int) -> str:
     """Key and window of a result, for errors."""
-    windows = form.windows.panes if isinstance(form.windows, Counted) else form.windows
+    windows = form.windows.panes if isinstance(form.windows, (Counted, Timed)) else form.windows
     is_global = isinstance(windows, Panes) and windows.is_global
     return call_description(key, window=GlobalWindow() if is_global else TimeWindow(start, end))
 

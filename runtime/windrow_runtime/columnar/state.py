@@ -322,7 +322,7 @@ class KeyedRows:
 class RowPages(KeyedPages[KeyedRows, Hashes]):
     """The rows of one step in one key group, during a batch, which changes the step's record."""
 
-    def shares(self, keys: pa.Array, watermark: int) -> Iterator[tuple[list[int], Mask | None]]:
+    def shares(self, keys: pa.Array, watermark: int, now: int = NO_TIMER) -> Iterator[tuple[list[int], Mask | None]]:
         """The pages that fit into memory at a time, and marks of their keys among those of the batch; None: all."""
         count = len(self.record.sizes)
         if count == 1:
@@ -330,7 +330,7 @@ class RowPages(KeyedPages[KeyedRows, Hashes]):
             return
         encoded = encode_keys(keys)
         hashes = hash_keys(encoded.distinct)
-        parts = self.parts(hashes, watermark, NO_TIMER)
+        parts = self.parts(hashes, watermark, now)
         if len(parts) <= 1:
             yield from ((pages, None) for pages in parts)
             return
@@ -351,6 +351,7 @@ class RowContents:
     schema: pa.Schema
     due: Callable[[pa.RecordBatch], int]  # gives when something in rows is due next, under the watermark of a batch
     check: Callable[[pa.RecordBatch], None]  # raises a CheckpointError if stored rows contradict themselves
+    by_clock: bool = False  # whether something is due in processing time
 
     def load(self, data: bytes) -> KeyedRows:
         rows = load_rows(data, self.schema)
@@ -361,7 +362,8 @@ class RowContents:
         return dump_rows(state.rows) if state.rows.num_rows else b""
 
     def timers(self, state: KeyedRows) -> tuple[int, int]:
-        return stored_timer(self.due(state.rows) if state.rows.num_rows else None), NO_TIMER
+        due = stored_timer(self.due(state.rows) if state.rows.num_rows else None)
+        return (NO_TIMER, due) if self.by_clock else (due, NO_TIMER)
 
     def open(self, pages: Mapping[int, KeyedRows]) -> KeyedRows:
         return self.join([*pages.values()])

@@ -27,12 +27,15 @@ from windrow_runtime.columnar.windows.geometry import (
     Counted,
     Panes,
     Sessions,
+    Timed,
     Windows,
+    may_be_late,
     needs_timestamps,
     windows_of,
 )
 from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.columnar.windows.sessions import SessionOperator
+from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
 
@@ -55,14 +58,17 @@ class ColumnarForm(ScanTarget):
     @property
     def folds_first(self) -> bool:
         """Returns whether elements are folded before the exchange: nobody asks for late ones, nor for their order."""
-        is_asked = self.late_tag is not None or self.kernel.is_numbered
-        return isinstance(self.windows, Panes) and not self.windows.lateness and not is_asked
+        windows = self.windows
+        is_asked = windows.lateness or self.late_tag is not None or self.kernel.is_numbered
+        if isinstance(windows, Timed) and windows.panes.is_global and not windows.panes.by_clock:
+            return False  # at the end of the stream each element fires
+        return isinstance(windows, (Panes, Timed)) and not is_asked
 
     @property
     def counts_windows(self) -> bool:
         """Returns whether the state has a row for each window that is open."""
         windows = self.windows
-        return isinstance(windows, Sessions) or (isinstance(windows, Counted) and windows.pieces_each == 1)
+        return isinstance(windows, (Sessions, Timed)) or (isinstance(windows, Counted) and windows.pieces_each == 1)
 
     @property
     def combined(self) -> Combined[Any, Any, Any, Any] | None:
@@ -71,8 +77,10 @@ class ColumnarForm(ScanTarget):
         return whole if isinstance(whole, Combined) else None
 
     @cached_property
-    def operator(self) -> PaneOperator | SessionOperator | CountOperator:
+    def operator(self) -> PaneOperator | SessionOperator | CountOperator | TimedOperator:
         """Runs the step on a key group."""
+        if isinstance(self.windows, Timed):
+            return TimedOperator(self.windows, self.kernel, self.key_type)
         if isinstance(self.windows, Counted):
             return CountOperator(self.windows, self.kernel, self.key_type)
         if isinstance(self.windows, Sessions):
@@ -87,9 +95,7 @@ class ColumnarForm(ScanTarget):
     @cached_property
     def exchange_schema(self) -> pa.Schema:
         """The columns that go through the exchange: elements, or rows of state with the number of their elements."""
-        if not self.folds_first:
-            return self.raw_schema
-        return pa.schema([*self.operator.schema, pa.field("elements", pa.int64())])
+        return self.operator.folded_schema if self.folds_first else self.raw_schema
 
     def check(self, stamps: Ints) -> None:
         """Refuses timestamps beyond 73 million years, with which arithmetic would leave 64 bits."""
@@ -113,8 +119,11 @@ class ColumnarForm(ScanTarget):
     def packed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if not self.folds_first:
             return rows
-        assert isinstance(self.operator, PaneOperator), "sessions are not folded before the exchange"
-        folded, counts = self.operator.fold(rows.column(0), rows.column(1).to_numpy(), self.inputs_in(rows))
+        operator, arrived = self.operator, (rows.column(0), rows.column(1).to_numpy(), self.inputs_in(rows))
+        if isinstance(operator, TimedOperator):
+            return operator.fold(*arrived)
+        assert isinstance(operator, PaneOperator), "others are not folded before the exchange"
+        folded, counts = operator.fold(*arrived)
         return pa.RecordBatch.from_arrays([*folded.columns, pa.array(counts)], schema=self.exchange_schema)
 
     @property
@@ -128,6 +137,9 @@ class ColumnarForm(ScanTarget):
         shared = ", panes shared by windows" if isinstance(windows, Panes) and windows.windows_each > 1 else ""
         if isinstance(windows, Counted):
             shared = ", elements counted" + (", pieces shared by firings" if windows.pieces_each > 1 else "")
+        elif isinstance(windows, Timed):
+            shared = ", by the clock" if windows.panes.by_clock else ""
+            shared += "" if windows.interval is None else ", firings at intervals"
         folded = ", folded before the exchange" if self.folds_first else ""
         return f"columns{shared}{folded}"
 
@@ -163,7 +175,7 @@ def columnar_form(topology: Topology, step: Step, check_source: CheckSource) -> 
         kernel=kernel,
         aggregate=spec.aggregate,
         filled=spec.process,
-        late_tag=None if node.late_tag is None else node.late_tag.name,
+        late_tag=None if node.late_tag is None or not may_be_late(windows) else node.late_tag.name,
         inputs=tuple([_input_of(element, selector) for selector in kernel.inputs]),
     )
 

@@ -15,16 +15,17 @@ A firing that takes all elements of its lane makes one row of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
-from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys
-from windrow_runtime.columnar.windows.geometry import FARTHEST, ColumnOperator, Counted, Fired, gone
+from windrow_runtime.columnar.rows.groups import Groups
+from windrow_runtime.columnar.windows.geometry import FARTHEST, ColumnOperator, Counted, Fired
+from windrow_runtime.columnar.windows.lanes import Lanes, cleaned, lanes_of, windows_for
 
 _States = Sequence[pa.Array]
 
@@ -33,23 +34,15 @@ _MERGED_AT_ONCE: Final = 500_000
 """About as many pieces are merged at a time for firings that have some in common."""
 
 
-class Lanes(NamedTuple):
-    """The lanes of rows of state and of elements."""
-
-    of_rows: Ints  # the lane of each row, and then of each element
-    keys: pa.Array  # of lanes
-    starts: Ints  # of their windows; of no meaning for the window of all time
-
-
 class CountOperator(ColumnOperator[Counted]):
     """Runs a step on some keys at a time."""
 
     places: ClassVar[Sequence[str]] = ("start", "until")
 
-    def advance(self, rows: pa.RecordBatch, watermark: int) -> pa.RecordBatch:
-        """The rows of the windows that the watermark has not cleaned up; such windows do not fire any more."""
-        cleaned = self._gone(rows.column(1).to_numpy(), watermark)
-        return rows.filter(pa.array(~cleaned)) if cleaned.any() else rows
+    def advance(self, rows: pa.RecordBatch, time: int) -> pa.RecordBatch:
+        """The rows of the windows that are not cleaned up."""
+        behind = cleaned(self.windows.panes, rows.column(1).to_numpy(), time)
+        return rows.filter(pa.array(~behind)) if behind.any() else rows
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)
@@ -57,7 +50,7 @@ class CountOperator(ColumnOperator[Counted]):
         if len(ends) and not 0 < ends.min() <= ends.max() < FARTHEST:
             raise damaged_state(f"windows that end with their elements {ends.min()} to {ends.max()}")
 
-    def next_time(self, watermark: int, rows: pa.RecordBatch) -> int:
+    def next_time(self, time: int, rows: pa.RecordBatch) -> int:
         """The time at which the first window is cleaned up; the end of time if that is never."""
         panes = self.windows.panes
         if panes.is_global or panes.lateness >= FARTHEST:
@@ -65,7 +58,7 @@ class CountOperator(ColumnOperator[Counted]):
         return int(panes.last_times(rows.column(1).to_numpy()).min()) + panes.lateness
 
     def add(
-        self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, inputs: _States, watermark: int
+        self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, inputs: _States, time: int
     ) -> Iterator[tuple[Fired | None, pa.RecordBatch]]:
         """Takes elements that are not late, some at a time: yields what fires, in order, and the rows of state then."""
         panes, every = self.windows.panes, self.windows.every
@@ -73,21 +66,18 @@ class CountOperator(ColumnOperator[Counted]):
         at_once = max(_LEAST_AT_ONCE, _MERGED_AT_ONCE * min(every, pieces) // pieces // panes.windows_each)
         for start in range(0, len(keys), at_once):
             some = slice(start, start + at_once)
-            fired, rows = self._add_some(rows, keys[some], stamps[some], [column[some] for column in inputs], watermark)
+            fired, rows = self._add_some(rows, keys[some], stamps[some], [column[some] for column in inputs], time)
             yield fired, rows
 
     def _add_some(
-        self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, inputs: _States, watermark: int
+        self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, inputs: _States, time: int
     ) -> tuple[Fired | None, pa.RecordBatch]:
         panes, known = self.windows.panes, rows.num_rows
-        starts = np.zeros(len(keys), np.int64)
-        if not panes.is_global:
-            cleaned = MIN_TIMESTAMP if panes.lateness >= FARTHEST else max(watermark - panes.lateness, MIN_TIMESTAMP)
-            places, starts = panes.windows(panes.panes_of(stamps), cleaned, MAX_TIMESTAMP)
-            if panes.windows_each > 1:
-                taken = pa.array(places)
-                keys, inputs = keys.take(taken), [column.take(taken) for column in inputs]
-        lanes = self._lanes(rows, keys, starts)
+        places, starts = windows_for(panes, stamps, time)
+        if panes.windows_each > 1:
+            taken = pa.array(places)
+            keys, inputs = keys.take(taken), [column.take(taken) for column in inputs]
+        lanes = lanes_of(panes, rows, keys, starts)
         pieces = _Pieces(self.windows, lanes, rows.column(2).to_numpy(), known)
         fresh = self.kernel.partial(Groups(pieces.of_elements, len(pieces.fresh_lanes)), inputs)
         both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], fresh, strict=True)]
@@ -95,16 +85,6 @@ class CountOperator(ColumnOperator[Counted]):
         if self.windows.size is None:
             states = self._summed(pieces, states)
         return self._fired(pieces, lanes, states), self._kept(pieces, lanes, states)
-
-    def _lanes(self, rows: pa.RecordBatch, keys: pa.Array, starts: Ints) -> Lanes:
-        encoded = encode_keys(pa.concat_arrays([rows.column(0), keys]))
-        panes = self.windows.panes
-        if panes.is_global:
-            return Lanes(encoded.codes, encoded.distinct, np.zeros(len(encoded.distinct), np.int64))
-        both = np.concatenate([rows.column(1).to_numpy(), starts])
-        cells = cells_of(Keys(encoded.codes, encoded.distinct), (both - panes.offset) // panes.slide)
-        own = encoded.distinct.take(pa.array(cells.codes))
-        return Lanes(cells.groups.ids, own, cells.places * panes.slide + panes.offset)
 
     def _continued(self, pieces: _Pieces, states: _States) -> _States:
         """The states of all pieces in order, where elements have continued the newest piece of a lane."""
@@ -164,12 +144,6 @@ class CountOperator(ColumnOperator[Counted]):
         columns = [column.take(kept) for column in states]
         until = pa.array(pieces.until[pieces.kept])
         return self.rows([lanes.keys.take(pa.array(own)), pa.array(lanes.starts[own]), until, *columns])
-
-    def _gone(self, starts: Ints, watermark: int) -> Mask:
-        panes = self.windows.panes
-        if panes.is_global:
-            return np.zeros(len(starts), np.bool_)
-        return gone(panes.last_times(starts), panes.lateness, watermark)
 
 
 class _Pieces:

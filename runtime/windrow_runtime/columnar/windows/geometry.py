@@ -15,7 +15,7 @@ for are made.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
@@ -26,7 +26,15 @@ import pyarrow as pa
 from windrow.evictors import CountEvictor
 from windrow.plan import WindowNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow.triggers import CountTrigger, MergingPurgingTrigger, PurgingTrigger, Trigger
+from windrow.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    MergingPurgingTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    Trigger,
+)
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.kernels.kernel import Kernel
@@ -64,6 +72,7 @@ class Panes:
     slide: int  # the distance of starts; that of tumbling windows is their size
     offset: int
     lateness: int  # how long windows are kept behind their end; MAX_TIMESTAMP: for ever
+    by_clock: bool = False  # whether elements are in them, or fire them, by processing time
 
     @property
     def is_global(self) -> bool:
@@ -213,25 +222,57 @@ class Counted:
         return 1 if self.size is None else self.size // self.piece
 
 
-Windows: TypeAlias = Panes | Sessions | Counted
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Windows that fire at their end, and at every interval before it."""
+
+    panes: Panes  # the windows that the elements are in
+    interval: int | None  # in milliseconds; None: they fire at their end alone
+    purges: bool  # whether a firing drops the contents
+
+    @property
+    def lateness(self) -> int:
+        """How long windows are kept behind their end."""
+        return self.panes.lateness
+
+
+Windows: TypeAlias = Panes | Sessions | Counted | Timed
+
+
+def may_be_late(windows: Windows) -> bool:
+    """Returns whether elements are late by their timestamps."""
+    panes = windows.panes if isinstance(windows, (Counted, Timed)) else windows
+    return isinstance(panes, Sessions) or not (panes.is_global or panes.by_clock)
 
 
 def needs_timestamps(windows: Windows) -> bool:
-    """Returns whether the timestamps of elements decide which windows they are in."""
-    return not (isinstance(windows, Counted) and windows.panes.is_global)
+    """Returns whether the timestamps of elements decide which windows they are in, or when these fire."""
+    return may_be_late(windows) or (isinstance(windows, Timed) and not windows.panes.by_clock)
 
 
 def windows_of(node: WindowNode) -> Windows:
     """The windows of a step as numbers; declined if an assigner, a trigger or an evictor has to see each element."""
-    count = _count_of(node.effective_trigger)
-    if count is None or not (node.evictor is None or type(node.evictor) is CountEvictor):
-        return _timed(shape_of(node), node)
-    every, purges = count
-    windows = _timed(shape_assigned(node), node)
-    if isinstance(windows, Sessions):
+    trigger = node.effective_trigger
+    purges = type(trigger) in (PurgingTrigger, MergingPurgingTrigger)
+    inner = trigger.inner if isinstance(trigger, PurgingTrigger) and purges else trigger
+    # Exact types: a class that is derived from one of these may do anything.
+    if type(inner) is CountTrigger and (node.evictor is None or type(node.evictor) is CountEvictor):
+        return _counted(node, inner.max_count, purges=purges)
+    if node.evictor is None and type(inner) in _TIMED:
+        return _timed(node, inner, purges=purges)
+    return _assigned(node, shape_of(node))
+
+
+_TIMED = (ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger, ProcessingTimeTrigger)
+
+
+def _counted(node: WindowNode, every: int, *, purges: bool) -> Counted:
+    panes = _assigned(node, shape_assigned(node))
+    if isinstance(panes, Sessions):
         raise DeclinedError("sessions that count their elements may merge at each of them")
     size = every if purges else None
     if node.evictor is not None:
+        assert isinstance(node.evictor, CountEvictor), "no other one is counted"
         size = node.evictor.max_count
         if node.evictor.do_evict_after:
             # What is left behind a firing is there at the next one, with the elements that came since.
@@ -239,17 +280,26 @@ def windows_of(node: WindowNode) -> Windows:
         size = min(size, every) if purges else size
         if not size:
             raise DeclinedError("the evictor leaves no element")
-    return Counted(windows, every, size)
+    return Counted(panes, every, size)
 
 
-def _count_of(trigger: Trigger[Any, Any]) -> tuple[int, bool] | None:
-    """At how many elements a trigger fires, and whether it purges; None: it does not count elements alone."""
-    purges = type(trigger) in (PurgingTrigger, MergingPurgingTrigger)
-    inner = trigger.inner if isinstance(trigger, PurgingTrigger) and purges else trigger
-    return (inner.max_count, purges) if type(inner) is CountTrigger else None
+def _timed(node: WindowNode, trigger: Trigger[Any, Any], *, purges: bool) -> Timed:
+    panes = _assigned(node, shape_assigned(node))
+    if isinstance(panes, Sessions):
+        raise DeclinedError(f"{trigger.describe()} is asked where sessions merge")
+    continuous = (ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger)
+    interval = trigger.interval if isinstance(trigger, continuous) else None
+    by_clock = trigger.uses_processing_time
+    if panes.is_global and interval is not None:
+        return Timed(replace(panes, by_clock=by_clock), interval, purges)
+    if panes.is_global or panes.by_clock != by_clock:
+        raise DeclinedError(f"{trigger.describe()} goes by another time than the windows")
+    if interval is not None and panes.windows_each > 1:
+        raise DeclinedError("windows that slide fire at the same times, in the order in which they came to be")
+    return Timed(panes, interval, purges)
 
 
-def _timed(shape: WindowShape | None, node: WindowNode) -> Panes | Sessions:
+def _assigned(node: WindowNode, shape: WindowShape | None) -> Panes | Sessions:
     """The windows that elements are assigned to."""
     lateness = node.allowed_lateness or 0
     if isinstance(shape, WindowOfAllTime):
@@ -265,10 +315,10 @@ def _timed(shape: WindowShape | None, node: WindowNode) -> Panes | Sessions:
         raise DeclinedError("there are gaps between windows")
     if shape.size > FARTHEST:
         raise DeclinedError("windows are too large for columns")
-    return Panes(shape.size, shape.slide, shape.offset, lateness)
+    return Panes(shape.size, shape.slide, shape.offset, lateness, shape.by_clock)
 
 
-W = TypeVar("W", Panes, Sessions, Counted)
+W = TypeVar("W", Panes, Sessions, Counted, Timed)
 
 
 @dataclass(frozen=True)
@@ -287,6 +337,11 @@ class ColumnOperator(Generic[W]):
         fields = [pa.field("key", self.key_type), *[pa.field(name, pa.int64()) for name in self.places]]
         fields += [pa.field(f"s{place}", kind) for place, kind in enumerate(self.kernel.state_types)]
         return pa.schema(fields)
+
+    @cached_property
+    def folded_schema(self) -> pa.Schema:
+        """The columns of elements that were folded before the exchange: those of state, and how many there were."""
+        return pa.schema([*self.schema, pa.field("elements", pa.int64())])
 
     def check(self, rows: pa.RecordBatch) -> None:
         """Raises a CheckpointError if rows that were stored are none of this step."""

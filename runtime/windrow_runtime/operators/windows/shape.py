@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from windrow.plan import WindowNode
-from windrow.triggers import EndOfStreamTrigger, EventTimeTrigger
+from windrow.triggers import EndOfStreamTrigger, EventTimeTrigger, MergingPurgingTrigger, PurgingTrigger
 from windrow.windows import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
     GlobalWindows,
     SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
     WindowStagger,
 )
 from windrow_runtime.operators.errors import DeclinedError
@@ -20,11 +22,12 @@ from windrow_runtime.operators.errors import DeclinedError
 
 @dataclass(frozen=True, slots=True)
 class AlignedWindows:
-    """Windows of one size in event time that begin at the same times for every key, in milliseconds."""
+    """Windows of one size that begin at the same times for every key, in milliseconds."""
 
     size: int
     slide: int  # that of tumbling windows is their size
     offset: int
+    by_clock: bool = False  # whether they are windows of processing time
 
     def last_start(self, timestamp: int) -> int:
         """The start of the last window that begins at or before a timestamp."""
@@ -43,6 +46,10 @@ class WindowOfAllTime:
     """The global window, which no watermark ends."""
 
 
+_TUMBLING: Final = (TumblingEventTimeWindows, TumblingProcessingTimeWindows)
+_PURGING: Final = (PurgingTrigger, MergingPurgingTrigger)
+_SLIDING: Final = (SlidingEventTimeWindows, SlidingProcessingTimeWindows)
+
 WindowShape: TypeAlias = AlignedWindows | GapWindows | WindowOfAllTime
 
 
@@ -52,12 +59,16 @@ def shape_of(node: WindowNode) -> WindowShape | None:
     Raises DeclinedError if an evictor or a trigger has to see each element.
     """
     trigger = node.effective_trigger
+    if isinstance(trigger, PurgingTrigger) and type(trigger) in _PURGING and not node.allowed_lateness:
+        # Without lateness a window is cleaned up when its end fires it.
+        trigger = trigger.inner if type(trigger.inner) is EventTimeTrigger else trigger
     # Exact types: a class that is derived from one of these may do anything.
     if node.evictor is not None:
         raise DeclinedError("an evictor sees each element")
     if type(trigger) is not (EndOfStreamTrigger if type(node.assigner) is GlobalWindows else EventTimeTrigger):
         raise DeclinedError(f"{trigger.describe()} is asked at each element")
-    return shape_assigned(node)
+    shape = shape_assigned(node)
+    return None if isinstance(shape, AlignedWindows) and shape.by_clock else shape
 
 
 def shape_assigned(node: WindowNode) -> WindowShape | None:
@@ -69,8 +80,9 @@ def shape_assigned(node: WindowNode) -> WindowShape | None:
         return GapWindows(assigner.gap)
     if type(assigner) is DynamicEventTimeSessionWindows:
         return GapWindows(None)
-    if type(assigner) is TumblingEventTimeWindows and assigner.stagger is WindowStagger.ALIGNED:
-        return AlignedWindows(assigner.size, assigner.size, assigner.offset)
-    if type(assigner) is SlidingEventTimeWindows:
-        return AlignedWindows(assigner.size, assigner.slide, assigner.offset)
+    by_clock = not assigner.is_event_time
+    if isinstance(assigner, _TUMBLING) and type(assigner) in _TUMBLING and assigner.stagger is WindowStagger.ALIGNED:
+        return AlignedWindows(assigner.size, assigner.size, assigner.offset, by_clock)
+    if isinstance(assigner, _SLIDING) and type(assigner) in _SLIDING:
+        return AlignedWindows(assigner.size, assigner.slide, assigner.offset, by_clock)
     return None

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
+from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.results import RowAggregate, fire_late, fire_late_sessions, record_batch, values_of
 from windrow_runtime.columnar.state import (
@@ -20,9 +21,11 @@ from windrow_runtime.columnar.state import (
     no_rows,
 )
 from windrow_runtime.columnar.windows.counted import CountOperator
-from windrow_runtime.columnar.windows.geometry import Fired
+from windrow_runtime.columnar.windows.geometry import Fired, Panes
+from windrow_runtime.columnar.windows.lanes import late
 from windrow_runtime.columnar.windows.panes import PaneOperator, panes_in
 from windrow_runtime.columnar.windows.sessions import SessionOperator
+from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.spark.clock import BatchTimes
@@ -48,7 +51,7 @@ class ColumnRunner(StepRunner):
         self._form = form
         self._operator = form.operator
         self._to_sinks: Counter[str] = Counter()
-        fires_late = form.windows.lateness and not isinstance(form.operator, CountOperator)
+        fires_late = form.windows.lateness and isinstance(form.operator, (PaneOperator, SessionOperator))
         self._on_rows = RowAggregate(form) if fires_late else None
 
     def take_counts(self) -> list[Count]:
@@ -74,7 +77,8 @@ class ColumnRunner(StepRunner):
         operator = self._operator
         with errors_at(self._form.step.where):
             if not isinstance(operator, PaneOperator):
-                yield from self._run_pages(operator, record, store, watermark, elements, packers)
+                now = max(current.now, record.now)
+                yield from self._run_pages(operator, record, store, (watermark, now), elements, packers)
             else:
                 measure, tuning = partial(operator.measure, watermark), self._tuning.row_chunks
                 chunks = Chunks(record, operator.schema, store, measure, operator.merged, tuning)
@@ -85,56 +89,91 @@ class ColumnRunner(StepRunner):
                 if elements:
                     yield from self._add(operator, chunks, elements, watermark, packers[1])
                 chunks.end_batch()
-        record.watermark, record.now = watermark, current.now
+        record.watermark, record.now = watermark, max(current.now, record.now)
 
     def _run_pages(
         self,
-        operator: SessionOperator | CountOperator,
+        operator: SessionOperator | CountOperator | TimedOperator,
         record: StepRecord,
         store: PageStore,
-        watermark: int,
+        times: tuple[int, int],
         elements: Sequence[ColumnElements],
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
+        by_clock = not isinstance(operator, SessionOperator) and operator.windows.panes.by_clock
+        before, time = (record.now, times[1]) if by_clock else (record.watermark, times[0])
         arrived = self._rows_of(elements)
-        contents = RowContents(operator.schema, partial(operator.next_time, watermark), operator.check)
+        contents = RowContents(operator.schema, partial(operator.next_time, time), operator.check, by_clock)
         pages = RowPages(record, contents, store, self._tuning.row_pages)
-        for part, mask in pages.shares(arrived.column(0), watermark):
+        for part, mask in pages.shares(arrived.column(0), *times):
             inside = arrived if mask is None else arrived.filter(_mask(mask))
             rows = pages.load(part).rows
             self.facts[OPEN_WINDOWS] -= rows.num_rows
             if isinstance(operator, CountOperator):
-                rows = operator.advance(rows, watermark)
+                rows = operator.advance(rows, time)
                 if inside.num_rows:
-                    rows = yield from self._count(operator, rows, inside, watermark, packers[1])
+                    rows = yield from self._count(operator, rows, inside, time, packers[1])
+            elif isinstance(operator, TimedOperator):
+                firings, rows = operator.advance(rows, before, time)
+                for some in firings:
+                    yield from self._emit(some, packers[0])
+                if inside.num_rows:
+                    rows = yield from self._add_timed(operator, rows, inside, time, packers[1])
             else:
-                fired, rows = operator.advance(rows, record.watermark, watermark)
+                fired, rows = operator.advance(rows, before, time)
                 if fired is not None:
                     yield from self._emit(fired, packers[0])
                 if inside.num_rows:
-                    rows = self._add_to_sessions(operator, rows, inside, watermark)
+                    rows = self._add_to_sessions(operator, rows, inside, time)
                     yield from self._drain(packers[1])
             self.facts[OPEN_WINDOWS] += rows.num_rows
             pages.save(part, KeyedRows(rows))
         pages.end_batch()
 
     def _count(
-        self, operator: CountOperator, rows: Any, arrived: Any, watermark: int, packer: Packer
+        self, operator: CountOperator, rows: Any, arrived: Any, time: int, packer: Packer
     ) -> Generator[PackedRow, None, Any]:
         """Counts the elements that arrived in their windows; returns the rows of state."""
+        arrived = yield from self._without_late(operator.windows.panes, arrived, time, packer)
+        return (yield from self._emit_each(operator.add(rows, *self._inputs_of(arrived), time), rows, packer))
+
+    def _add_timed(
+        self, operator: TimedOperator, rows: Any, arrived: Any, time: int, packer: Packer
+    ) -> Generator[PackedRow, None, Any]:
+        """Adds elements to windows that fire by time; returns the rows of state."""
         panes = operator.windows.panes
-        late = panes.gone(panes.panes_of(arrived.column(1).to_numpy()), watermark)
-        if late.any():
-            self._take_late(arrived.filter(_mask(late)))
-            yield from self._drain(packer)
-            arrived = arrived.filter(_mask(~late))
-        inputs = self._form.inputs_in(arrived)
-        keys, stamps = arrived.column(0), arrived.column(1).to_numpy()
-        for fired, left in operator.add(rows, keys, stamps, inputs, watermark):
+        arrived = yield from self._without_late(panes, arrived, time, packer)
+        if self._form.folds_first:
+            return operator.add(rows, arrived, time)
+        ended = panes.last_times(panes.last_windows(panes.panes_of(arrived.column(1).to_numpy()))) <= time
+        if ended.any():
+            fired = operator.each(rows, *self._inputs_of(arrived.filter(_mask(ended))), time)
+            rows = yield from self._emit_each(fired, rows, packer)
+            arrived = arrived.filter(_mask(~ended))
+        return operator.add(rows, operator.fold(*self._inputs_of(arrived)), time)
+
+    def _without_late(self, panes: Panes, arrived: Any, time: int, packer: Packer) -> Generator[PackedRow, None, Any]:
+        """Takes away the elements that are late; returns the others."""
+        behind = late(panes, arrived.column(1).to_numpy(), time)
+        if not behind.any():
+            return arrived
+        self._take_late(arrived.filter(_mask(behind)))
+        yield from self._drain(packer)
+        return arrived.filter(_mask(~behind))
+
+    def _emit_each(
+        self, steps: Iterator[tuple[Fired | None, Any]], rows: Any, packer: Packer
+    ) -> Generator[PackedRow, None, Any]:
+        """Emits what fires step by step; returns the rows of state in the end."""
+        for fired, left in steps:
             rows = left
             if fired is not None:
                 yield from self._emit(fired, packer)
         return rows
+
+    def _inputs_of(self, arrived: Any) -> tuple[Any, Ints, Sequence[Any]]:
+        """The keys of elements, their timestamps, and what the kernel takes from them."""
+        return arrived.column(0), arrived.column(1).to_numpy(), self._form.inputs_in(arrived)
 
     def _add_to_sessions(self, operator: SessionOperator, rows: Any, arrived: Any, watermark: int) -> Any:
         """Returns the sessions with the elements that arrived for their keys."""
@@ -160,9 +199,7 @@ class ColumnRunner(StepRunner):
         if form.folds_first:
             gone = windows.gone(panes_in(rows), watermark)
             if gone.any():
-                late = int(rows.columns[-1].to_numpy()[gone].sum())
-                self._metrics.late += late
-                self._metrics.count("late_records_dropped", late)
+                self._take_late(rows.filter(_mask(gone)))
                 rows = rows.filter(_mask(~gone))
             operator.add(chunks, [rows.select(operator.schema.names)])
             return
@@ -186,10 +223,11 @@ class ColumnRunner(StepRunner):
         operator.add_elements(chunks, rows.column(0), rows.column(1).to_numpy(), inputs)
 
     def _take_late(self, rows: Any) -> None:
-        self._metrics.late += rows.num_rows
+        count = int(rows.columns[-1].to_numpy().sum()) if self._form.folds_first else rows.num_rows
+        self._metrics.late += count
         tag = self._form.late_tag
         if tag is None:
-            self._metrics.count("late_records_dropped", rows.num_rows)
+            self._metrics.count("late_records_dropped", count)
             return
         _, stamps, *columns = rows.columns
         elements = self._form.elements_of(columns[len(self._form.inputs) :])

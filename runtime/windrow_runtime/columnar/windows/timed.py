@@ -1,0 +1,171 @@
+"""Windows that fire at their end and at every interval before it, by the watermark or by the clock, over columns.
+
+State is a row for each key and window, with the time at which it fires next, and with what the aggregate holds of its
+elements. When time advances over several firings of a window, each of them has the same result::
+
+    interval 10   window   |0---------------------------34|   first element at 7
+    time                          12            31       40
+    firings                     10            20 30     34
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.time import MAX_TIMESTAMP
+from windrow_runtime.codecs.malformed import damaged_state
+from windrow_runtime.columnar import Ints
+from windrow_runtime.columnar.rows.groups import Groups, cells_of, encode_keys
+from windrow_runtime.columnar.state import concatenated
+from windrow_runtime.columnar.windows.counted import CountOperator
+from windrow_runtime.columnar.windows.geometry import FARTHEST, ColumnOperator, Counted, Fired, Timed
+from windrow_runtime.columnar.windows.lanes import cleaned, lanes_of, windows_for
+
+_FIRED_AT_ONCE: Final = 100_000
+
+
+class TimedOperator(ColumnOperator[Timed]):
+    """Runs a step on some keys at a time. Times are those by which the windows go, of the watermark or of the clock."""
+
+    places: ClassVar[Sequence[str]] = ("start", "next", "filled")
+
+    @cached_property
+    def folded_schema(self) -> pa.Schema:
+        """The columns of folded elements: key, timestamp of the first one, the kernel's, and how many there are."""
+        states = [pa.field(f"s{place}", kind) for place, kind in enumerate(self.kernel.state_types)]
+        ints = [pa.field(name, pa.int64()) for name in ("at", "elements")]
+        return pa.schema([pa.field("key", self.key_type), ints[0], *states, ints[1]])
+
+    def check(self, rows: pa.RecordBatch) -> None:
+        super().check(rows)
+        following, filled = rows.column(2).to_numpy(), rows.column(3).to_numpy()
+        if len(following) and not (following.min() > -FARTHEST and 0 <= filled.min() <= filled.max() <= 1):
+            raise damaged_state(f"a window that fires next at {following.min()}, or is filled {filled.max()} times")
+
+    def fold(self, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
+        """One row for all elements of a key and a window, before anybody has looked whether they are late."""
+        panes, encoded = self.windows.panes, encode_keys(keys)
+        numbers = np.zeros(len(keys), np.int64) if panes.by_clock else panes.numbers_of(stamps)
+        cells = cells_of(encoded, numbers)
+        own, at = encoded.distinct.take(pa.array(cells.codes)), pa.array(stamps[cells.groups.first_rows])
+        states, counts = self.kernel.partial(cells.groups, inputs), pa.array(cells.groups.sizes)
+        return pa.RecordBatch.from_arrays([own, at, *states, counts], schema=self.folded_schema)
+
+    def advance(self, rows: pa.RecordBatch, before: int, time: int) -> tuple[Iterator[Fired], pa.RecordBatch]:
+        """What fires when time advances from one moment to another, in order of firings, and the rows that are kept.
+
+        A clock that stands still makes windows fire that elements of the batch before have set.
+        """
+        windows, panes = self.windows, self.windows.panes
+        if time <= before and not panes.by_clock:
+            return iter(()), rows
+        starts, following, filled = (rows.column(place).to_numpy() for place in (1, 2, 3))
+        ends = panes.last_times(starts)
+        due, ended = following <= time, ends <= time
+        if not panes.by_clock:
+            due &= ends > before
+        behind = cleaned(panes, starts, time)
+        if not due.any() and not behind.any():
+            return iter(()), rows
+        fired = self._firings(rows.filter(pa.array(due & (filled > 0))), time)
+        following, filled = following.copy(), filled.copy()
+        interval, goes_on = windows.interval, due & ~ended
+        if interval is not None:
+            passed = following[goes_on]
+            passed += ((time - passed) // interval + 1) * interval
+            following[goes_on] = np.minimum(passed, ends[goes_on])
+        if windows.purges:
+            filled[due] = 0
+        kept = ~behind & ~(ended & (filled == 0))
+        columns = [*rows.columns[:2], pa.array(following), pa.array(filled), *rows.columns[4:]]
+        return fired, self.rows(columns).filter(pa.array(kept))
+
+    def _firings(self, rows: pa.RecordBatch, time: int) -> Iterator[Fired]:
+        """The firings of windows up to a time."""
+        windows, panes = self.windows, self.windows.panes
+        keys, starts, at = rows.column(0), rows.column(1).to_numpy(), rows.column(2).to_numpy()
+        ends = panes.last_times(starts)
+        if panes.is_global and not panes.by_clock and time == MAX_TIMESTAMP:
+            at = ends  # the stream is at its end, and no interval is left
+        results = self.kernel.results(rows.columns[4:])
+        # Windows that purge have something to show at the first firing alone.
+        interval = 0 if windows.purges else windows.interval or 0
+        while len(at):
+            until = min(time, int(at.min()) + max(1, _FIRED_AT_ONCE // len(at)) * interval) if interval else time
+            ended, counts = ends <= until, (at <= until).astype(np.int64)
+            if interval:
+                # The last firing is at the end of the window, however near that is to the one before.
+                counts *= np.where(ended, -(-(ends - at) // interval), (until - at) // interval) + 1
+            places = np.repeat(np.arange(len(at)), counts)
+            steps = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+            chosen = places[np.argsort(np.minimum(at[places] + steps * interval, ends[places]), kind="stable")]
+            taken, own = pa.array(chosen), starts[chosen]
+            yield Fired(keys.take(taken), own, own + panes.size, panes.last_times(own), results.take(taken))
+            if until == time:
+                return
+            goes_on = ~ended
+            at, ends = np.minimum(at + counts * interval, ends)[goes_on], ends[goes_on]
+            left = pa.array(goes_on)
+            keys, starts, results = keys.filter(left), starts[goes_on], results.filter(left)
+
+    def each(
+        self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array], time: int
+    ) -> Iterator[tuple[Fired | None, pa.RecordBatch]]:
+        """Takes elements of windows that have ended, each of which fires: yields what fires, and the rows then."""
+        ended = self.windows.panes.last_times(rows.column(1).to_numpy()) <= time
+        others, held = rows.filter(pa.array(~ended)), rows.filter(pa.array(ended))
+        counted = Counted(self.windows.panes, 1, 1 if self.windows.purges else None)
+        operator = CountOperator(counted, self.kernel, self.key_type)
+        ones = pa.array(np.ones(held.num_rows, np.int64))
+        known = operator.rows([*held.columns[:2], ones, *held.columns[4:]])
+        for fired, left in operator.add(known, keys, stamps, inputs, time):
+            count = left.num_rows
+            filled = [pa.array(np.zeros(count, np.int64)), pa.array(np.ones(count, np.int64))]
+            yield fired, concatenated([others, self.rows([*left.columns[:2], *filled, *left.columns[3:]])])
+
+    def add(self, rows: pa.RecordBatch, folded: pa.RecordBatch, time: int) -> pa.RecordBatch:
+        """The rows with folded elements, of windows that have not ended."""
+        windows, panes, known = self.windows, self.windows.panes, rows.num_rows
+        keys, stamps, *states = folded.columns[:-1]
+        places, starts = windows_for(panes, stamps.to_numpy(), time)
+        if panes.windows_each > 1:
+            taken = pa.array(places)
+            keys, stamps, states = keys.take(taken), stamps.take(taken), [column.take(taken) for column in states]
+        lanes = lanes_of(panes, rows, keys, starts)
+        count = len(lanes.keys)
+        was_filled = np.concatenate([rows.column(3).to_numpy() > 0, np.ones(len(starts), np.bool_)])
+        groups = Groups(lanes.of_rows, count)
+        has_new = groups.where(np.arange(known, len(was_filled))).sizes > 0
+        both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[4:], states, strict=True)]
+        # What a purge has dropped is left out; where nothing has come since, it is kept and means nothing.
+        counts = was_filled | ~has_new[lanes.of_rows]
+        if not counts.all():
+            both = [column.filter(pa.array(counts)) for column in both]
+        merged = self.kernel.merge(groups.where(counts), both)
+        first = groups.first_rows
+        ends = panes.last_times(lanes.starts)
+        following = ends.copy()
+        is_held = first < known
+        following[is_held] = rows.column(2).to_numpy()[first[is_held]]
+        if windows.interval is not None:
+            begun = np.full(len(stamps), time) if panes.by_clock else stamps.to_numpy()
+            at = begun[first[~is_held] - known]
+            following[~is_held] = np.minimum(at - at % windows.interval + windows.interval, ends[~is_held])
+        filled = (was_filled[first] | has_new).astype(np.int64)
+        columns = [pa.array(column) for column in (lanes.starts, following, filled)]
+        return self.rows([lanes.keys, *columns, *merged])
+
+    def next_time(self, time: int, rows: pa.RecordBatch) -> int:
+        """The time at which the first window fires or is cleaned up next; the end of time if that is never."""
+        windows, panes = self.windows, self.windows.panes
+        ends = panes.last_times(rows.column(1).to_numpy())
+        following = rows.column(2).to_numpy()
+        if panes.by_clock or panes.is_global:
+            return int(following.min())
+        gone_at = np.full(len(ends), MAX_TIMESTAMP) if windows.lateness >= FARTHEST else ends + windows.lateness
+        return int(np.where(ends > time, following, gone_at).min())

@@ -1,0 +1,150 @@
+"""Windows that fire at intervals, and windows of processing time: columns give what the general operator gives."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.columnar.engine import Keyed, at, batches, by_key, millis, run, told
+from tests.columnar.test_counted import in_time, purging, some, with_window
+from tests.columnar.test_steps import TINY
+from windrow import DataStream
+from windrow import aggregates as agg
+from windrow.errors import CheckpointError
+from windrow.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    EventTimeTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+)
+from windrow.windows import (
+    EventTimeSessionWindows,
+    GlobalWindows,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
+from windrow_runtime.columnar.state import RowContents, dump_rows
+
+# Any in this module: results of every type, and pyarrow has no types.
+
+Build = Callable[[Keyed], DataStream[Any]]
+
+
+def fired(assigner: Any, trigger: Any = None, aggregate: Callable[[], Any] = with_window) -> Build:
+    def build(keyed: Keyed) -> DataStream[Any]:
+        # Any: windows of every assigner.
+        windows: Any = keyed.window(assigner)
+        if trigger is not None:
+            windows = windows.trigger(trigger)
+        found: DataStream[Any] = windows.aggregate(aggregate())
+        return found
+
+    return build
+
+
+def unordered() -> Any:
+    return agg.combine(agg.key(), agg.count(), agg.sum(lambda e: e.number), agg.min(lambda e: e.level))
+
+
+AT_END = PurgingTrigger.of(EventTimeTrigger.create())
+EVENTS = ContinuousEventTimeTrigger.of(millis(23))
+CLOCK = ContinuousProcessingTimeTrigger.of(millis(7))
+TUMBLING = TumblingEventTimeWindows.of(millis(100), millis(-7))
+ON_CLOCK = TumblingProcessingTimeWindows.of(millis(50), millis(11))
+ENDS_WITH_BATCHES = TumblingProcessingTimeWindows.of(millis(30), millis(1))
+"""The last millisecond of some windows is the time of a batch."""
+SLIDING = SlidingProcessingTimeWindows.of(millis(70), millis(30), millis(1))
+
+PLANS: dict[str, Build] = {
+    "intervals": fired(TUMBLING, EVENTS),
+    "intervals, purged": fired(TUMBLING, PurgingTrigger.of(EVENTS)),
+    "intervals that divide windows": fired(
+        TumblingEventTimeWindows.of(millis(100)), ContinuousEventTimeTrigger.of(millis(20))
+    ),
+    "intervals longer than windows": fired(TUMBLING, ContinuousEventTimeTrigger.of(millis(1000))),
+    "intervals of one": fired(TUMBLING, ContinuousEventTimeTrigger.of(millis(1)), unordered),
+    "late intervals": in_time(TUMBLING, EVENTS, 70),
+    "late intervals, purged": in_time(TUMBLING, PurgingTrigger.of(EVENTS), 70),
+    "late intervals, dropped": in_time(TUMBLING, EVENTS),
+    "late intervals for ever": in_time(TUMBLING, EVENTS, timedelta.max),
+    "all time at intervals": fired(GlobalWindows.create(), EVENTS, some),
+    "all time at intervals, purged": fired(GlobalWindows.create(), PurgingTrigger.of(EVENTS), some),
+    "purged at the end": fired(TUMBLING, AT_END),
+    "purged at the end, sliding": fired(SlidingEventTimeWindows.of(millis(90), millis(20)), AT_END),
+    "purged at the end, sessions": fired(EventTimeSessionWindows.with_gap(millis(12)), AT_END, unordered),
+    "clock": fired(ON_CLOCK),
+    "clock, purged": fired(ENDS_WITH_BATCHES, PurgingTrigger.of(ProcessingTimeTrigger.create())),
+    "clock, last millisecond": fired(ENDS_WITH_BATCHES),
+    "sliding clock": fired(SLIDING),
+    "sliding clock, last millisecond": fired(SlidingProcessingTimeWindows.of(millis(40), millis(20), millis(1))),
+    "intervals of the clock": fired(ON_CLOCK, CLOCK),
+    "intervals of the clock, purged": fired(ON_CLOCK, PurgingTrigger.of(CLOCK)),
+    "intervals of the clock, last millisecond": fired(ENDS_WITH_BATCHES, CLOCK),
+    "all time by the clock": fired(GlobalWindows.create(), CLOCK, some),
+    "all time by the clock, purged": fired(GlobalWindows.create(), PurgingTrigger.of(CLOCK), some),
+    "counted on the clock": fired(ON_CLOCK, CountTrigger.of(3)),
+    "counted on the sliding clock": fired(SLIDING, purging(4)),
+}
+_STAY = ("all time at intervals", "all time by the clock", "late intervals for ever")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("name", PLANS)
+def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
+    has_late = name.startswith("late")
+    inputs = [*batches(random.Random(seed)), *[[]] * 12]
+    engine, wanted, dropped = run(PLANS[name], inputs, columnar_form, crash_at=seed, late=has_late, tuning=TINY)
+    assert len(wanted[0]) > 100
+    assert by_key(engine.results) == by_key(wanted[0])
+    assert engine.counted["late_records_dropped"] == dropped
+    if has_late:
+        assert told(engine.late) == told(wanted[1])
+    if not name.startswith(_STAY):
+        assert set(engine.records.values()) == {None}
+
+
+@pytest.mark.parametrize("name", ["clock", "all time by the clock", "counted on the clock"])
+def test_elements_need_no_timestamps(name: str) -> None:
+    inputs = [*batches(random.Random(6))]
+    engine, (wanted,), _ = run(PLANS[name], inputs, columnar_form, crash_at=2, stamped=False)
+    assert len(wanted) > 100
+    assert by_key(engine.results) == by_key(wanted)
+
+
+def test_elements_behind_the_watermark_set_firings_behind_it() -> None:
+    inputs = [[at(150)], [at(10_000)], [at(9_950), at(9_990), at(9_905, "other")], [at(10_001)], [at(10_060)], []]
+    for name in ("intervals", "intervals, purged", "late intervals", "all time at intervals"):
+        engine, (wanted, *_), _ = run(PLANS[name], inputs, columnar_form)
+        assert by_key(engine.results) == by_key(wanted)
+
+
+def test_many_firings_come_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    from windrow_runtime.columnar.windows import timed
+
+    monkeypatch.setattr(timed, "_FIRED_AT_ONCE", 7)
+    inputs = [*batches(random.Random(3))]
+    for name in ("intervals", "intervals of one", "all time at intervals", "intervals of the clock"):
+        engine, (wanted,), _ = run(PLANS[name], inputs[::4], columnar_form)
+        assert by_key(engine.results) == by_key(wanted)
+
+
+@pytest.mark.parametrize("damage", [{"next": None}, {"filled": 2}, {"filled": -1}, {"next": -(2**63)}, {"start": None}])
+def test_damaged_rows_are_refused(damage: dict[str, int | None]) -> None:
+    engine, _, _ = run(PLANS["intervals"], [[at(1)]], columnar_form)
+    assert isinstance(engine.form, ColumnarForm)
+    operator = engine.form.operator
+    row = {"key": "k", "start": 0, "next": 7, "filled": 1}
+    contents = RowContents(operator.schema, lambda rows: 0, operator.check)
+    contents.load(dump_rows(pa.RecordBatch.from_pylist([row], operator.schema)))
+    with pytest.raises(CheckpointError, match="stored state is damaged"):
+        contents.load(dump_rows(pa.RecordBatch.from_pylist([row | damage], operator.schema)))
