@@ -27,6 +27,7 @@ from windrow.triggers import (
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
+    ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -129,6 +130,9 @@ COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
     "columns, elements counted, pieces shared by firings": lambda: keyed().count_window(10, 5).aggregate(agg.count()),
     "columns, by the clock, folded before the exchange": lambda: (
         keyed().window(SlidingProcessingTimeWindows.of(FIVE, timedelta(seconds=1))).aggregate(agg.count())
+    ),
+    "columns, by the clock": lambda: (
+        keyed().window(ProcessingTimeSessionWindows.with_gap(FIVE)).aggregate(agg.last(lambda r: r.celsius))
     ),
     "columns, firings at intervals": lambda: (
         keyed().window(GlobalWindows.create()).trigger(ContinuousEventTimeTrigger.of(FIVE)).aggregate(agg.count())

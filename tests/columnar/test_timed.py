@@ -27,6 +27,7 @@ from windrow.triggers import (
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
+    ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -92,6 +93,11 @@ PLANS: dict[str, Build] = {
     "intervals of the clock, last millisecond": fired(ENDS_WITH_BATCHES, CLOCK),
     "all time by the clock": fired(GlobalWindows.create(), CLOCK, some),
     "all time by the clock, purged": fired(GlobalWindows.create(), PurgingTrigger.of(CLOCK), some),
+    "sessions by the clock": fired(ProcessingTimeSessionWindows.with_gap(millis(25))),
+    "sessions by the clock, purged": fired(
+        ProcessingTimeSessionWindows.with_gap(millis(11)), PurgingTrigger.of(ProcessingTimeTrigger.create())
+    ),
+    "sessions by the clock, last millisecond": fired(ProcessingTimeSessionWindows.with_gap(millis(1))),
     "counted on the clock": fired(ON_CLOCK, CountTrigger.of(3)),
     "counted on the sliding clock": fired(SLIDING, purging(4)),
 }
@@ -113,7 +119,7 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
         assert set(engine.records.values()) == {None}
 
 
-@pytest.mark.parametrize("name", ["clock", "all time by the clock", "counted on the clock"])
+@pytest.mark.parametrize("name", ["clock", "sessions by the clock", "all time by the clock", "counted on the clock"])
 def test_elements_need_no_timestamps(name: str) -> None:
     inputs = [*batches(random.Random(6))]
     engine, (wanted,), _ = run(PLANS[name], inputs, columnar_form, crash_at=2, stamped=False)

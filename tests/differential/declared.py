@@ -28,6 +28,7 @@ from windrow.triggers import (
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
+    ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -134,6 +135,8 @@ class DeclaredSteps:
         chance = self._chance
         if self._clocked and chance.random() < 0.4:
             slide = chance.randrange(5, 200)
+            if chance.random() < 0.4:
+                return ProcessingTimeSessionWindows.with_gap(millis(slide))
             if chance.random() < 0.6:
                 return TumblingProcessingTimeWindows.of(millis(slide), self._offset(slide))
             size = slide + chance.choice([slide, chance.randrange(4 * slide)])

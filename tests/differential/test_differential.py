@@ -25,6 +25,7 @@ from windrow.sources import ParquetFileSource, Source
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
+    ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -78,14 +79,15 @@ def _on_columns(cases: Prepared) -> list[ColumnarForm]:
 
 
 _ASSIGNERS = (TumblingEventTimeWindows, SlidingEventTimeWindows, EventTimeSessionWindows, GlobalWindows)
-_ON_CLOCK = (TumblingProcessingTimeWindows, SlidingProcessingTimeWindows)
+_ON_CLOCK = (TumblingProcessingTimeWindows, SlidingProcessingTimeWindows, ProcessingTimeSessionWindows)
 
 
 def test_declared_aggregates_of_all_windows_run_on_columns(tmp_path: Path) -> None:
     forms = [
         form
-        for first in range(0, 200, 20)
-        for form in _on_columns(Prepared(19, range(first, first + 20), files=tmp_path))
+        for seed in (19, 28)
+        for first in range(0, 160, 20)
+        for form in _on_columns(Prepared(seed, range(first, first + 20), files=tmp_path))
     ]
     found = Counter(
         (type(form.step.node.assigner), form.late_tag is not None, form.windows.lateness > 0)

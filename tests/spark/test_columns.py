@@ -18,7 +18,8 @@ from windrow import aggregates as agg
 from windrow.errors import AggregateOverflowError, IncompatibleStateError
 from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import MalformedRecord, ParquetFileSource
-from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow.triggers import ContinuousEventTimeTrigger, CountTrigger, PurgingTrigger
+from windrow.windows import EventTimeSessionWindows, GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
 
@@ -86,6 +87,10 @@ def summary() -> Any:
     )
 
 
+def counted() -> Any:
+    return agg.combine(agg.key(), agg.count(), agg.sum(lambda r: r.number), agg.last(lambda r: r.at))
+
+
 class Everything:
     """All columnar forms behind one source, a step of Python objects beside them, late and malformed records."""
 
@@ -102,6 +107,9 @@ class Everything:
                 "sliding_in_order",
                 "sessions",
                 "late_sessions",
+                "counted",
+                "counted_in_time",
+                "intervals",
                 "python",
             )
         }
@@ -123,6 +131,14 @@ class Everything:
             "sliding_in_order": in_order(keyed),
             "sessions": keyed.window(EventTimeSessionWindows.with_gap(millis(3))).aggregate(summary()),
             "late_sessions": late_sessions(keyed),
+            # No timestamps are on its way.
+            "counted": found.key_by(lambda r: r.sensor).count_window(7, 3).aggregate(counted()),
+            "counted_in_time": keyed.window(TumblingEventTimeWindows.of(millis(50)))
+            .trigger(CountTrigger.of(4))
+            .aggregate(summary()),
+            "intervals": keyed.window(GlobalWindows.create())
+            .trigger(PurgingTrigger.of(ContinuousEventTimeTrigger.of(millis(30))))
+            .aggregate(counted()),
             "python": keyed.window(TumblingEventTimeWindows.of(millis(100))).apply(
                 lambda key, window, elements: [(key, window.start, len(elements))]
             ),
@@ -143,7 +159,7 @@ def test_columns_give_what_the_interpreter_gives(spark: SparkSession, tmp_path: 
     everything = Everything(tmp_path / "in")
     runner = SparkRunner(spark)
     forms = everything.pipeline.explain(runner)
-    assert forms.count("runs as columns") == 6
+    assert forms.count("runs as columns") == 9
     assert forms.count("runs as Python") == 1
     expected = everything.run(LocalRunner())
     assert all(expected.values())

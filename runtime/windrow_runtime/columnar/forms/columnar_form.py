@@ -137,11 +137,11 @@ class ColumnarForm(ScanTarget):
         shared = ", panes shared by windows" if isinstance(windows, Panes) and windows.windows_each > 1 else ""
         if isinstance(windows, Counted):
             shared = ", elements counted" + (", pieces shared by firings" if windows.pieces_each > 1 else "")
-        elif isinstance(windows, Timed):
-            shared = ", by the clock" if windows.panes.by_clock else ""
-            shared += "" if windows.interval is None else ", firings at intervals"
+        elif isinstance(windows, Timed) and windows.interval is not None:
+            shared = ", firings at intervals"
+        clock = ", by the clock" if windows.by_clock else ""
         folded = ", folded before the exchange" if self.folds_first else ""
-        return f"columns{shared}{folded}"
+        return f"columns{clock}{shared}{folded}"
 
 
 Form: TypeAlias = ColumnarForm | DeclinedError
@@ -163,7 +163,7 @@ def columnar_form(topology: Topology, step: Step, check_source: CheckSource) -> 
     element = routes[0].element
     kernel = kernel_for(spec.aggregate, partial(_input_type, element))
     if kernel.ordered:
-        if isinstance(windows, Sessions):
+        if isinstance(windows, Sessions) and not windows.by_clock:
             raise DeclinedError("the aggregate depends on the order in which sessions merge")
         if isinstance(windows, Panes) and windows.windows_each > 1:
             # The panes of a window are merged in order of time, which is not that of arrival.

@@ -196,6 +196,7 @@ class Sessions:
 
     gap: int
     lateness: int  # how long sessions are kept behind their end; MAX_TIMESTAMP: for ever
+    by_clock: bool = False  # whether they are sessions of processing time
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +211,11 @@ class Counted:
     def lateness(self) -> int:
         """How long windows are kept behind their end."""
         return self.panes.lateness
+
+    @property
+    def by_clock(self) -> bool:
+        """Returns whether they go by processing time."""
+        return self.panes.by_clock
 
     @property
     def piece(self) -> int:
@@ -235,6 +241,11 @@ class Timed:
         """How long windows are kept behind their end."""
         return self.panes.lateness
 
+    @property
+    def by_clock(self) -> bool:
+        """Returns whether they go by processing time."""
+        return self.panes.by_clock
+
 
 Windows: TypeAlias = Panes | Sessions | Counted | Timed
 
@@ -242,7 +253,7 @@ Windows: TypeAlias = Panes | Sessions | Counted | Timed
 def may_be_late(windows: Windows) -> bool:
     """Returns whether elements are late by their timestamps."""
     panes = windows.panes if isinstance(windows, (Counted, Timed)) else windows
-    return isinstance(panes, Sessions) or not (panes.is_global or panes.by_clock)
+    return not (panes.by_clock or (isinstance(panes, Panes) and panes.is_global))
 
 
 def needs_timestamps(windows: Windows) -> bool:
@@ -283,9 +294,12 @@ def _counted(node: WindowNode, every: int, *, purges: bool) -> Counted:
     return Counted(panes, every, size)
 
 
-def _timed(node: WindowNode, trigger: Trigger[Any, Any], *, purges: bool) -> Timed:
+def _timed(node: WindowNode, trigger: Trigger[Any, Any], *, purges: bool) -> Timed | Sessions:
     panes = _assigned(node, shape_assigned(node))
     if isinstance(panes, Sessions):
+        if panes.by_clock and isinstance(trigger, ProcessingTimeTrigger):
+            # They are cleaned up when their end fires them.
+            return panes
         raise DeclinedError(f"{trigger.describe()} is asked where sessions merge")
     continuous = (ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger)
     interval = trigger.interval if isinstance(trigger, continuous) else None
@@ -307,7 +321,7 @@ def _assigned(node: WindowNode, shape: WindowShape | None) -> Panes | Sessions:
     if isinstance(shape, GapWindows) and shape.gap is not None:
         if shape.gap > FARTHEST:
             raise DeclinedError("the gap is too long for columns")
-        return Sessions(shape.gap, lateness)
+        return Sessions(shape.gap, lateness, shape.by_clock)
     if not isinstance(shape, AlignedWindows):
         raise DeclinedError(f"{node.assigner.describe()} has no form on columns")
     if shape.slide > shape.size:

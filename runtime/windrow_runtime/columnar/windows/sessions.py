@@ -47,9 +47,10 @@ class SessionOperator(ColumnOperator[Sessions]):
     places: ClassVar[Sequence[str]] = ("start", "end")
 
     def advance(self, rows: pa.RecordBatch, previous: int, watermark: int) -> tuple[Fired | None, pa.RecordBatch]:
-        """Fires sessions when the watermark advances, and gives the sessions that are kept."""
+        """Fires sessions when the watermark or the clock advances, and gives the sessions that are kept."""
         last = rows.column(2).to_numpy() - 1
-        due = (last > previous) & (last <= watermark)
+        # By the clock, a session may begin at the last millisecond that has come.
+        due = (last <= watermark) & (self.windows.by_clock | (last > previous))
         cleaned = gone(last, self.windows.lateness, watermark)
         kept = rows.filter(pa.array(~cleaned)) if cleaned.any() else rows
         if not due.any():
@@ -63,6 +64,8 @@ class SessionOperator(ColumnOperator[Sessions]):
     def place(self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, watermark: int) -> Placed:
         """Finds the sessions of elements; one is late if its own window is cleaned up, and it touches no session."""
         known = rows.num_rows
+        if self.windows.by_clock:
+            stamps, watermark = np.full(len(stamps), watermark), watermark - 1
         encoded = encode_keys(pa.concat_arrays([rows.column(0), keys]))
         starts = np.concatenate([rows.column(1).to_numpy(), stamps])
         ends = np.concatenate([rows.column(2).to_numpy(), stamps + self.windows.gap])
@@ -99,6 +102,8 @@ class SessionOperator(ColumnOperator[Sessions]):
     def next_time(self, watermark: int, rows: pa.RecordBatch) -> int:
         """The time at which the first of some sessions fires or goes next; the end of time if that is never."""
         last, lateness = rows.column(2).to_numpy() - 1, self.windows.lateness
+        if self.windows.by_clock:
+            return int(last.min())
         moments = np.concatenate([last, last + (0 if lateness >= FARTHEST else lateness)])
         return int(moments.min(where=moments > watermark, initial=MAX_TIMESTAMP))
 

@@ -11,6 +11,7 @@ from windrow.windows import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
     GlobalWindows,
+    ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -36,9 +37,10 @@ class AlignedWindows:
 
 @dataclass(frozen=True, slots=True)
 class GapWindows:
-    """Sessions in event time, with their gap in milliseconds; None: each element has a gap of its own."""
+    """Sessions, with their gap in milliseconds; None: each element has a gap of its own."""
 
     gap: int | None
+    by_clock: bool = False  # whether they are sessions in processing time
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def shape_of(node: WindowNode) -> WindowShape | None:
     if type(trigger) is not (EndOfStreamTrigger if type(node.assigner) is GlobalWindows else EventTimeTrigger):
         raise DeclinedError(f"{trigger.describe()} is asked at each element")
     shape = shape_assigned(node)
-    return None if isinstance(shape, AlignedWindows) and shape.by_clock else shape
+    return None if isinstance(shape, (AlignedWindows, GapWindows)) and shape.by_clock else shape
 
 
 def shape_assigned(node: WindowNode) -> WindowShape | None:
@@ -78,6 +80,8 @@ def shape_assigned(node: WindowNode) -> WindowShape | None:
         return WindowOfAllTime()
     if type(assigner) is EventTimeSessionWindows:
         return GapWindows(assigner.gap)
+    if type(assigner) is ProcessingTimeSessionWindows:
+        return GapWindows(assigner.gap, by_clock=True)
     if type(assigner) is DynamicEventTimeSessionWindows:
         return GapWindows(None)
     by_clock = not assigner.is_event_time

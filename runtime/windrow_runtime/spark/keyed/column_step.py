@@ -100,7 +100,7 @@ class ColumnRunner(StepRunner):
         elements: Sequence[ColumnElements],
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
-        by_clock = not isinstance(operator, SessionOperator) and operator.windows.panes.by_clock
+        by_clock = operator.windows.by_clock
         before, time = (record.now, times[1]) if by_clock else (record.watermark, times[0])
         arrived = self._rows_of(elements)
         contents = RowContents(operator.schema, partial(operator.next_time, time), operator.check, by_clock)
@@ -177,8 +177,8 @@ class ColumnRunner(StepRunner):
 
     def _add_to_sessions(self, operator: SessionOperator, rows: Any, arrived: Any, watermark: int) -> Any:
         """Returns the sessions with the elements that arrived for their keys."""
-        inputs = self._form.inputs_in(arrived)
-        placed = operator.place(rows, arrived.column(0), arrived.column(1).to_numpy(), watermark)
+        keys, stamps, inputs = self._inputs_of(arrived)
+        placed = operator.place(rows, keys, stamps, watermark)
         late = ~placed.kept[placed.known :]
         if late.any():
             self._take_late(arrived.filter(_mask(late)))
