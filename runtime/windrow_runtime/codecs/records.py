@@ -115,6 +115,15 @@ def has_generated(record: type, method: str) -> bool:
     return qualified.startswith("__create_fn__")
 
 
+def own_constructor(kind: type) -> str | None:
+    """The code of the user's that runs when a record of a class is made; None: there is none."""
+    if hasattr(kind, "__post_init__"):
+        return "__post_init__"
+    generated = not is_dataclass(kind) or has_generated(kind, "__init__")
+    derived = issubclass(kind, tuple) and kind is not tuple and kind.__bases__[0] is not tuple
+    return None if generated and not derived else "constructor of its own"
+
+
 @per_class
 def record_fields(kind: type[Any]) -> tuple[str, ...]:
     """The fields of a record class, in the order of its constructor; empty if that does more than set them."""

@@ -105,14 +105,8 @@ def is_compressed(name: str) -> bool:
 
 
 @contextmanager
-def open_lines(
-    name: str, file: BinaryIO, encoding: str, *, newline: str | None, begins: bool = True
-) -> Iterator[Iterator[str]]:
-    """The lines of a file with their ends, without a byte order mark; its name says how it is compressed.
-
-    Bytes that are no characters are found by :func:`wrong_bytes`. Only a part that begins the file, as ``begins`` says,
-    may have a byte order mark. A file that is damaged is a ``SourceError``, here or where the text is read.
-    """
+def open_bytes(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
+    """The bytes of a file, decompressed as its name says; damage is a ``SourceError``, here or where they are read."""
     ending = os.path.splitext(name)[1]
     if ending in _REFUSED:
         raise UnsupportedOperationError(
@@ -127,8 +121,22 @@ def open_lines(
         if ending in _OPENERS and file.read(1):
             file.seek(0)
             plain = _OPENERS[ending](file)
+        yield plain
+
+
+@contextmanager
+def open_lines(
+    name: str, file: BinaryIO, encoding: str, *, newline: str | None, begins: bool = True
+) -> Iterator[Iterator[str]]:
+    """The lines of a file with their ends, without a byte order mark; its name says how it is compressed.
+
+    Bytes that are no characters are found by :func:`wrong_bytes`. Only a part that begins the file, as ``begins`` says,
+    may have a byte order mark. A file that is damaged is a ``SourceError``, here or where the text is read.
+    """
+    with open_bytes(name, file) as content:
+        plain = content
         if encoding in _MARKED_ENCODINGS:
-            buffered = io.BufferedReader(cast(io.RawIOBase, plain))
+            buffered = io.BufferedReader(cast(io.RawIOBase, content))
             plain = cast(BinaryIO, buffered)
             if not buffered.peek(4).startswith(_MARKED_ENCODINGS[encoding]):
                 encoding = f"{encoding}-le"
@@ -178,12 +186,19 @@ class LineRecords:
         What is no element is a ``MalformedRecord``, and a header of which the user is to be warned an
         ``UnmatchedHeader``. A file that is damaged, or whose header does not fit, is a ``SourceError``.
         """
-        decode = self.decoder()
         with open_lines(name, file, self.encoding, newline=None, begins=begins) as lines:
-            for number, ended in enumerate(lines, start=1):
-                line = ended.removesuffix("\n")
-                if not self.json or (line and not line.isspace()):
-                    yield number, decode(line)
+            yield from self._read(lines, self.decoder())
+
+    def read_lines(self, file: BinaryIO, decode: Callable[[str], object]) -> Iterator[tuple[int, object]]:
+        """The records of lines that are not compressed, without a byte order mark, by a function of :meth:`decoder`."""
+        with io.TextIOWrapper(file, encoding=self.encoding, errors=_MARK, newline=None) as lines:
+            yield from self._read(lines, decode)
+
+    def _read(self, lines: Iterator[str], decode: Callable[[str], object]) -> Iterator[tuple[int, object]]:
+        for number, ended in enumerate(lines, start=1):
+            line = ended.removesuffix("\n")
+            if not self.json or (line and not line.isspace()):
+                yield number, decode(line)
 
     def decoder(self) -> Callable[[str], object]:
         """Returns a function that makes a record of a line, or a ``MalformedRecord``."""

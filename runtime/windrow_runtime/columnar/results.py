@@ -27,10 +27,10 @@ from windrow.functions import AggregateFunction
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
+from windrow_runtime.codecs.records import own_constructor
 from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
-from windrow_runtime.columnar.forms.route import own_constructor
 from windrow_runtime.columnar.kernels.kernel import same_input
 from windrow_runtime.columnar.rows.columns import element_values, python_values
 from windrow_runtime.columnar.state import Chunks, concatenated

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.records import has_generated
+from windrow_runtime.codecs.records import own_constructor
 from windrow_runtime.codecs.value_type import Field, Kind, RecordType
 from windrow_runtime.columnar import Hashes, Ints
 from windrow_runtime.columnar.rows.columns import ColumnExpression, check_element, column_expression
@@ -199,15 +198,6 @@ def _element_of(node: SourceNode) -> RecordType:
             # A record has to be made to know that it is well-formed.
             raise DeclinedError(f"{kind.root.python_type.__name__} has a {made_by}")
     return kind
-
-
-def own_constructor(kind: type) -> str | None:
-    """The code of the user's that runs when a record of a class is made; None: there is none."""
-    if hasattr(kind, "__post_init__"):
-        return "__post_init__"
-    generated = not dataclasses.is_dataclass(kind) or has_generated(kind, "__init__")
-    derived = issubclass(kind, tuple) and kind is not tuple and kind.__bases__[0] is not tuple
-    return None if generated and not derived else "constructor of its own"
 
 
 def _extended(route: Route, step: Step, node: FilterNode | MapNode | TimestampsNode) -> Route:

@@ -17,6 +17,7 @@ from windrow_runtime.columnar.forms.route import Route, ScanTarget
 from windrow_runtime.columnar.rows.columns import clean_columns
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state import concatenated, dump_rows
+from windrow_runtime.inputs.text_blocks import TextRows
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, pack_partials, sequence_number
 from windrow_runtime.spark.key_groups import KeyGroups
@@ -68,6 +69,8 @@ class ColumnScan:
 
     def columns_of(self, batch: Any) -> Any | None:
         """Returns the columns of the elements of a batch of the source; None where a record may be malformed."""
+        if isinstance(batch, TextRows):
+            return batch.columns()
         # What workers read from Parquet files knows its place in them.
         return clean_columns(batch if isinstance(batch, pa.RecordBatch) else batch.rows, self._kind)
 

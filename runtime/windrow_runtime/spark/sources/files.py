@@ -24,7 +24,16 @@ from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_ddl
 from windrow_runtime.codecs.text_files import LineRecords, TextRecords, decoded
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.checks import visible_below
-from windrow_runtime.inputs.files import FileReader, ParquetReader, SourceBatch, elements_of, file_reader, source_batch
+from windrow_runtime.inputs.files import (
+    FileReader,
+    ParquetReader,
+    SourceBatch,
+    TextReader,
+    elements_of,
+    file_reader,
+    source_batch,
+)
+from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.faults import engine_errors
 from windrow_runtime.spark.key_groups import KeyGroups
@@ -60,14 +69,15 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         stream = stream.option("maxFileAge", _ANY_AGE)
         if source.files_per_batch is not None:
             stream = stream.option("maxFilesPerTrigger", source.files_per_batch)
-    reader = file_reader(source)
+    by_blocks = text_block_reader(source)
+    reader = file_reader(source) if isinstance(by_blocks, str) else by_blocks
     path, local = source_path(context.spark, source.path), local_path(source.path)
     if local is not None:
         # A worker may run in another folder than the driver.
         given = os.path.abspath(local)
         check_visible(given)
         files = NamedFiles(given, split_pattern(given)[1], context.step.where, reader)
-        kind = reader.kind if isinstance(reader, ParquetReader) else None
+        kind = None if isinstance(reader, TextReader) else reader.kind
         return Scan(_names(context, stream, given, path), elements_of, files, kind)
     if isinstance(reader, ParquetReader):
         if reader.kind is not record_type(source.record_type):
@@ -83,7 +93,8 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
     if isinstance(records, LineRecords) and records.has_lines:
         lines = stream.schema(LINE_SCHEMA).text(path)
         frame = lines.selectExpr("CAST(__text AS BINARY) AS __text", FILE_COLUMN)
-        return Scan(frame, partial(_decode_lines, records, source.shown_path))
+        kind = None if isinstance(reader, TextReader) else reader.kind
+        return Scan(frame, partial(_decode_lines, records, source.shown_path), kind=kind)
     frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(path).selectExpr("content", FILE_COLUMN)
     return Scan(frame, partial(_decode_files, records, source.shown_path, context.step.where))
 
@@ -142,7 +153,7 @@ class NamedFiles:
     path: str
     pattern: str  # the end of the path that is a pattern, even if a file of that very name appears later
     where: str
-    reader: FileReader
+    reader: FileReader | TextBlockReader
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Reads the files of Arrow batches of names."""

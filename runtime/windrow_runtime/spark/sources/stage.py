@@ -11,6 +11,7 @@ from windrow.errors import Location
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.files import SourceBatch
+from windrow_runtime.inputs.text_blocks import without_elements
 from windrow_runtime.spark.checkpoint.folder import BatchNote, EndMark
 from windrow_runtime.spark.clock import NO_TIME, encode_watermark
 from windrow_runtime.spark.exchange.classes import register_classes
@@ -133,18 +134,20 @@ class _Task:
         """Runs the elements of a batch, and returns their columns for steps that take them, and their number."""
         scan = self._scan
         columns = None if scan is None else scan.columns_of(batch)
-        count = 0 if columns is None else columns.num_rows
-        if columns is None or not self._fragment.is_idle:
-            decoded = self._stage.decode(batch)
-            self._unmatched.update(decoded.unmatched)
-            self._set_aside(decoded)
-            if columns is None:
-                count = len(decoded.values) + len(decoded.malformed)
-                if scan is not None:
-                    # This precedes the functions, which may change the elements.
-                    columns = scan.encode(decoded.values)
-            if not self._fragment.is_idle:
-                self._run(self._fragment, decoded.values)
+        if columns is not None and self._fragment.is_idle:
+            found = without_elements(batch)
+            count = columns.num_rows
+        else:
+            found = self._stage.decode(batch)
+            count = len(found.values)
+            if scan is not None and columns is None:
+                # This precedes the functions, which may change the elements.
+                columns = scan.encode(found.values)
+        count += len(found.malformed)
+        self._unmatched.update(found.unmatched)
+        self._set_aside(found)
+        if not self._fragment.is_idle:
+            self._run(self._fragment, found.values)
         return columns, count
 
     def _set_aside(self, batch: SourceBatch) -> None:

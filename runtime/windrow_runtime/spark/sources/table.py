@@ -24,6 +24,7 @@ from windrow_runtime.codecs.record_type import Kind, record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema
 from windrow_runtime.codecs.value_type import DECIMAL_PRECISION, DECIMAL_SCALE
 from windrow_runtime.inputs.files import SourceBatch
+from windrow_runtime.inputs.text_blocks import text_block_reader
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import DeclinedError, errors_at
 from windrow_runtime.operators.topology import source_of
@@ -140,6 +141,10 @@ def check_columns(source: Source[Any]) -> None:
     """Declines a source whose rows are no columns of its elements."""
     if isinstance(source, DataFrameSource):
         _check_scales(source)
+    elif isinstance(source, FileSource) and not isinstance(source, ParquetFileSource):
+        reader = text_block_reader(source)
+        if isinstance(reader, str):
+            raise DeclinedError(f"{source.describe()} is read row by row: {reader}")
     elif not isinstance(source, (ParquetFileSource, RateSource)):
         raise DeclinedError(f"{source.describe()} gives records one by one")
 

@@ -1,0 +1,206 @@
+"""JSON lines as columns, where pyarrow reads them as :class:`JsonDecoder` does.
+
+pyarrow takes more than JSON, ignores where lines end, and loses the difference between some values. Each guard here
+stands for one such case: what it finds is read line by line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from windrow_runtime.codecs.arrow.encoding import arrow_schema
+from windrow_runtime.codecs.arrow.text_blocks import BlockRead, DoubtfulRows, read_lines
+from windrow_runtime.codecs.records import own_constructor
+from windrow_runtime.codecs.text_files import LineRecords
+from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType
+
+# Any in this module: pyarrow has no types.
+
+_KINDS: Final = frozenset({Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.STR, Kind.DATETIME, Kind.DATE})
+_TIMES: Final = (Kind.DATETIME, Kind.DATE)
+
+_NEWLINE, _OPEN, _CLOSE = b"\n{}"
+
+_SHALLOW: Final = 1000
+"""A line with fewer bytes, or a fifth as many opening brackets, is not nested too deeply for Python's reader."""
+
+_NO_NUMBER: Final = re.compile(rb"[:,\[][ \t]*-?(?:NaN|Inf)")
+_ROW: Final = re.compile(r" in row (\d+)$")
+_MINUS_ZERO: Final = -(2**63)  # the bits of -0.0 as an int
+
+# The texts of which Arrow makes what Python makes of them; no offset leads out of the years 1 to 9999. A leap day may
+# be none.
+_DAY: Final = (
+    r"^(?:000[2-9]|00[1-9]\d|0[1-9]\d\d|[1-8]\d{3}|9[0-8]\d\d|99[0-8]\d|999[0-8])"
+    r"-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|[12]\d))"
+)
+_MOMENT: Final = rf"{_DAY}[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{{1,6}})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$"
+_LEAP_DAY: Final = "^....-02-29"
+
+
+def line_by_line(kind: RecordType) -> str | None:
+    """The reason why lines of a type are read one by one; None: they can be read as columns."""
+    root = kind.root
+    if kind.single or root.kind is not Kind.RECORD:
+        return f"{kind.name} is no record"
+    if root.shape is RecordShape.TYPED_DICT:
+        return f"the keys of {kind.name} keep the order of the text"
+    made_by = own_constructor(root.python_type)
+    if made_by is not None:
+        return f"{kind.name} has a {made_by}"
+    for field in kind.columns:
+        if field.type.kind not in _KINDS:
+            return f"{kind.name}.{field.name} is a {field.type}"
+    return None
+
+
+@dataclass(frozen=True)
+class JsonBlocks:
+    """Reads the lines of a file; the type is one that :func:`line_by_line` has no reason against."""
+
+    records: LineRecords
+
+    @property
+    def kind(self) -> RecordType:
+        return self.records.kind
+
+    @staticmethod
+    def end_of_rows(data: bytes) -> int:
+        return data.rfind(b"\n") + 1
+
+    def read_plain(self, file: BinaryIO) -> Iterable[tuple[int, object]]:
+        return self.records.read_lines(file, self._decode)
+
+    @cached_property
+    def _decode(self) -> Callable[[str], object]:
+        return self.records.decoder()
+
+    def read(self, block: bytes) -> BlockRead:
+        if b"\r" in block:
+            block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        text = block if block.endswith(b"\n") else block + b"\n"
+        signs = np.frombuffer(text, np.uint8)
+        ends = np.flatnonzero(signs == _NEWLINE)
+        left_out = _without_object(text, signs, ends)
+        if not left_out:
+            try:
+                return BlockRead(self._columns(text, len(ends)), (), len(ends))
+            except DoubtfulRows as doubt:
+                left_out = doubt.places
+        lines = list(enumerate(text.splitlines(keepends=True)))
+        doubtful = [lines[place] for place in left_out if lines[place][1].strip(b" \t\n")]
+        places = set(left_out)
+        good = [line for line in lines if line[0] not in places]
+        columns, plain = read_lines(good, doubtful, self._columns, self.kind)
+        return BlockRead(columns, plain, len(ends))
+
+    @cached_property
+    def _options(self) -> Any:
+        fields = [
+            field.with_type(pa.string()) if column.type.kind in _TIMES else field
+            for field, column in zip(arrow_schema(self.kind), self.kind.columns, strict=True)
+        ]
+        return pj.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
+
+    def _columns(self, text: bytes, count: int) -> pa.RecordBatch:
+        """The columns of a text that has an object in each line, and nothing that only pyarrow reads."""
+        reading = pj.ReadOptions(use_threads=False, block_size=len(text) + 1)
+        try:
+            table = pj.read_json(pa.BufferReader(text), read_options=reading, parse_options=self._options)
+        except pa.ArrowInvalid as error:
+            row = _ROW.search(str(error))
+            raise DoubtfulRows([int(row[1])] if row is not None and int(row[1]) < count else ()) from None
+        if table.num_rows != count:
+            raise DoubtfulRows
+        doubtful = np.zeros(count, bool)
+        columns = [table.column(field.column).combine_chunks() for field in self.kind.columns]
+        for column, field in zip(columns, self.kind.columns, strict=True):
+            if column.null_count and (not field.type.nullable or field.default is not None):
+                doubtful |= column.is_null().to_numpy(zero_copy_only=False)
+            if field.type.kind is Kind.FLOAT:
+                doubtful |= _doubtful_floats(column, text)
+            elif field.type.kind in _TIMES:
+                doubtful |= _doubtful_times(column, _MOMENT if field.type.kind is Kind.DATETIME else f"{_DAY}$")
+            elif field.type.kind is Kind.STR and b"\\" in text:
+                _check_characters(column)
+        if doubtful.any():
+            raise DoubtfulRows(np.flatnonzero(doubtful).tolist())
+        schema = arrow_schema(self.kind)
+        return pa.RecordBatch.from_arrays(list(map(_cast, columns, schema.types)), schema=schema)
+
+
+def _without_object(text: bytes, signs: npt.NDArray[np.uint8], ends: npt.NDArray[np.intp]) -> Sequence[int]:
+    """The lines, by number, that are blank, or have no object that pyarrow reads as Python does.
+
+    All others begin and end as an object does, so that no object spans lines: none may follow another one within a
+    third.
+    """
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    suspect = (signs[starts] != _OPEN) | (signs[ends - 1] != _CLOSE) | (ends - starts >= _SHALLOW)
+    if not _is_plain(text):
+        suspect[:] = True
+    places = np.flatnonzero(suspect)
+    bounds = zip(places.tolist(), starts[places].tolist(), ends[places].tolist(), strict=True)
+    return [place for place, start, end in bounds if not _is_object(text[start:end].strip(b" \t"))]
+
+
+def _is_object(line: bytes) -> bool:
+    is_deep = len(line) >= _SHALLOW and line.count(b"[") + line.count(b"{") >= _SHALLOW // 5
+    return line.startswith(b"{") and line.endswith(b"}") and not is_deep and _is_plain(line)
+
+
+def _is_plain(text: bytes) -> bool:
+    """Returns whether a text is UTF-8 and has nothing that pyarrow takes for a number or for the end of the text."""
+    if b"\0" in text or ((b"N" in text or b"I" in text) and _NO_NUMBER.search(text) is not None):
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _doubtful_floats(column: pa.Array, text: bytes) -> npt.NDArray[np.bool_]:
+    """The rows with texts such as NaN, or with the int -0, which is no negative zero."""
+    values = (column.fill_null(0.0) if column.null_count else column).to_numpy()
+    doubtful: npt.NDArray[np.bool_] = ~np.isfinite(values)
+    negative = values.view(np.int64) == _MINUS_ZERO
+    if negative.any() and any(b"-0" + end in text for end in (b",", b"}", b" ", b"\t")):
+        doubtful |= negative
+    return doubtful
+
+
+def _doubtful_times(column: pa.Array, pattern: str) -> npt.NDArray[np.bool_]:
+    """The rows whose text Arrow might read in another way."""
+    matches: npt.NDArray[np.bool_] = pc.match_substring_regex(column, pattern).fill_null(True).to_numpy(False)
+    return ~matches
+
+
+def _check_characters(column: pa.Array) -> None:
+    """Refuses halves of surrogate pairs, which may be written as escapes."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        raise DoubtfulRows from None
+
+
+def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if column.type == wanted:
+        return column
+    try:
+        return column.cast(wanted)
+    except pa.ArrowInvalid:
+        leaps = pc.match_substring_regex(column, _LEAP_DAY).fill_null(False)
+        raise DoubtfulRows(np.flatnonzero(leaps.to_numpy(zero_copy_only=False)).tolist()) from None

@@ -1,0 +1,137 @@
+"""Reads text files as columns, and row by row what has no columns, for an engine that works on Arrow."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+
+from windrow.sources import FileSource, MalformedRecord
+from windrow_runtime.codecs.text_files import LineRecords, TextRecords, open_bytes, text_records, unreadable
+from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.inputs.files import SourceBatch, in_batches, lines_before, range_of, source_batch
+
+if TYPE_CHECKING:
+    from windrow_runtime.codecs.arrow.text_blocks import BlockFormat, PlainRows
+
+# Any in this module: elements of every type, and pyarrow has no types.
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class TextRows:
+    """Consecutive rows of a text file: the columns of most elements, and what was read row by row."""
+
+    rows: Any  # an Arrow batch
+    kind: RecordType
+    plain: Sequence[tuple[int, SourceBatch]]  # each with the number of rows of columns in front of it
+
+    def columns(self) -> Any:
+        """The columns of all elements."""
+        if not any(batch.values for _, batch in self.plain):
+            return self.rows
+        from windrow_runtime.codecs.arrow.text_blocks import interleaved
+
+        return interleaved(self.rows, [(row, batch.values) for row, batch in self.plain], self.kind)
+
+    def decode(self) -> tuple[list[Any], list[MalformedRecord], dict[str, str]]:
+        """The elements, the rows that do not fit their type, and headers to warn of."""
+        from windrow_runtime.codecs.arrow.decoding import decode_batch
+
+        found = SourceBatch()
+        decoded = decode_batch(self.rows, self.kind)
+        if not self.plain:
+            return decoded, [], {}
+        taken = 0
+        for row, batch in self.plain:
+            found.values += decoded[taken:row]
+            found.add(batch)
+            taken = row
+        return [*found.values, *decoded[taken:]], found.malformed, found.unmatched
+
+
+def without_elements(batch: Any) -> SourceBatch:
+    """Returns the malformed records of what a reader gives, and the headers to warn of, where columns are taken."""
+    found = SourceBatch()
+    for _, plain in batch.plain if isinstance(batch, TextRows) else ():
+        found.malformed += plain.malformed
+        found.unmatched = plain.unmatched | found.unmatched
+    return found
+
+
+@dataclass(frozen=True)
+class TextBlockReader:
+    """Reads the files of a source in blocks of a format that gives columns."""
+
+    records: TextRecords
+    format: Callable[[], BlockFormat]  # makes the format for a file
+
+    @property
+    def kind(self) -> RecordType:
+        """The type of the elements."""
+        return self.records.kind
+
+    def read(self, file: str, part: int = 0, parts: int = 1) -> Iterator[TextRows]:
+        """Reads a part of a file; raises a ``SourceError`` if that fails, or the file does not fit the type."""
+        blocks = self.format()
+        with unreadable(file, "a file that can be opened"), open(file, "rb") as opened:
+            given = range_of(opened, file, part, parts if self.records.has_lines else 1)
+            if given is None:
+                return
+            before = cache(lambda: lines_before(file, given))
+            with open_bytes(file, given) as content:
+                yield from self._rows(blocks, content, file, before, begins=not part)
+
+    def _rows(
+        self, blocks: BlockFormat, content: BinaryIO, file: str, before: Callable[[], int], *, begins: bool
+    ) -> Iterator[TextRows]:
+        # Arrow only where columns are read: the interpreter runs without it.
+        from windrow_runtime.codecs.arrow.text_blocks import blocks_of, no_rows
+
+        def batch_of(plain: PlainRows, above: int) -> SourceBatch:
+            return source_batch(blocks.read_plain(io.BytesIO(plain.text)), origin(above + plain.line), file)
+
+        def origin(above: int) -> Callable[[int], str]:
+            return lambda line: f"{file}:{before() + above + line}"
+
+        above = 0  # lines of the part in front of the block
+        for number, (block, is_whole) in enumerate(blocks_of(content, blocks.end_of_rows)):
+            text = block.removeprefix(_BYTE_ORDER_MARK) if begins and not number else block
+            if is_whole:
+                read = blocks.read(text)
+                yield TextRows(read.columns, self.kind, [(plain.row, batch_of(plain, above)) for plain in read.plain])
+                above += read.lines
+                continue
+            rest = blocks.read_plain(cast(BinaryIO, io.BufferedReader(_Joined(text, content))))
+            for batch in in_batches(rest, origin(above), file):
+                yield TextRows(no_rows(self.kind), self.kind, [(0, batch)])
+
+
+class _Joined(io.RawIOBase):
+    """Some bytes, and a file behind them."""
+
+    def __init__(self, begin: bytes, file: BinaryIO) -> None:
+        self._begin = memoryview(begin)
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader gives
+        data = self._begin[: len(buffer)] or self._file.read(len(buffer))
+        self._begin = self._begin[len(buffer) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def text_block_reader(source: FileSource[Any]) -> TextBlockReader | str:
+    """The reader of a source whose files can be read as columns, or the reason why they are read row by row."""
+    records = text_records(source)
+    if isinstance(records, LineRecords) and records.json and records.has_lines:
+        from windrow_runtime.codecs.arrow.json_lines import JsonBlocks, line_by_line
+
+        return line_by_line(records.kind) or TextBlockReader(records, partial(JsonBlocks, records))
+    return "the format is read row by row"

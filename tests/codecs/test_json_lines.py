@@ -1,0 +1,372 @@
+"""JSON lines as columns are what reading them line by line gives: elements, and malformed records with their places."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta, timezone
+from itertools import chain, count
+from pathlib import Path
+from typing import Any, NamedTuple, NotRequired, TypedDict
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from windrow.sources import JsonFileSource
+from windrow_runtime.codecs.arrow import text_blocks
+from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.inputs.files import SourceBatch, elements_of, file_reader
+from windrow_runtime.inputs.text_blocks import TextBlockReader, TextRows, text_block_reader, without_elements
+
+# Any in this module: elements of every type.
+
+
+class Reading(NamedTuple):
+    sensor: str
+    at: int
+    celsius: float
+
+
+@dataclass
+class Everything:
+    flag: bool
+    number: int
+    ratio: float
+    text: str
+    moment: datetime
+    day: date
+
+
+@dataclass
+class Maybe:
+    flag: bool | None
+    number: int | None
+    ratio: float | None
+    text: str | None
+    moment: datetime | None
+    day: date | None
+
+
+@dataclass(kw_only=True, frozen=True)
+class Defaults:
+    number: int = 7
+    text: str | None = "none"
+    ratio: float | None
+
+
+class Named(msgspec.Struct, rename="camel"):
+    first_name: str
+    last_at: datetime | None = None
+
+
+TYPES = [Reading, Everything, Maybe, Defaults, Named]
+
+
+@pytest.fixture(autouse=True)
+def few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even a few lines are read as columns, and files have several blocks."""
+    monkeypatch.setattr(text_blocks, "_FEWEST_LINES", 2)
+    monkeypatch.setattr(text_blocks, "_LINES_AT_ONCE", 7)
+    monkeypatch.setattr(text_blocks, "_ATTEMPT", 1)
+    monkeypatch.setattr(text_blocks, "_BLOCK", 2_000)
+
+
+def reader_of(kind: type, zone: ZoneInfo | None = None) -> TextBlockReader:
+    found = text_block_reader(JsonFileSource("never read", kind, timezone=zone))
+    assert isinstance(found, TextBlockReader), found
+    return found
+
+
+def assert_read_alike(data: bytes, kind: type, zone: ZoneInfo | None = None, parts: int = 1, name: str = "x") -> int:
+    """Columns and elements are those of the other reader; returns how many elements came as columns."""
+    reader, plain = reader_of(kind, zone), file_reader(JsonFileSource("never read", kind, timezone=zone))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, name)
+        file.write_bytes(data)
+
+        def read(one: Any) -> Iterator[Any]:
+            return chain.from_iterable(one.read(str(file), part, parts) for part in range(parts))
+
+        wanted = SourceBatch()
+        for batch in map(elements_of, read(plain)):
+            wanted.add(batch)
+        found: list[TextRows] = list(read(reader))
+    decoded = SourceBatch()
+    aside = SourceBatch()
+    for batch in found:
+        decoded.add(elements_of(batch))
+        aside.add(without_elements(batch))
+    # repr tells 0.0 from -0.0 and 1 from 1.0.
+    assert list(map(repr, decoded.values)) == list(map(repr, wanted.values))
+    assert list(map(type, decoded.values)) == list(map(type, wanted.values))
+    assert decoded.malformed == aside.malformed == wanted.malformed
+    assert aside.values == []
+    columns = pa.Table.from_batches([batch.columns() for batch in found], encode_batch([], reader.kind).schema)
+    columns.validate(full=True)
+    assert list(map(repr, columns.to_pylist())) == list(
+        map(repr, pa.Table.from_batches([encode_batch(wanted.values, reader.kind)]).to_pylist())
+    )
+    return sum(batch.rows.num_rows for batch in found)
+
+
+NUMBERS = st.sampled_from(
+    [
+        *("0", "-0", "-0.0", "0.0", "-0e1", "1", "-1", "1.0", "1e3", "1E5", "1e-400", "-1e-400", "1e308", "1e309"),
+        *("-1e400", "5e-324", "2.5e-324", "0.1", "123456789.123456789", "9007199254740993", "9007199254740992.5"),
+        *("9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809"),
+        *("18446744073709551616", "12345678901234567890123", "01", "+1", ".5", "1.", "1.e3", "0x10", "1_0", "NaN"),
+        *("Infinity", "-Infinity", "Inf", "-Inf", "nan", "inf", "null", "true", "false", "True", "1e", "1e+", "-"),
+        *("--1", "1.7976931348623157e308", "1.7976931348623159e308", "4.35"),
+    ]
+) | st.from_regex(r"-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
+MOMENTS = st.sampled_from(
+    [
+        *("2024-02-29T12:00:00Z", "2023-02-29T12:00:00Z", "2024-01-01 00:00:00+02:00", "2024-01-01t00:00:00z"),
+        *("2024-01-01T00:00:00", "2024-01-01T00:00:00.1Z", "2024-01-01T00:00:00.123456-11:30", "2024-01-01"),
+        *("2024-01-01T00:00:00.1234567Z", "2024-01-01T24:00:00Z", "2024-01-01T23:59:60Z", "2024-01-01T00:00:00+24:00"),
+        *("2024-01-01T00:00:00+0200", "2024-01-01T00:00:00+02", "2024-01-01T00:00:00-00:00", "2024-01-01T00:00Z"),
+        *("0001-01-01T00:00:00+01:00", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z", "0000-01-01T00:00:00Z"),
+        *("9999-12-31T23:59:59-01:00", "1900-02-29T00:00:00Z", "2000-02-29T00:00:00Z", "2024-01-01T00:00:00.Z"),
+        *(" 2024-01-01T00:00:00Z", "2024-01-01T00:00:00Z\\n", "2024-13-01T00:00:00Z", "2024-04-31T00:00:00Z"),
+        *("1969-12-31T23:59:59.999999Z", "2024-01-01T00:00:00,5Z", "20240101T000000Z", "2024-W01-1T00:00:00Z"),
+    ]
+) | st.from_regex(
+    r"[0-9]{4}-[01][0-9]-[0-3][0-9][Tt ][0-2][0-9]:[0-5][0-9]:[0-6][0-9]"
+    r"(\.[0-9]{0,9})?([Zz]|[+-][0-2][0-9]:?[0-6][0-9])?",
+    fullmatch=True,
+)
+DAYS = st.sampled_from(
+    ["2024-02-29", "2023-02-29", "0001-01-01", "0000-01-01", "9999-12-31", "2024-1-1", "20240101", "2024-04-31", ""]
+)
+TEXTS = st.sampled_from(
+    [
+        *("a", "", "é", "\u2028", "\x7f", "\x85", "😀", "\\ud83d\\ude00", "\\ud83d", "\\ude00", "\\ud83d\\u0041"),
+        *("\\ude00\\ud83d", "\\u0000", "\\u00e9", "\\n", "\\/", "\\x", "\\", "\x01", "\t", "\x00", "{", "}", "NaN"),
+        *(": NaN", ",Infinity", '\\"', "\\u00", "\\U0041", "\ufeff", "\ufffe", "\\ufffe", "}\\n{"),
+    ]
+) | st.text(st.characters(exclude_characters='"\\\n\r', exclude_categories=["Cs"]), max_size=5)
+VALUES = st.one_of(
+    NUMBERS,
+    MOMENTS.map('"{}"'.format),
+    DAYS.map('"{}"'.format),
+    TEXTS.map('"{}"'.format),
+    st.sampled_from(
+        ["[]", "{}", "[1, {}]", '{"a": [NaN]}', '{"a": "\\ud800"}', "[1,]", "[[", '"NaN"', '"Infinity"', '"-Infinity"']
+    ),
+    st.sampled_from(['"inf"', "/*c*/1", "1//c", "", '"a" "b"', '"a', "'a'", "[1 2]", "{'a': 1}", '{"a" 1}', "}", "]"]),
+)
+SPACES = st.sampled_from(["", "", "", " ", "\t", "\x0b", "\xa0", "\x0c", "\x1c"])
+GAPS = st.sampled_from([*["\n"] * 12, "\r\n", "\r", "\n\n", " \n", "\n \t\n", "\n\x0b\n", "", " ", ","])
+
+
+@st.composite
+def lines_of(draw: st.DrawFn, kind: type) -> str:
+    """An object, which mostly fits the type."""
+    record = reader_of(kind).kind
+    good = {
+        "bool": st.sampled_from(["true", "false"]),
+        "int": st.integers(-(2**63), 2**63 - 1).map(str),
+        "float": st.floats(allow_nan=False, allow_infinity=False).map(repr) | st.integers(-(2**70), 2**70).map(str),
+        "str": st.text(max_size=5).map(json.dumps) | st.sampled_from(['"a"', '"sensor-1"', '"é"']),
+        "datetime": st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-7))])).map(
+            lambda at: json.dumps(at.isoformat())
+        ),
+        "date": st.dates().map(lambda day: json.dumps(day.isoformat())),
+    }
+    cells: list[tuple[str, str]] = []
+    for column in record.columns:
+        odd = draw(st.integers(0, 30))
+        if odd == 0:
+            cells.append((column.column, draw(VALUES)))
+        elif odd == 1:
+            cells += [(column.column, draw(VALUES)), (column.column, draw(good[column.type.kind.value]))]
+        elif odd == 2:
+            cells.append((column.column, "null"))
+        elif odd > 3:
+            cells.append((column.column, draw(good[column.type.kind.value])))
+    if not draw(st.integers(0, 9)):
+        cells.append((draw(st.sampled_from(["other", "Text", "", "a\\u0062", "\\ud800"]) | TEXTS), draw(VALUES)))
+    if not draw(st.integers(0, 9)):
+        cells = draw(st.permutations(cells))
+    space = draw(SPACES) if not draw(st.integers(0, 9)) else draw(st.sampled_from(["", " "]))
+    body = f",{space}".join(f'"{name}":{space}{value}' for name, value in cells)
+    text = f"{{{body}}}"
+    if not draw(st.integers(0, 15)):
+        at = draw(st.integers(0, len(text)))
+        text = text[:at] + draw(st.sampled_from(["", "\x00", "{", "}", '"', ",", "\n", "\r"])) + text[at + 1 :]
+    return f"{space}{text}{space}" if not draw(st.integers(0, 9)) else text
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_columns_are_what_lines_give(kind: type, data: st.DataObject) -> None:
+    lines = data.draw(st.lists(lines_of(kind), max_size=12))
+    text = "".join(line + data.draw(GAPS) for line in lines)
+    given_bytes = text.encode("utf-8", "surrogatepass")
+    if not data.draw(st.integers(0, 9)):
+        at = data.draw(st.integers(0, len(given_bytes)))
+        given_bytes = (
+            given_bytes[:at] + data.draw(st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80"])) + given_bytes[at:]
+        )
+    if not data.draw(st.integers(0, 9)):
+        given_bytes = b"\xef\xbb\xbf" + given_bytes
+    assert_read_alike(given_bytes, kind, parts=data.draw(st.sampled_from([1, 1, 3])))
+
+
+GOOD = '{"sensor":"a","at":1,"celsius":2.5}'
+LINES = [
+    "",
+    "{",
+    "[1]",
+    "3",
+    f"{GOOD} {GOOD}",
+    f"{GOOD}{GOOD}",
+    f"{GOOD}\x00}}",
+    f"{GOOD},",
+    f"[{GOOD}]",
+    "}{",
+    "{}",
+    "[" * 1_000_000,
+    '{"x":' * 1_000_000,
+    '{"sensor":"a","at":1,"celsius":1,"x":' + "[" * 1_000_000 + "]" * 1_000_000 + "}",
+    '{"sensor":"a","at":1,"celsius":1,"x":' + "[" * 2_000 + "]" * 2_000 + "}",
+    '{"sensor":"a","at":1,"celsius":1,"x":' + "[" * 150 + "]" * 150 + "}",
+    '{"sensor":"a","at":1,"celsius":1,"x":' + '{"a":' * 2_000 + "1" + "}" * 2_000 + "}",
+    '{"sensor":"a","at":' + "1" * 5_000 + ',"celsius":1}',
+    '{"sensor":"a","at":1,"celsius":' + "1" * 5_000 + "}",
+    '{"sensor":"a","at":1,"celsius":1,"x":' + "1" * 5_000 + "}",
+    '{"sensor":"a","at":1,"celsius":1,"x":' + "1" * 400 + "}",
+    '{"sensor":"a","at":1,"celsius":0.' + "0" * 400 + "1e400}",
+    '{"sensor":"a","at":1,"celsius":1e-' + "9" * 30 + "}",
+    '{"sensor":"' + "b" * 100_000 + '","at":1,"celsius":1}',
+    '{"sensor":"a","at":1,"celsius":2,"celsius":1}',
+    '{"sensor":"a","at":null,"at":1,"celsius":2}',
+    '{"sensor":"a","at":1,"at":null,"celsius":2}',
+    '{"sensor":"a","at":1,"\\u0061t":2,"celsius":2}',
+    '{"sensor":"a","\\u0061t":2,"celsius":2}',
+    '{"sensor":"a","at":1,"celsius":2,"x":NaN}',
+    '{"sensor":"a","at":1,"celsius":2,"x":[1,\t-Infinity]}',
+    '{"sensor":": NaN","at":1,"celsius":-0}',
+    '{"sensor":"a","at":1,"celsius":-0.0}',
+    '{"sensor":"a","at":-0,"celsius":"NaN"}',
+    '{"sensor":"\\ude00","at":1,"celsius":1}',
+    '{"sensor":"a","at":1,"celsius":1,"x":"\\ude00"}',
+    '{"sensor":"a","at":1,"celsius":1,"\\ud800":1}',
+]
+
+
+@pytest.mark.parametrize("line", LINES, ids=count())
+def test_odd_lines_among_good_ones(line: str) -> None:
+    text = "\n".join([GOOD, GOOD, line, GOOD]) + "\n"
+    assert assert_read_alike(text.encode(), Reading) >= 2
+    assert_read_alike(line.encode(), Reading)
+
+
+def test_lines_that_make_up_for_each_other() -> None:
+    """As many objects as lines, but not one in each line."""
+    for lines in (
+        [f"{GOOD}{GOOD}", "", GOOD],
+        [f"{GOOD}{GOOD}", f"{GOOD}\x00}}", GOOD],
+        [GOOD[:-1], ',"x":1}', f"{GOOD}{GOOD}"],
+        ['{"sensor":"a","at":1,"celsius":1,"x":{}', f'{{"y":1}}}}{GOOD}', f"{GOOD}{GOOD}"],
+        ['{"sensor":"}', '{","at":1,"celsius":1}', f"{GOOD}{GOOD}"],
+    ):
+        assert_read_alike("\n".join(lines).encode(), Reading)
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", " \n", "\n\n"])
+def test_good_lines_are_read_as_columns(end: str, parts: int) -> None:
+    text = "".join(f'{{"sensor": "é{n % 7}", "at": {n}, "celsius": {n / 7}}}{end}' for n in range(500))
+    columns = assert_read_alike(text.encode(), Reading, parts=parts)
+    assert columns == 500 or end == "\r"
+
+
+def test_malformed_lines_cost_only_themselves() -> None:
+    lines = [GOOD] * 300
+    for place in (0, 17, 150, 299):
+        lines[place] = '{"sensor":"a","at":"1","celsius":1}'
+    for place in (40, 41, 170):
+        lines[place] = "{oops}"
+    lines[100] = '{"sensor":null,"at":1,"celsius":1}'
+    columns = assert_read_alike("\n".join(lines).encode(), Reading)
+    # A few lines between two malformed ones are read one by one, which takes less time than another attempt.
+    assert 200 < columns < 300 - 8
+
+
+def test_every_line_malformed() -> None:
+    assert assert_read_alike(b"{oops}\n" * 300, Reading) == 0
+    assert assert_read_alike(b"{}\n" * 300, Reading) == 0
+
+
+def test_a_file_without_line_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_blocks, "_LONGEST_ROW", 10_000)
+    assert assert_read_alike(f"{GOOD}\r".encode() * 1_000, Reading) == 0
+    assert (
+        assert_read_alike(f"{GOOD}\n".encode() * 99 + b'{"' + b"a" * 20_000 + f'"\n{GOOD}'.encode() * 3, Reading) == 99
+    )
+
+
+def test_compressed_files() -> None:
+    data = gzip.compress(f"{GOOD}\n".encode() * 200 + b"{oops}\n" * 200)
+    assert assert_read_alike(data, Reading, parts=3, name="x.json.gz") == 200
+    assert assert_read_alike(b"", Reading, name="x.json.gz") == 0
+
+
+@given(st.lists(MOMENTS, min_size=1, max_size=8), st.sampled_from([None, ZoneInfo("Europe/Berlin")]))
+@settings(max_examples=300, deadline=None, derandomize=True)
+@example(["2024-10-27T02:30:00", "2024-10-27T02:30:00Z"], ZoneInfo("Europe/Berlin"))
+def test_moments(texts: list[str], zone: ZoneInfo | None) -> None:
+    lines = [f'{{"firstName":"a","lastAt":"{text}"}}' for text in texts]
+    assert_read_alike("\n".join(lines).encode(), Named, zone)
+
+
+class Keyed(TypedDict):
+    name: str
+    size: NotRequired[int]
+
+
+@dataclass
+class Checked:
+    number: int
+
+    def __post_init__(self) -> None:
+        self.number = abs(self.number)
+
+
+@dataclass
+class Nested:
+    values: list[int] = field(default_factory=list)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (Keyed, "the keys of Keyed keep the order of the text"),
+        (Checked, "Checked has a __post_init__"),
+        (Nested, "Nested.values is a list[int]"),
+        (int, "int is no record"),
+        (tuple[int, str], "tuple[int, str] is no record"),
+    ],
+)
+def test_types_that_are_read_line_by_line(kind: Any, reason: str) -> None:
+    assert text_block_reader(JsonFileSource("never read", kind)) == reason
+
+
+def test_other_encodings_are_read_line_by_line() -> None:
+    assert isinstance(text_block_reader(JsonFileSource("never read", Reading, encoding="utf-16")), str)
+
+
+def test_floats_are_the_nearest_ones() -> None:
+    values = [math.nextafter(0.1, 1), 2**53 + 1.0, 5e-324, 1.7976931348623157e308, 0.1 + 0.2, 1e22, 1e23]
+    text = "\n".join(f'{{"sensor":"a","at":1,"celsius":{value!r}}}' for value in values)
+    assert assert_read_alike(text.encode(), Reading) == len(values)
