@@ -16,7 +16,7 @@ from windrow import aggregates as agg
 from windrow.evictors import CountEvictor
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RuntimeContext
 from windrow.sinks import CollectSink
-from windrow.sources import JsonFileSource, ParquetFileSource, Source
+from windrow.sources import CollectionSource, JsonFileSource, ParquetFileSource, Source
 from windrow.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -240,7 +240,10 @@ OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
         keyed().window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(agg.first(lambda r: r.celsius))
     ),
     "gives records one by one": lambda: mean(
-        readings(JsonFileSource("never read", Reading)).key_by(lambda r: r.sensor)
+        readings(CollectionSource([], Reading)).key_by(lambda r: r.sensor)
+    ),
+    "json never read is read row by row: the encoding is utf-16": lambda: mean(
+        readings(JsonFileSource("never read", Reading, encoding="utf-16")).key_by(lambda r: r.sensor)
     ),
     "there are gaps between windows": lambda: (
         keyed().window(SlidingEventTimeWindows.of(FIVE, 2 * FIVE)).aggregate(agg.count())

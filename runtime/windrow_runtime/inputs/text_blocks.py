@@ -130,8 +130,10 @@ class _Joined(io.RawIOBase):
 def text_block_reader(source: FileSource[Any]) -> TextBlockReader | str:
     """The reader of a source whose files can be read as columns, or the reason why they are read row by row."""
     records = text_records(source)
-    if isinstance(records, LineRecords) and records.json and records.has_lines:
+    if isinstance(records, LineRecords) and records.json:
+        if not records.has_lines:
+            return f"the encoding is {records.encoding}"
         from windrow_runtime.codecs.arrow.json_lines import JsonBlocks, line_by_line
 
         return line_by_line(records.kind) or TextBlockReader(records, partial(JsonBlocks, records))
-    return "the format is read row by row"
+    return "the format has no columns"

@@ -127,7 +127,7 @@ def read_lines(
                 after = middle + len(places)
                 plain += some[middle:after]
                 waiting += (some[after:], some[:middle])
-    return _concatenated(found, kind), _joined(sorted(plain), good)
+    return concatenated(found, kind), _joined(sorted(plain), good)
 
 
 def _joined(plain: Sequence[tuple[int, bytes]], good: Sequence[int]) -> list[PlainRows]:
@@ -142,7 +142,7 @@ def _joined(plain: Sequence[tuple[int, bytes]], good: Sequence[int]) -> list[Pla
     return [PlainRows(row, line, b"".join(texts)) for row, line, texts in found]
 
 
-def _concatenated(columns: Sequence[pa.RecordBatch], kind: RecordType) -> pa.RecordBatch:
+def concatenated(columns: Sequence[pa.RecordBatch], kind: RecordType) -> pa.RecordBatch:
     """The columns of rows that stand behind each other."""
     return pa.concat_batches(columns) if columns else no_rows(kind)
 
