@@ -239,9 +239,7 @@ OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
     "depends on the order in which sessions merge": lambda: (
         keyed().window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(agg.first(lambda r: r.celsius))
     ),
-    "gives records one by one": lambda: mean(
-        readings(CollectionSource([], Reading)).key_by(lambda r: r.sensor)
-    ),
+    "gives records one by one": lambda: mean(readings(CollectionSource([], Reading)).key_by(lambda r: r.sensor)),
     "json never read is read row by row: the encoding is utf-16": lambda: mean(
         readings(JsonFileSource("never read", Reading, encoding="utf-16")).key_by(lambda r: r.sensor)
     ),
