@@ -101,9 +101,9 @@ def assert_read_alike(data: bytes, kind: type, zone: ZoneInfo | None = None, par
         found: list[TextRows] = list(read(reader))
     decoded = SourceBatch()
     aside = SourceBatch()
-    for batch in found:
-        decoded.add(elements_of(batch))
-        aside.add(without_elements(batch))
+    for rows in found:
+        decoded.add(elements_of(rows))
+        aside.add(without_elements(rows))
     # repr tells 0.0 from -0.0 and 1 from 1.0.
     assert list(map(repr, decoded.values)) == list(map(repr, wanted.values))
     assert list(map(type, decoded.values)) == list(map(type, wanted.values))
