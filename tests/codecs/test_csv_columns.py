@@ -60,8 +60,11 @@ def read_by_columns(
     kind = record_type(annotation).in_timezone(zone)
     columns = CsvColumns(kind, [column.column for column in kind.columns], delimiter)
     assert columns.is_able
-    rows = columns.columns_of(block)
-    return None if rows is None else decode_batch(rows, kind)
+    read = columns.read(block)
+    if read is None:
+        return None
+    assert read.columns.num_rows + len(read.left_out) == read.total
+    return decode_batch(read.columns, kind) if not read.left_out else None
 
 
 def agree(annotation: object, block: bytes, delimiter: str = ",", zone: typing.Any = None) -> bool:
@@ -325,11 +328,11 @@ def test_a_block_is_declined(annotation: object, block: bytes) -> None:
 
 def test_columns_that_no_field_takes_are_checked_and_not_read() -> None:
     columns = CsvColumns(record_type(Reading), ["?", "celsius", "at", "?", "sensor"], ",")
-    rows = columns.columns_of(b'"x"" ",2.5,1,\xc3\xa4,a\n,3,2,"\n",b\n')
-    assert rows is not None
-    assert decode_batch(rows, record_type(Reading)) == [Reading("a", 1, 2.5), Reading("b", 2, 3.0)]
-    assert columns.columns_of(b"x,2.5,1,\xff,a\n") is None
-    assert columns.columns_of(b'x,2.5,1,y",a\n') is None
+    read = columns.read(b'"x"" ",2.5,1,\xc3\xa4,a\n,3,2,"\n",b\n')
+    assert read is not None
+    assert decode_batch(read.columns, record_type(Reading)) == [Reading("a", 1, 2.5), Reading("b", 2, 3.0)]
+    assert columns.read(b"x,2.5,1,\xff,a\n") is None
+    assert columns.read(b'x,2.5,1,y",a\n') is None
 
 
 @dataclass
@@ -347,9 +350,9 @@ class Lists:
 
 def test_fields_without_a_column_are_none_or_the_file_is_not_read_as_columns() -> None:
     columns = CsvColumns(record_type(Defaults), ["tag", "name"], ",")
-    rows = columns.columns_of(b"t,a\n")
-    assert rows is not None
-    assert decode_batch(rows, record_type(Defaults)) == [Defaults("a", tag="t")]
+    read = columns.read(b"t,a\n")
+    assert read is not None
+    assert decode_batch(read.columns, record_type(Defaults)) == [Defaults("a", tag="t")]
     assert not CsvColumns(record_type(Defaults), ["name"], ",").is_able
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import re
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
 from itertools import islice
@@ -65,13 +67,39 @@ def csv_rows(lines: Iterator[str], delimiter: str) -> Iterator[CsvRow]:
     rows = _Reader(lines, delimiter).rows()
     found: list[CsvRow] | None = None
     while found is None or found:
-        with _LIMIT_LOCK:
-            limit = csv.field_size_limit(LONGEST_CELL)  # Python has one limit for the whole process
-            try:
-                found = list(islice(rows, _ROWS_AT_ONCE))
-            finally:
-                csv.field_size_limit(limit)
+        with _long_cells():
+            found = list(islice(rows, _ROWS_AT_ONCE))
         yield from found
+
+
+def end_of_rows(text: str, delimiter: str, count: int, *, whole: bool) -> int:
+    """The place behind some rows, behind which the text can be read by itself; 0 if more text is needed to know it.
+
+    There are as many rows as the count says, or more where lines below a broken quote are read as rows, or fewer where
+    the text ends. If it is not ``whole``, further lines stand below it.
+    """
+    reader = _Reader(io.StringIO(text, newline=""), delimiter)
+    place = end = 0
+    with _long_cells():
+        for number, row in enumerate(reader.rows(), start=1):
+            if reader.has_ended and not whole:
+                break
+            place += len(row.text)
+            if not reader.has_lines_again:
+                end = place
+                if number >= count:
+                    break
+    return end
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    with _LIMIT_LOCK:
+        limit = csv.field_size_limit(LONGEST_CELL)  # Python has one limit for the whole process
+        try:
+            yield
+        finally:
+            csv.field_size_limit(limit)
 
 
 class _Reader:
@@ -87,7 +115,13 @@ class _Reader:
         self._line = 1
         self._row: list[str] = []
         self._again: deque[str] = deque()
+        self.has_ended = False  # whether more lines were asked for than there are
         self._begin()
+
+    @property
+    def has_lines_again(self) -> bool:
+        """Returns whether lines were read that belong to the next rows."""
+        return bool(self._again)
 
     def _begin(self) -> None:
         self._ended = False
@@ -97,7 +131,7 @@ class _Reader:
         while True:
             line = self._again.popleft() if self._again else next(self._lines, None)
             if line is None:
-                self._ended = True
+                self._ended = self.has_ended = True
                 return
             self._row.append(line)
             yield line
@@ -178,6 +212,7 @@ class CsvDecoder:
 
     def __init__(self, record_type: RecordType, header: Sequence[str]) -> None:
         self._type = record_type
+        self.header = header
         self._width = len(header)
         counts = Counter(header)
         names = [field.column for field in record_type.columns]

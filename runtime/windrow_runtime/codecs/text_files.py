@@ -227,26 +227,38 @@ class CsvRecords:
         """The same as for lines."""
         with open_lines(name, file, self.encoding, newline="", begins=begins) as lines:
             rows = csv_rows(lines, self.delimiter)
-            names = [column.column for column in self.kind.columns]
-            if self.header:
-                first = next(rows, None)
-                if first is None:
-                    return
-                wrong = self._wrong(first)
-                if wrong is not None:
-                    # Nobody knows what the cells below it are.
-                    yield first.line, wrong
-                    return
-                names = first.cells
-            decoder = CsvDecoder(self.kind, names)
-            if decoder.unmatched is not None:
-                yield 1, decoder.unmatched
-            for row in rows:
-                wrong = self._wrong(row)
-                if wrong is not None:
-                    yield row.line, wrong
-                elif row.cells:
-                    yield row.line, decoder.decode(row)
+            decoder, found = self.begin(rows)
+            yield from found
+            if decoder is not None:
+                yield from self.decoded(rows, decoder)
+
+    def rows_of(self, file: BinaryIO) -> Iterator[CsvRow]:
+        """The rows of a text that is not compressed and has no byte order mark."""
+        return csv_rows(io.TextIOWrapper(file, self.encoding, _MARK, newline=""), self.delimiter)
+
+    def begin(self, rows: Iterator[CsvRow]) -> tuple[CsvDecoder | None, list[tuple[int, object]]]:
+        """Reads the header; gives a decoder of the rows below it, unless there are none, and what to report of it."""
+        names = [column.column for column in self.kind.columns]
+        if self.header:
+            first = next(rows, None)
+            if first is None:
+                return None, []
+            wrong = self._wrong(first)
+            if wrong is not None:
+                # Nobody knows what the cells below it are.
+                return None, [(first.line, wrong)]
+            names = first.cells
+        decoder = CsvDecoder(self.kind, names)
+        return decoder, [] if decoder.unmatched is None else [(1, decoder.unmatched)]
+
+    def decoded(self, rows: Iterator[CsvRow], decoder: CsvDecoder) -> Iterator[tuple[int, object]]:
+        """The records of rows, each with the number of the line in which it begins."""
+        for row in rows:
+            wrong = self._wrong(row)
+            if wrong is not None:
+                yield row.line, wrong
+            elif row.cells:
+                yield row.line, decoder.decode(row)
 
     def _wrong(self, row: CsvRow) -> MalformedRecord | None:
         fault = None if row.fault is None else MalformedRecord(row.raw, row.fault, None)

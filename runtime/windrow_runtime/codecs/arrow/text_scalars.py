@@ -20,7 +20,16 @@ from windrow_runtime.codecs.value_type import Kind, ValueType
 
 _LONGEST_INT: Final = 20
 _FULL_TIME: Final = len("2026-01-31T12:00:00")
-_OFFSET_TIME: Final = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):?[0-5]\d)$"
+_TIME: Final = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?"
+_OFFSET_TIME: Final = rf"{_TIME}(Z|[+-]([01]\d|2[0-3]):?[0-5]\d)$"
+# Most texts that are read as values of their kinds, and few others.
+_FORMS: Final = {
+    Kind.BOOL: "(?i)^(true|false)$",
+    Kind.INT: r"^-?\d{1,18}$",
+    Kind.FLOAT: r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,2})?$",
+    Kind.DATETIME: _OFFSET_TIME,
+    Kind.DATE: r"^\d{4}-\d\d-\d\d$",
+}
 # An offset may move a moment by a day over the bounds of Python's years.
 _MOMENTS: Final = (-62_135_596_800_000_000 + 86_400_000_000, 253_402_300_799_999_999 - 86_400_000_000)
 
@@ -41,6 +50,12 @@ def text_values(texts: pa.Array, value: ValueType) -> pa.Array | None:
         return _moments(texts, value.timezone)
     read = _READERS.get(value.kind)
     return texts if read is None else read(texts)
+
+
+def doubtful_texts(texts: pa.Array, value: ValueType) -> Any:
+    """Returns which texts may have to be read in another way, where :func:`text_values` cannot read them all."""
+    form = f"{_TIME}$" if value.kind is Kind.DATETIME and value.timezone is datetime.UTC else _FORMS[value.kind]
+    return ~pc.match_substring_regex(texts, form).fill_null(True).to_numpy(zero_copy_only=False)
 
 
 def _ints(texts: pa.Array) -> pa.Array | None:

@@ -1,0 +1,226 @@
+"""CSV files read in blocks hold the elements, malformed records and warnings that the plain reader finds."""
+
+from __future__ import annotations
+
+import gzip
+import typing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.codecs.samples import Place, Positive, Reading
+from windrow.errors import SourceError
+from windrow.sources import CsvFileSource
+from windrow_runtime.codecs.arrow import csv_blocks, text_blocks
+from windrow_runtime.codecs.arrow.csv_blocks import CsvBlocks
+from windrow_runtime.codecs.arrow.decoding import decode_batch
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.text_files import CsvRecords, text_records
+from windrow_runtime.inputs.files import SourceBatch, TextReader
+from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
+
+
+@dataclass(frozen=True)
+class Defaults:
+    name: str
+    note: str | None = None
+    tag: str = "?"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("csv")
+
+
+@contextmanager
+def small_blocks() -> Iterator[None]:
+    """Makes blocks so small that texts of a few rows have several."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_blocks, "_BLOCK", 96)
+        patch.setattr(text_blocks, "_LONGEST_ROW", 400)
+        patch.setattr(csv_blocks, "_NEAR", 16)
+        patch.setattr(csv_blocks, "_LEAST", 12)
+        yield
+
+
+def found_by(reader: TextReader | TextBlockReader, file: Path) -> object:
+    """Returns what a reader gives for a file, as texts, which tell negative zeros from zeros, or its error."""
+    found = SourceBatch()
+    try:
+        for batch in reader.read(str(file)):
+            found.add(batch if isinstance(batch, SourceBatch) else SourceBatch(*batch.decode()))
+            if not isinstance(batch, SourceBatch):
+                # The columns hold the same elements, in the order of the rows.
+                assert repr(decode_batch(batch.columns(), batch.kind)) == repr(batch.decode()[0])
+    except SourceError as error:
+        return str(error)
+    return repr(found.values), found.malformed, found.unmatched
+
+
+def agree(
+    folder: Path, data: bytes, annotation: object = Reading, delimiter: str = ",", *, header: bool = True
+) -> None:
+    file = folder / "x"
+    file.write_bytes(data)
+    records = CsvRecords(record_type(annotation), "utf-8", delimiter, header)
+    assert csv_blocks.row_by_row(records) is None
+    plain = found_by(TextReader(records), file)
+    assert found_by(TextBlockReader(records, partial(CsvBlocks, records)), file) == plain
+    with small_blocks():
+        assert found_by(TextBlockReader(records, partial(CsvBlocks, records)), file) == plain
+
+
+GOOD = ["a,1,2.5", "b,-7,1e3", '"c",3,4', '"d,""e""",5,"6"', '"f\ng",7,8', "ä,9,0.1", "h,10,-0.0"]
+ODD = [
+    *(
+        "",
+        "a",
+        "a,1",
+        "a,1,2,3",
+        "a,,2",
+        ",1,2",
+        "a,1.5,2",
+        "a,1,inf",
+        "a,1,NaN",
+        "a,+1,2",
+        " ",
+        '""',
+        '"",1,2',
+        "\ufeffa,1,2",
+    ),
+    *(
+        'a,1,"2',
+        '"a,1,2',
+        'a"b,1,2',
+        'a,1,5"',
+        '"a"b,1,2',
+        '"a\nb"c,1,2',
+        '"',
+        '"""',
+        '"a""',
+        "a\0,1,2",
+        'x,"\n\n\n",1',
+        "\r",
+    ),
+]
+LINES = st.sampled_from([*GOOD * 3, *ODD])
+ENDS = st.sampled_from([*["\n"] * 6, "\r\n", "\r\n", "\r"])
+
+
+@settings(max_examples=250)
+@given(
+    header=st.sampled_from(
+        [
+            "sensor,at,celsius",
+            "sensor,at,celsius",
+            "celsius,x,at,sensor",
+            "sensor,at",
+            '"sensor",at,"celsius"',
+            '"x\ny",at,sensor,celsius',
+            'x",at',
+            "",
+            '"',
+            "\ufeffsensor,at,celsius",
+            '\ufeff"sensor",at,celsius',
+        ]
+    ),
+    lines=st.lists(st.tuples(LINES, ENDS), max_size=14),
+    has_end=st.booleans(),
+    raw=st.lists(
+        st.tuples(
+            st.integers(0, 200), st.sampled_from([b"\xff", b"\xc3", b'"', b"\n", b"\r", b",", b"\0", b"\xed\xa0\x80"])
+        ),
+        max_size=2,
+    ),
+)
+def test_rows_of_all_kinds_are_read_as_by_the_plain_reader(
+    folder: Path, header: str, lines: list[tuple[str, str]], has_end: bool, raw: list[tuple[int, bytes]]
+) -> None:
+    text = "".join(line + end for line, end in [(header, "\n"), *lines])
+    data = (text if has_end else text[:-1]).encode()
+    for place, put in raw:
+        data = data[:place] + put + data[place:]
+    agree(folder, data)
+    agree(folder, data, header=False)
+
+
+@settings(max_examples=200)
+@given(st.text(st.sampled_from('"",;a1\n\n\r '), max_size=150), st.sampled_from(",; 1"))
+@example('a,"b\n', ",")
+def test_texts_of_any_shape_are_read_as_by_the_plain_reader(folder: Path, text: str, delimiter: str) -> None:
+    for annotation in (tuple[str, int | None], str):
+        agree(folder, text.encode(), annotation, delimiter, header=False)
+    agree(
+        folder, b"_2;_1;x\n".replace(b";", delimiter.encode()) + text.encode(), tuple[str | None, int | None], delimiter
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\ufeff",
+        "sensor,at,celsius",
+        "sensor,at,celsius\n",
+        "sensor,at,celsius\n" + "a,1,2\n" * 60,
+        "sensor,at,celsius\n" + "a,1,2\n" * 30 + "a,x,2\n" + "b,1,2\n" * 30,
+        "sensor,at,celsius\n" + '"a\n",1,2\n' * 30 + 'a",1,2\n' + '"b\n",1,2\r\n' * 30 + '"',
+        "sensor,at,celsius\n" + "a,1,2\n" * 30 + '"a,1,2\n' + "b,1,2\n" * 300,
+        "sensor,at,celsius\n" + "a,1,2\n" * 3 + '"' + "a\n" * 300 + '",1,2\n' + "b,1,2\n" * 300,
+        "sensor,at,celsius\r" + "a,1,2\r" * 300,
+        '"' + "a\n" * 300 + '",at,sensor,celsius\n' + "x,1,a,2\n" * 30,
+        '"' + "a\n" * 300,
+    ],
+    ids=count(),
+)
+def test_files_of_many_blocks(folder: Path, text: str) -> None:
+    agree(folder, text.encode())
+
+
+def test_a_large_file(folder: Path) -> None:
+    rows = [f"{'ä' if i % 1000 == 7 else 'a'}{i},{i},{i / 8}\n" for i in range(40_000)]
+    rows[12_345] = "b,1,x\n"
+    rows[23_456] = '"c\n,1",2,3\n'
+    rows[34_567] = 'd",1,2\n'
+    (folder / "x").write_text("".join(["sensor,at,celsius\n", *rows]))
+    (folder / "x.gz").write_bytes(gzip.compress("".join(["sensor,at,celsius\n", *rows]).encode()))
+    records = CsvRecords(record_type(Reading), "utf-8", ",", header=True)
+    reader = TextBlockReader(records, partial(CsvBlocks, records))
+    assert found_by(reader, folder / "x") == found_by(TextReader(records), folder / "x")
+    assert found_by(reader, folder / "x.gz") == found_by(TextReader(records), folder / "x.gz")
+    by_row = [batch for rows in reader.read(str(folder / "x")) for _, batch in rows.plain]
+    assert sum(len(batch.values) + len(batch.malformed) for batch in by_row) < 300
+
+
+def test_a_header_that_lacks_fields_is_warned_of(folder: Path) -> None:
+    agree(folder, b"name,nte\n" + b"a,b\n" * 600, Defaults)
+    agree(folder, b"name,tag\n" + b"a,b\n" * 600, Defaults)
+    agree(folder, b"name,tag,tag\n" + b"a,b,c\n" * 600, Defaults)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "options", "reason"),
+    [
+        (Reading, {}, None),
+        (Positive, {}, "Positive has a __post_init__"),
+        (Reading, {"encoding": "cp1252"}, "the encoding is cp1252"),
+        (Reading, {"delimiter": "§"}, "the delimiter '§' is more than a byte"),
+        (list[int], {}, "value is a list[int]"),
+        (tuple[int, Place], {}, "tuple[int, tests.codecs.samples.Place]._2 is a Place"),
+    ],
+    ids=count(),
+)
+def test_some_files_are_read_row_by_row(
+    annotation: typing.Any, options: dict[str, typing.Any], reason: str | None
+) -> None:
+    source = CsvFileSource("x", annotation, **options)
+    reader = text_block_reader(source)
+    assert reader == reason if reason is not None else isinstance(reader, TextBlockReader)
+    assert isinstance(text_records(source), CsvRecords)
