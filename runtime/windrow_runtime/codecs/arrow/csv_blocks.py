@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from windrow_runtime.codecs.arrow.csv_columns import CsvColumns, CsvRead, end_of_regular_rows
-from windrow_runtime.codecs.arrow.text_blocks import BlockRead, PlainRows, _concatenated
+from windrow_runtime.codecs.arrow.text_blocks import BlockRead, PlainRows, concatenated
 from windrow_runtime.codecs.arrow.text_scalars import TEXT_KINDS
 from windrow_runtime.codecs.csv import CsvDecoder, end_of_rows
 from windrow_runtime.codecs.records import own_constructor
@@ -247,4 +247,4 @@ class _Found:
 
     def result(self) -> BlockRead:
         """The columns, and the rows to be read one by one."""
-        return BlockRead(_concatenated(self._batches, self._kind), self._plain, self._line)
+        return BlockRead(concatenated(self._batches, self._kind), self._plain, self._line)

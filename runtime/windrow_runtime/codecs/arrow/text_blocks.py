@@ -70,7 +70,7 @@ def blocks_of(file: BinaryIO, end_of_rows: Callable[[bytes], int]) -> Iterator[t
     Then the rest of its row, and all rows behind it, are still to be read from the file.
     """
     rest = b""
-    while data := file.read(_BLOCK):
+    while data := file.read(max(_BLOCK, len(rest))):
         rest += data
         end = end_of_rows(rest)
         if end:

@@ -90,13 +90,13 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         _check_columns(context, reader.kind, path)
         return scan_rows(stream.schema(spark_ddl(reader.kind)).parquet(path), reader.kind, source.shown_path)
     records = reader.records
+    kind = None if isinstance(reader, TextReader) else reader.kind
     if isinstance(records, LineRecords) and records.has_lines:
         lines = stream.schema(LINE_SCHEMA).text(path)
         frame = lines.selectExpr("CAST(__text AS BINARY) AS __text", FILE_COLUMN)
-        kind = None if isinstance(reader, TextReader) else reader.kind
         return Scan(frame, partial(_decode_lines, records, source.shown_path), kind=kind)
     frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(path).selectExpr("content", FILE_COLUMN)
-    return Scan(frame, partial(_decode_files, records, source.shown_path, context.step.where))
+    return Scan(frame, partial(_decode_files, records, source.shown_path, context.step.where), kind=kind)
 
 
 def _check_columns(context: ScanContext, kind: RecordType, path: str) -> None:
