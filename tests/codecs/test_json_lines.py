@@ -167,31 +167,33 @@ SPACES = st.sampled_from(["", "", "", " ", "\t", "\x0b", "\xa0", "\x0c", "\x1c"]
 GAPS = st.sampled_from([*["\n"] * 12, "\r\n", "\r", "\n\n", " \n", "\n \t\n", "\n\x0b\n", "", " ", ","])
 
 
+FITTING = {
+    "bool": st.sampled_from(["true", "false"]),
+    "int": st.integers(-(2**63), 2**63 - 1).map(str),
+    "float": st.floats(allow_nan=False, allow_infinity=False).map(repr) | st.integers(-(2**70), 2**70).map(str),
+    "str": st.text(max_size=5).map(json.dumps) | st.sampled_from(['"a"', '"sensor-1"', '"é"']),
+    "datetime": st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-7))])).map(
+        lambda at: json.dumps(at.isoformat())
+    ),
+    "date": st.dates().map(lambda day: json.dumps(day.isoformat())),
+}
+
+
 @st.composite
 def lines_of(draw: st.DrawFn, kind: type) -> str:
     """An object, which mostly fits the type."""
     record = reader_of(kind).kind
-    good = {
-        "bool": st.sampled_from(["true", "false"]),
-        "int": st.integers(-(2**63), 2**63 - 1).map(str),
-        "float": st.floats(allow_nan=False, allow_infinity=False).map(repr) | st.integers(-(2**70), 2**70).map(str),
-        "str": st.text(max_size=5).map(json.dumps) | st.sampled_from(['"a"', '"sensor-1"', '"é"']),
-        "datetime": st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-7))])).map(
-            lambda at: json.dumps(at.isoformat())
-        ),
-        "date": st.dates().map(lambda day: json.dumps(day.isoformat())),
-    }
     cells: list[tuple[str, str]] = []
     for column in record.columns:
         odd = draw(st.integers(0, 30))
         if odd == 0:
             cells.append((column.column, draw(VALUES)))
         elif odd == 1:
-            cells += [(column.column, draw(VALUES)), (column.column, draw(good[column.type.kind.value]))]
+            cells += [(column.column, draw(VALUES)), (column.column, draw(FITTING[column.type.kind.value]))]
         elif odd == 2:
             cells.append((column.column, "null"))
         elif odd > 3:
-            cells.append((column.column, draw(good[column.type.kind.value])))
+            cells.append((column.column, draw(FITTING[column.type.kind.value])))
     if not draw(st.integers(0, 9)):
         cells.append((draw(st.sampled_from(["other", "Text", "", "a\\u0062", "\\ud800"]) | TEXTS), draw(VALUES)))
     if not draw(st.integers(0, 9)):
@@ -220,6 +222,60 @@ def test_columns_are_what_lines_give(kind: type, data: st.DataObject) -> None:
     if not data.draw(st.integers(0, 9)):
         given_bytes = b"\xef\xbb\xbf" + given_bytes
     assert_read_alike(given_bytes, kind, parts=data.draw(st.sampled_from([1, 1, 3])))
+
+
+@st.composite
+def alike_lines(draw: st.DrawFn, kind: type) -> list[str]:
+    """Lines with the same keys and spaces, whose values mostly fit the type."""
+    columns = draw(st.permutations(reader_of(kind).kind.columns))
+    kinds = [(column.column, column.type.kind.value) for column in columns]
+    if not draw(st.integers(0, 3)):
+        kinds.append((draw(st.sampled_from(["other", "é", "Text"])), draw(st.sampled_from(["str", "str", "int"]))))
+    spaces = [draw(st.sampled_from(["", " "])) for _ in range(4)]
+    lines: list[str] = []
+    for _ in range(draw(st.integers(1, 8))):
+        values = [draw(VALUES if not draw(st.integers(0, 60)) else FITTING[kind]) for _, kind in kinds]
+        members = [f'"{name}"{spaces[0]}:{spaces[1]}{value}' for (name, _), value in zip(kinds, values, strict=True)]
+        lines.append("{" + f"{spaces[2]},{spaces[3]}".join(members) + "}")
+    return lines
+
+
+@pytest.mark.parametrize("kind", [Reading, Everything, Named])
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_lines_written_alike(kind: type, data: st.DataObject) -> None:
+    assert_read_alike("\n".join(data.draw(alike_lines(kind))).encode("utf-8", "surrogatepass"), kind)
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(st.lists(st.one_of(NUMBERS, TEXTS, st.text("0123456789+-.eEx _,", max_size=6)), min_size=1, max_size=4))
+def test_numbers_of_lines_written_alike(values: list[str]) -> None:
+    lines = [f'{{"sensor":"a","at":{value},"celsius":2.5}}' for value in values]
+    lines += [f'{{"sensor":"a","at":1,"celsius":{value}}}' for value in values]
+    for line in lines:
+        assert_read_alike(line.encode("utf-8", "surrogatepass"), Reading)
+    assert_read_alike("\n".join(lines).encode("utf-8", "surrogatepass"), Reading)
+
+
+def test_lines_that_programs_write_need_no_reader_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the lines are not alike")
+
+    monkeypatch.setattr("pyarrow.json.read_json", refuse)
+    rows = [
+        Everything(
+            flag=n % 3 == 0,
+            number=n - 50,
+            ratio=(n - 50) / 7 * 10.0 ** (n % 5),
+            text=f"{n * 37} é,:{{}}",
+            moment=datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=n / 8),
+            day=date(2024, 1, 1) + timedelta(days=n),
+        )
+        for n in range(100)
+    ]
+    for separators in ((",", ":"), (", ", ": ")):
+        lines = [json.dumps(vars(row), default=str, separators=separators, ensure_ascii=False) for row in rows]
+        assert assert_read_alike("\n".join(lines).encode(), Everything) == 100
 
 
 GOOD = '{"sensor":"a","at":1,"celsius":2.5}'

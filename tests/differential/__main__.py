@@ -10,9 +10,9 @@ Processing time is that of a clock which goes on by batches, the same for every 
 out, since it depends on the moment at which a batch runs. Windows are staggered by the clock where one instance has all
 elements. Elsewhere engines shift them differently: the interpreter has one instance for all keys, and Spark has many.
 
-With ``--columns`` elements come from Parquet files, a batch a file, so that on Spark they reach steps as columns. Many
-cases then begin with a window step that has a declared aggregate, see :mod:`tests.differential.declared`, and so runs
-on columns. The cases of a number are others than without.
+With ``--columns`` elements come from files of Parquet, JSON or CSV, a batch a file, so that on Spark steps get them as
+columns. Many cases then begin with a window step that has a declared aggregate, see :mod:`tests.differential.declared`,
+and so runs on columns. The cases of a number are others than without.
 
 With ``--batch`` all elements are in one batch, without watermarks before the end and without a clock, and Spark runs
 them as a batch job.
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--columns",
         action="store_true",
-        help="elements from Parquet files, so that Spark has their columns, and declared aggregates",
+        help="elements from files, so that Spark has their columns, and declared aggregates",
     )
     parser.add_argument("--local", action="store_true", help="without Spark: the interpreter's forms only")
     options = parser.parse_args(arguments)

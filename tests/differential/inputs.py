@@ -6,17 +6,19 @@ a timestamp. A clock stands still while a batch runs, and goes on by one step be
 
 from __future__ import annotations
 
+import json
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from tests.differential.functions import Punctuated, as_datetime, as_millis
 from tests.spark.comparison import Event, millis
 from windrow import DataStream, WatermarkStrategy, from_source
-from windrow.sources import CollectionSource, ParquetFileSource
+from windrow.sources import CollectionSource, CsvFileSource, JsonFileSource, ParquetFileSource
 
 __all__ = ["Input", "random_input"]
 
@@ -46,10 +48,13 @@ class Input:
         pairs = zip(self.collections, self.batch_sizes, strict=True)
         if folder is None:
             return [from_source(CollectionSource(elements, Event, batch_size=size)) for elements, size in pairs]
-        folders = [folder / f"{number}" for number in range(len(self.collections))]
-        for place, (elements, size) in zip(folders, pairs, strict=True):
-            _write(place, elements, size)
-        return [from_source(ParquetFileSource(str(place), Event, files_per_batch=1)) for place in folders]
+        found: list[DataStream[Event]] = []
+        for number, (elements, size) in enumerate(pairs):
+            make, write = _FORMATS[(len(elements) + number) % len(_FORMATS)]
+            place = folder / f"{number}"
+            _write(place, elements, size, write)
+            found.append(from_source(make(str(place), Event, files_per_batch=1)))
+        return found
 
     def stream(self, streams: list[DataStream[Event]]) -> DataStream[Event]:
         """The elements of ``streams``, which are the sources, with timestamps."""
@@ -83,25 +88,43 @@ class Input:
         return stream.assign_timestamps_and_watermarks(strategy, timestamp=timestamp)
 
 
-def _write(folder: Path, elements: Sequence[Event], size: int) -> None:
-    """Elements as Parquet files, so many in each, unless they are there."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def _write(folder: Path, elements: Sequence[Event], size: int, write: Callable[[Path, Sequence[Event]], None]) -> None:
+    """Elements as files, so many in each, unless they are there."""
     if folder.exists():
         return
     folder.mkdir(parents=True)
     for number, start in enumerate(range(0, len(elements), size)):
-        rows = elements[start : start + size]
-        columns = {
-            "key": pa.array([event.key for event in rows]),
-            "at": pa.array([event.at for event in rows], pa.int64()),
-            "value": pa.array([event.value for event in rows], pa.int64()),
-        }
-        file = folder / f"{number:03d}.parquet"
-        pq.write_table(pa.table(columns), file)
+        file = folder / f"{number:03d}"
+        write(file, elements[start : start + size])
         # A source takes the oldest file first.
         os.utime(file, (1_600_000_000 + number,) * 2)
+
+
+def _write_parquet(file: Path, rows: Sequence[Event]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {
+        "key": pa.array([event.key for event in rows]),
+        "at": pa.array([event.at for event in rows], pa.int64()),
+        "value": pa.array([event.value for event in rows], pa.int64()),
+    }
+    pq.write_table(pa.table(columns), file)
+
+
+def _write_json(file: Path, rows: Sequence[Event]) -> None:
+    file.write_text("".join(f"{json.dumps({'key': row.key, 'at': row.at, 'value': row.value})}\n" for row in rows))
+
+
+def _write_csv(file: Path, rows: Sequence[Event]) -> None:
+    file.write_text("key,at,value\n" + "".join(f"{row.key},{row.at},{row.value}\n" for row in rows))
+
+
+_FORMATS: Final = (
+    (JsonFileSource[Event], _write_json),
+    (ParquetFileSource[Event], _write_parquet),
+    (CsvFileSource[Event], _write_csv),
+)
 
 
 def random_input(chance: random.Random) -> Input:

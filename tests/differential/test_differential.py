@@ -21,7 +21,7 @@ from tests.differential.mutating import tidied
 from windrow import Pipeline
 from windrow.aggregates import DeclaredAggregate
 from windrow.plan import AggregateSpec, WindowNode
-from windrow.sources import ParquetFileSource, Source
+from windrow.sources import FileSource, Source
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
@@ -64,7 +64,7 @@ def test_random_pipelines_on_spark(spark: SparkSession, tmp_path: Path, columns:
 
 
 def _has_columns(source: Source[Any]) -> None:
-    if not isinstance(source, ParquetFileSource):
+    if not isinstance(source, FileSource):
         raise DeclinedError("no columns")
 
 

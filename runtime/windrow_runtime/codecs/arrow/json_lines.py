@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
+from windrow_runtime.codecs.arrow.json_alike import alike_columns
 from windrow_runtime.codecs.arrow.text_blocks import BlockRead, DoubtfulRows, read_lines
 from windrow_runtime.codecs.records import own_constructor
 from windrow_runtime.codecs.text_files import LineRecords
@@ -94,14 +95,14 @@ class JsonBlocks:
         left_out = _without_object(text, signs, ends)
         if not left_out:
             try:
-                return BlockRead(self._columns(text, len(ends)), (), len(ends))
+                return BlockRead(self._columns(text, ends), (), len(ends))
             except DoubtfulRows as doubt:
                 left_out = doubt.places
         lines = list(enumerate(text.splitlines(keepends=True)))
         doubtful = [lines[place] for place in left_out if lines[place][1].strip(b" \t\n")]
         places = set(left_out)
         good = [line for line in lines if line[0] not in places]
-        columns, plain = read_lines(good, doubtful, self._columns, self.kind)
+        columns, plain = read_lines(good, doubtful, self._lines, self.kind)
         return BlockRead(columns, plain, len(ends))
 
     @cached_property
@@ -112,8 +113,29 @@ class JsonBlocks:
         ]
         return pj.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
 
-    def _columns(self, text: bytes, count: int) -> pa.RecordBatch:
+    def _lines(self, text: bytes, count: int) -> pa.RecordBatch:
+        return self._columns(text, np.flatnonzero(np.frombuffer(text, np.uint8) == _NEWLINE))
+
+    def _columns(self, text: bytes, ends: npt.NDArray[np.intp]) -> pa.RecordBatch:
         """The columns of a text that has an object in each line, and nothing that only pyarrow reads."""
+        columns = alike_columns(text, ends, self.kind.columns)
+        if columns is None:
+            columns = self._parsed(text, len(ends))
+        doubtful = np.zeros(len(ends), bool)
+        for column, field in zip(columns, self.kind.columns, strict=True):
+            if column.null_count and (not field.type.nullable or field.default is not None):
+                doubtful |= column.is_null().to_numpy(zero_copy_only=False)
+            if field.type.kind is Kind.FLOAT:
+                doubtful |= ~np.isfinite(_floats(column))
+            elif field.type.kind in _TIMES:
+                doubtful |= _doubtful_times(column, _MOMENT if field.type.kind is Kind.DATETIME else f"{_DAY}$")
+        if doubtful.any():
+            raise DoubtfulRows(np.flatnonzero(doubtful).tolist())
+        schema = arrow_schema(self.kind)
+        return pa.RecordBatch.from_arrays(list(map(_cast, columns, schema.types)), schema=schema)
+
+    def _parsed(self, text: bytes, count: int) -> list[pa.Array]:
+        """The same by pyarrow's reader of JSON, with texts for times."""
         reading = pj.ReadOptions(use_threads=False, block_size=len(text) + 1)
         try:
             table = pj.read_json(pa.BufferReader(text), read_options=reading, parse_options=self._options)
@@ -122,21 +144,13 @@ class JsonBlocks:
             raise DoubtfulRows([int(row[1])] if row is not None and int(row[1]) < count else ()) from None
         if table.num_rows != count:
             raise DoubtfulRows
-        doubtful = np.zeros(count, bool)
         columns = [table.column(field.column).combine_chunks() for field in self.kind.columns]
         for column, field in zip(columns, self.kind.columns, strict=True):
-            if column.null_count and (not field.type.nullable or field.default is not None):
-                doubtful |= column.is_null().to_numpy(zero_copy_only=False)
             if field.type.kind is Kind.FLOAT:
-                doubtful |= _doubtful_floats(column, text)
-            elif field.type.kind in _TIMES:
-                doubtful |= _doubtful_times(column, _MOMENT if field.type.kind is Kind.DATETIME else f"{_DAY}$")
+                _check_zeros(column, text)
             elif field.type.kind is Kind.STR and b"\\" in text:
                 _check_characters(column)
-        if doubtful.any():
-            raise DoubtfulRows(np.flatnonzero(doubtful).tolist())
-        schema = arrow_schema(self.kind)
-        return pa.RecordBatch.from_arrays(list(map(_cast, columns, schema.types)), schema=schema)
+        return columns
 
 
 def _without_object(text: bytes, signs: npt.NDArray[np.uint8], ends: npt.NDArray[np.intp]) -> Sequence[int]:
@@ -172,14 +186,16 @@ def _is_plain(text: bytes) -> bool:
     return True
 
 
-def _doubtful_floats(column: pa.Array, text: bytes) -> npt.NDArray[np.bool_]:
-    """The rows with texts such as NaN, or with the int -0, which is no negative zero."""
-    values = (column.fill_null(0.0) if column.null_count else column).to_numpy()
-    doubtful: npt.NDArray[np.bool_] = ~np.isfinite(values)
-    negative = values.view(np.int64) == _MINUS_ZERO
+def _floats(column: pa.Array) -> npt.NDArray[np.float64]:
+    values: npt.NDArray[np.float64] = (column.fill_null(0.0) if column.null_count else column).to_numpy()
+    return values
+
+
+def _check_zeros(column: pa.Array, text: bytes) -> None:
+    """Refuses negative zeros if one of them may be the int -0, which is no negative zero."""
+    negative = _floats(column).view(np.int64) == _MINUS_ZERO
     if negative.any() and any(b"-0" + end in text for end in (b",", b"}", b" ", b"\t")):
-        doubtful |= negative
-    return doubtful
+        raise DoubtfulRows(np.flatnonzero(negative).tolist())
 
 
 def _doubtful_times(column: pa.Array, pattern: str) -> npt.NDArray[np.bool_]:
