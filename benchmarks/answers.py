@@ -13,7 +13,7 @@ import pyarrow as pa
 from benchmarks.data import CLOSING_SENSOR, Dataset
 from benchmarks.problems import BOUND_MS, COUNT, GAP_MS, LATENESS_MS, LONG_WINDOW_MS, SLIDE_MS, TOP, WINDOW_MS, Problem
 
-__all__ = ["Answer", "answer"]
+__all__ = ["Answer", "answer", "window_means"]
 
 # Any in this module: pyarrow ships no types.
 
@@ -72,7 +72,11 @@ def _read(dataset: Dataset) -> _Rows:
         for table in dataset.tables(batch):
             tables.append(table)
             batches.append(np.full(len(table), batch, dtype=np.int64))
-    whole = pa.concat_tables(tables).combine_chunks()
+    return _rows_of(pa.concat_tables(tables), np.concatenate(batches))
+
+
+def _rows_of(readings: Any, batch: Numbers) -> _Rows:
+    whole = readings.combine_chunks()
     sensors = whole["sensor"].combine_chunks().dictionary_encode()
     assert CLOSING_SENSOR not in sensors.dictionary.to_pylist()
     return _Rows(
@@ -80,8 +84,15 @@ def _read(dataset: Dataset) -> _Rows:
         sensors.indices.to_numpy().astype(np.int64),
         whole["at"].to_numpy(),
         whole["celsius"].to_numpy(),
-        np.concatenate(batches),
+        batch,
     )
+
+
+def window_means(readings: Any, size: int, last: int) -> Answer:
+    """The means of a table of readings over windows of a size; windows that end behind ``last`` are still open."""
+    rows = _rows_of(readings, np.zeros(len(readings), dtype=np.int64))
+    rows = rows.take(_ends(rows.at, size) <= last)
+    return Answer(rows.names, _by_window(rows.sensor, _ends(rows.at, size), rows))
 
 
 def _by_window(sensor: Numbers, end: Numbers, rows: _Rows) -> dict[str, npt.NDArray[Any]]:

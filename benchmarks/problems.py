@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["BOUND_MS", "COUNT", "GAP_MS", "LATENESS_MS", "LONG_WINDOW_MS", "SLIDE_MS", "TOP", "WINDOW_MS", "Problem"]
+__all__ = [
+    "BOUND_MS",
+    "COUNT",
+    "GAP_MS",
+    "LATENESS_MS",
+    "LONG_WINDOW_MS",
+    "SECOND_MS",
+    "SLIDE_MS",
+    "TOP",
+    "WINDOW_MS",
+    "Problem",
+]
 
 Problem = Literal["tumbling", "sliding", "sessions", "lateness", "count", "top", "chained"]
 """What is computed.
@@ -19,6 +30,7 @@ Problem = Literal["tumbling", "sliding", "sessions", "lateness", "count", "top",
 """
 
 WINDOW_MS = 5_000
+SECOND_MS = 1_000  # the windows of ``latency``
 LONG_WINDOW_MS = 60_000  # of sliding windows, and of the second ones of a chain
 SLIDE_MS = 5_000
 GAP_MS = 30_000

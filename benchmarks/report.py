@@ -10,7 +10,7 @@ from benchmarks.environment import Environment
 from benchmarks.interpreter_workloads import InterpreterResult
 from benchmarks.results import InputResult, Run, SparkWorkloadResult
 from benchmarks.scale import Scale
-from benchmarks.section import markdown_table
+from benchmarks.section import Section, markdown_table
 from benchmarks.workloads import BASELINES
 
 __all__ = ["Report", "ratio"]
@@ -25,12 +25,14 @@ class Report:
         scale: How much was run.
         spark: The workloads on Spark.
         interpreter: The workloads in the interpreter.
+        sections: What has a table of its own.
     """
 
     environment: Environment
     scale: Scale
     spark: list[SparkWorkloadResult] = field(default_factory=list)
     interpreter: list[InterpreterResult] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
 
     def head(self) -> str:
         """What stands above the tables."""
@@ -50,6 +52,11 @@ class Report:
         self.interpreter.append(result)
         print("\n" + _interpreter_text(result), flush=True)
 
+    def add_section(self, section: Section) -> None:
+        """Keep a table and print it."""
+        self.sections.append(section)
+        print(f"\n#### {section.text()}", flush=True)
+
     def write_json(self, file: Path) -> None:
         """Write all figures to a file."""
         content = {
@@ -66,6 +73,7 @@ class Report:
                 }
                 for result in self.interpreter
             ],
+            "sections": [asdict(section) for section in self.sections],
         }
         file.write_text(json.dumps(content, indent=2) + "\n")
 
@@ -92,7 +100,7 @@ def _spark_text(result: SparkWorkloadResult) -> str:
 
 def _input_table(size: InputResult) -> str:
     baselines = [name for name in BASELINES if any(run.contender == name for run in size.runs)]
-    header = ["contender", "rows/s", "slowest..fastest", *(BASELINES[name] for name in baselines)]
+    header = ["contender", "rows/s", "slowest..fastest", "ms a batch", *(BASELINES[name] for name in baselines)]
     header += ["first batch s", "workers MiB", "largest MiB", "driver+JVM MiB", "load"]
     return markdown_table(header, [_row(run, size, baselines) for run in size.runs])
 
@@ -104,6 +112,7 @@ def _row(run: Run, size: InputResult, baselines: list[str]) -> list[str]:
         run.contender,
         f"{run.rows_per_second:,.0f}",
         f"{slowest:,.0f}..{fastest:,.0f}",
+        "-" if run.batch_ms is None else f"{run.batch_ms:,.0f}",
         *(ratio(size.times(name, run)) for name in baselines),
         "-" if run.first_batch is None else f"{run.first_batch:.1f}",
         *(
@@ -183,6 +192,7 @@ def _run_json(run: Run, size: InputResult) -> dict[str, object]:
         "version": run.version,
         "conditions": run.conditions,
         "rows_per_second": round(run.rows_per_second),
+        "batch_ms": run.batch_ms,
         "microseconds_per_row": run.microseconds_per_row,
         "times": {name: size.times(name, run) for name in BASELINES},
         "first_batch_seconds": [timing.first_batch for timing in run.timings],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING
 
 from benchmarks.workloads import SparkWorkload
@@ -52,6 +53,12 @@ class Run:
         """Rows a second of the slowest and of the fastest batch: how steady the steady state was."""
         speeds = [timing.rows_per_batch / batch for timing in self.timings for batch in timing.batches]
         return min(speeds), max(speeds)
+
+    @property
+    def batch_ms(self) -> float | None:
+        """Milliseconds that a batch of the steady state takes, the median of all rounds; None for what has none."""
+        seconds = [batch for timing in self.timings if timing.first_batch is not None for batch in timing.batches]
+        return 1_000 * median(seconds) if seconds else None
 
     @property
     def first_batch(self) -> float | None:

@@ -14,7 +14,7 @@ from benchmarks.errors import MeasurementError, WrongResultError
 from benchmarks.interpreter_workloads import INTERPRETER_WORKLOADS, run_interpreter_workload
 from benchmarks.report import Report
 from benchmarks.scale import Scale
-from benchmarks.workloads import SPARK_WORKLOADS
+from benchmarks.workloads import LATENCY, SPARK_WORKLOADS
 
 __all__ = ["main"]
 
@@ -25,8 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = options.only or [""]
     interpreted = [w for w in INTERPRETER_WORKLOADS if any(w.name.startswith(name) for name in names)]
     on_spark = [w for w in SPARK_WORKLOADS if any(w.name.startswith(name) for name in names)]
-    if not interpreted and not on_spark:
-        known = ", ".join([*(w.name for w in SPARK_WORKLOADS), *(w.name for w in INTERPRETER_WORKLOADS)])
+    in_real_time = any(LATENCY.startswith(name) for name in names)
+    if not interpreted and not on_spark and not in_real_time:
+        known = ", ".join([*(w.name for w in SPARK_WORKLOADS), LATENCY, *(w.name for w in INTERPRETER_WORKLOADS)])
         print(f"no workload begins with {' or '.join(names)}; there are {known}", file=sys.stderr)
         return 2
     scale = Scale(
@@ -46,8 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for interpreter_workload in interpreted:
             report.add_interpreter(run_interpreter_workload(interpreter_workload, scale))
             _save(report, options.json)
-        if on_spark:
+        if on_spark or in_real_time:
             # The interpreter's workloads run without Spark and without Java.
+            from benchmarks.latency.measurement import measure_latency
             from benchmarks.session import spark_session
             from benchmarks.spark_runs import Warm, run_spark_workload, warm_up
 
@@ -56,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 warm: Warm = set()
                 for spark_workload in on_spark:
                     report.add_spark(run_spark_workload(spark_workload, spark, scale, warm))
+                    _save(report, options.json)
+                if in_real_time:
+                    report.add_section(measure_latency(spark, scale))
                     _save(report, options.json)
     except (WrongResultError, MeasurementError) as error:
         print(f"no figures: {error}", file=sys.stderr)

@@ -17,6 +17,7 @@ __all__ = [
     "FOLDING",
     "GENERAL",
     "HANDWRITTEN",
+    "LATENCY",
     "NATIVE",
     "PYFLINK",
     "PYTHON",
@@ -34,11 +35,14 @@ GENERAL = "windrow, general operator"
 HANDWRITTEN = "hand-written, state by row"
 FOLDING = "hand-written, folding batches"
 PYFLINK = "PyFlink, thread mode"
+LATENCY = "latency"
+"""The name of the workload that has no batches of a size: readings come in real time; see ``benchmarks.latency``."""
 
 BASELINES: Mapping[str, str] = {TUNED: "x tuned", HANDWRITTEN: "x by row", FOLDING: "x folding", PYFLINK: "x PyFlink"}
 """Whom the others are compared with, and what the column is called."""
 
 _WINDROW = (DECLARED, PYTHON, GENERAL)
+_FORMATS: Mapping[Format, str] = {"parquet": "Parquet", "json": "JSON lines"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,19 @@ SPARK_WORKLOADS = (
             format="json",
         )
         for suffix, keys, batches in (("1k", 1_000, 8), ("100k", 100_000, 4))
+    ],
+    # The fixed cost of a batch: what it takes beside its rows.
+    *[
+        SparkWorkload(
+            name=f"small-{form}-{suffix}",
+            title=f"tumbling mean, 5 s, small batches of {label}, {keys:,} sensors",
+            problem="tumbling",
+            inputs=(InputSize(keys, 2_000, 60),),
+            contenders=(TUNED, DECLARED, PYTHON),
+            format=form,
+        )
+        for form, label in _FORMATS.items()
+        for suffix, keys in (("1k", 1_000), ("100k", 100_000))
     ],
     *_both("sliding", "sliding mean, 60 s by 5 s", "sliding", (NATIVE, TUNED, *_WINDROW, FOLDING, PYFLINK), large=True),
     *_both(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  its usual name
 
-__all__ = ["chained", "late", "sessions", "sliding", "top", "tumbling"]
+__all__ = ["by_second", "chained", "late", "sessions", "sliding", "top", "tumbling"]
 
 
 def tumbling(readings: DataFrame) -> DataFrame:
@@ -18,9 +18,14 @@ def sliding(readings: DataFrame) -> DataFrame:
     return _means(readings, F.window("event_time", "60 seconds", "5 seconds"))
 
 
-def _means(readings: DataFrame, window: Column) -> DataFrame:
+def by_second(readings: DataFrame) -> DataFrame:
+    """The same over 1 s, of readings in the order of their time, for which no window waits."""
+    return _means(readings, F.window("event_time", "1 second"), delay="0 seconds")
+
+
+def _means(readings: DataFrame, window: Column, delay: str = "1 second") -> DataFrame:
     return (
-        _with_time(readings)
+        _with_time(readings, delay)
         .groupBy(window, "sensor")
         .agg(F.avg("celsius").alias("mean"))
         .select("sensor", F.unix_millis("window.end").alias("window_end"), "mean")

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from benchmarks.contenders.windrow_run import Sinks
-from benchmarks.problems import COUNT, GAP_MS, LATENESS_MS, LONG_WINDOW_MS, SLIDE_MS, TOP, WINDOW_MS
+from benchmarks.problems import COUNT, GAP_MS, LATENESS_MS, LONG_WINDOW_MS, SECOND_MS, SLIDE_MS, TOP, WINDOW_MS
 from benchmarks.readings import Reading, SensorMean, SessionMean, WindowMean, WindowPeak, WindowStats, WindowTop
 from windrow import DataStream, DataStreamSink, OutputTag
 from windrow import aggregates as agg
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 
-__all__ = ["chained", "count", "lateness", "sessions", "sliding", "top", "tumbling"]
+__all__ = ["by_second", "chained", "count", "lateness", "sessions", "sliding", "top", "tumbling"]
 
 WINDOW = timedelta(milliseconds=WINDOW_MS)
 LONG_WINDOW = timedelta(milliseconds=LONG_WINDOW_MS)
@@ -23,8 +23,13 @@ def tumbling(readings: DataStream[Reading], sinks: Sinks) -> Sequence[DataStream
     return [_means(readings).sink_to(sinks.results)]
 
 
-def _means(readings: DataStream[Reading]) -> DataStream[WindowMean]:
-    windows = readings.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(WINDOW))
+def by_second(readings: DataStream[Reading], sinks: Sinks) -> Sequence[DataStreamSink]:
+    """The mean over 1 s."""
+    return [_means(readings, timedelta(milliseconds=SECOND_MS)).sink_to(sinks.results)]
+
+
+def _means(readings: DataStream[Reading], size: timedelta = WINDOW) -> DataStream[WindowMean]:
+    windows = readings.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(size))
     return windows.aggregate(
         agg.into(WindowMean, sensor=agg.key(), window_end=agg.window_end(), mean=agg.mean(lambda r: r.celsius))
     )

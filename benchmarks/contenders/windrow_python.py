@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from benchmarks.contenders.windrow_run import Sinks
-from benchmarks.problems import COUNT, GAP_MS, LATENESS_MS, LONG_WINDOW_MS, SLIDE_MS, WINDOW_MS
+from benchmarks.problems import COUNT, GAP_MS, LATENESS_MS, LONG_WINDOW_MS, SECOND_MS, SLIDE_MS, WINDOW_MS
 from benchmarks.readings import (
     Mean,
     Peak,
@@ -26,7 +26,7 @@ from windrow import DataStream, DataStreamSink, OutputTag
 from windrow.triggers import EventTimeTrigger
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 
-__all__ = ["chained", "count", "lateness", "sessions", "sliding", "top", "tumbling"]
+__all__ = ["by_second", "chained", "count", "lateness", "sessions", "sliding", "top", "tumbling"]
 
 WINDOW = timedelta(milliseconds=WINDOW_MS)
 LONG_WINDOW = timedelta(milliseconds=LONG_WINDOW_MS)
@@ -41,6 +41,13 @@ def tumbling(readings: DataStream[Reading], sinks: Sinks, *, general: bool = Fal
     windows = readings.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(WINDOW))
     if general:
         windows = windows.trigger(OwnTrigger())
+    return [windows.aggregate(Mean(), WithMean()).sink_to(sinks.results)]
+
+
+def by_second(readings: DataStream[Reading], sinks: Sinks) -> Sequence[DataStreamSink]:
+    """The mean over 1 s."""
+    size = timedelta(milliseconds=SECOND_MS)
+    windows = readings.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(size))
     return [windows.aggregate(Mean(), WithMean()).sink_to(sinks.results)]
 
 
