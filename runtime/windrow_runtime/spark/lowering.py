@@ -220,7 +220,8 @@ class Lowered:
             folder.mkdir(parents=True, exist_ok=True)
         lines = self.spark.readStream.text(as_read_path(folder))
         is_end = f.col("value") == END_LINE
-        return lines.mapInArrow(checkpoint.end_mark.note_end, "value string").select(
+        # Expressions alone, with which Spark drops the branch, and the union, from the plan of a batch without lines.
+        return lines.select(
             f.lit(self.groups.service_labels[0]).alias("group"),
             f.when(is_end, RowKind.END).otherwise(RowKind.CLOCK).alias("kind"),
             f.lit(0).alias("target"),
@@ -278,6 +279,7 @@ class Lowered:
             allow_pickled=self.pipeline.allow_pickled_state,
             clock=self.clock,
             sinks=self.parts if last else None,
+            end=None if self._checkpoint is None or number else self._checkpoint.end_mark,
         )
 
     def _keyed_step(self, step: Step) -> KeyedStep:

@@ -62,13 +62,11 @@ class EndMark(BatchNote):
 
     __slots__ = ()
 
-    def note_end(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Notes the batch if rows of the control folder end the stream, and passes them on; for ``mapInArrow``."""
-        for batch in batches:
-            number = current_batch()
-            if number is not None and END_LINE in batch.column(0).to_pylist():
-                self.note(number)
-            yield batch
+    def note_end(self) -> None:
+        """Note the batch of this task: a row of the control folder ends the stream."""
+        number = current_batch()
+        if number is not None:
+            self.note(number)
 
     def before_end(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Yields the batches of a source's partition, or nothing if the stream is at its end already."""

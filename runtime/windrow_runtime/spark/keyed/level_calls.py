@@ -100,6 +100,8 @@ class LevelCalls:
                 yield row
             if row.kind not in {RowKind.CLOCK, RowKind.END}:
                 continue
+            if row.kind == RowKind.END and self._level.end is not None:
+                self._level.end.note_end()
             if not has_passed_time and not (self._level.number == 0 and self._level.last):
                 has_passed_time = True
                 if self._level.number == 0:
