@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,15 +13,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tests.spark.comparison import millis
-from windrow import Pipeline, WatermarkStrategy, from_collection, from_dataframe
+from windrow import Pipeline, WatermarkStrategy, from_collection, from_dataframe, from_source
 from windrow.errors import CheckpointError
-from windrow.sinks import CollectSink
+from windrow.sinks import CollectSink, WriterSink
+from windrow.sources import JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.session import QUERY_SETTINGS, SHUFFLE_PARTITIONS, settings_during
+from windrow_runtime.spark.run import query
+from windrow_runtime.spark.session import FEW_ROWS_SETTINGS, QUERY_SETTINGS, SHUFFLE_PARTITIONS, settings_during
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
@@ -118,6 +122,38 @@ def test_every_way_to_run_leaves_the_session_as_it_was(
     (tmp_path / "frame/offsets/0").unlink()
     with pytest.raises(CheckpointError, match="the checkpoint is damaged"):
         SparkRunner(spark, checkpoint=folder).to_dataframe(latest)
+
+
+class Number(NamedTuple):
+    number: int
+
+
+def written(frame: DataFrame) -> DataStreamWriter:
+    return frame.writeStream.format("noop")
+
+
+@pytest.mark.parametrize("case", ["workers read and write", "Spark reads", "Spark writes"])
+def test_spark_makes_no_code_where_it_handles_no_record(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    given: list[dict[str, str]] = []
+
+    def noted(
+        session: SparkSession, settings: Mapping[str, str], defaults: Mapping[str, str]
+    ) -> AbstractContextManager[None]:
+        given.append(dict(defaults))
+        return settings_during(session, settings, defaults)
+
+    monkeypatch.setattr(query, "settings_during", noted)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "numbers.json").write_text('{"number": 1}\n')
+    files = from_source(JsonFileSource(tmp_path / "in", Number))
+    numbers = from_dataframe(spark.createDataFrame([(1,)], "number long"), Number) if case == "Spark reads" else files
+    sink = WriterSink[Number](written) if case == "Spark writes" else CollectSink[Number]()
+    SparkRunner(spark, checkpoint=tmp_path / "run").run(Pipeline("code", numbers.sink_to(sink)))
+    (name,) = FEW_ROWS_SETTINGS
+    assert [name in defaults for defaults in given] == [case == "workers read and write"]
+    assert spark.conf.get(name, None) is None
 
 
 def test_threads_change_a_session_one_after_the_other(spark: SparkSession) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import functions as f
 
 from tests.spark.fake_steps import ByKey, Forward, ListOfTens, TimestampedSource, by_key, constant
 from windrow.time import MIN_TIMESTAMP
@@ -78,7 +77,6 @@ class Query:
             self.spark.readStream.option("maxFilesPerTrigger", 1)
             .text(str(self.input))
             .mapInArrow(stage, SOURCE_SCHEMA)
-            .withColumn("watermark", f.timestamp_millis("watermark"))
             .withWatermark("watermark", "0 seconds")
             .select(*PackedRow._fields)
         )

@@ -169,6 +169,9 @@ class Lowered:
         self.codec = state_codec(self.classes, allow_pickled=pipeline.allow_pickled_state)
         register_classes(self.classes)
         self._depth = max(topology.levels.values(), default=0)
+        ways = {way_of(sink) for sink in topology.sinks}
+        # Whether Spark handles no record by itself: workers open what the sources name, and no sink is Spark's.
+        self.has_few_rows = ways <= {SinkWay.RESULTS, SinkWay.OUTPUT, SinkWay.WORKERS}
         self.frame = self._job(now) if self._checkpoint is None else self._query(self._checkpoint)
 
     def _query(self, checkpoint: Checkpoint) -> DataFrame:
@@ -177,7 +180,6 @@ class Lowered:
             frame = frame.union(self._control(checkpoint))
             if self.clock is None:
                 # Spark has one watermark: if several steps make watermarks, windrow keeps the time itself.
-                frame = frame.withColumn("watermark", f.timestamp_millis("watermark"))
                 frame = frame.withWatermark("watermark", "0 seconds")
         # Spark drops late rows only where it sees the column of the watermark.
         frame = frame.select(*PackedRow._fields)
@@ -227,7 +229,7 @@ class Lowered:
             f.lit(0).alias("target"),
             f.lit(0).cast("long").alias("number"),
             f.lit(bytearray(CLOCK_PAYLOAD)).alias("payload"),
-            f.when(is_end, END_OF_STREAM).cast("long").alias("watermark"),
+            f.when(is_end, f.timestamp_millis(f.lit(END_OF_STREAM))).alias("watermark"),
             f.lit(0).cast("long").alias("records"),
         )
 
@@ -235,6 +237,7 @@ class Lowered:
         checkpoint = self._checkpoint
         source = source_of(step)
         scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec))
+        self.has_few_rows = self.has_few_rows and scan.open is not None
         rule = source.on_malformed
         aside = self._create(Port(step.id, rule.name)) if isinstance(rule, OutputTag) else None
         targets = tuple(

@@ -41,8 +41,8 @@ EXCHANGE_SCHEMA: Final = (
 )
 """The columns of :class:`PackedRow`, for Spark."""
 
-SOURCE_SCHEMA: Final = f"{EXCHANGE_SCHEMA}, watermark bigint, records bigint not null"
-"""The same and, for Spark itself, the watermark in its milliseconds, null where it does not move, and the number of
+SOURCE_SCHEMA: Final = f"{EXCHANGE_SCHEMA}, watermark timestamp, records bigint not null"
+"""The same and, for Spark itself, its watermark, null where it does not move, and the number of
 records that were read."""
 
 _OUTPUTS: Final = frozenset({RowKind.OUTPUT, RowKind.OUTPUT_COLUMNS})
@@ -71,15 +71,15 @@ def exchange_batch(rows: Iterable[PackedRow]) -> Any:  # pyarrow has no types
 def packed_batch(rows: Iterable[PackedRow], watermark: int | None, records: int = 0) -> Any:  # pyarrow has no types
     """Returns the rows as an Arrow batch with the columns of :data:`SOURCE_SCHEMA`.
 
-    All bear the same watermark, and the first one the number of records.
+    All bear the same watermark, given in Spark's milliseconds, and the first one the number of records.
     """
     import pyarrow as pa
 
     columns = list(zip(*rows, strict=True))
     length = len(columns[0])
-    columns += [(watermark,) * length, (records,) + (0,) * (length - 1)]
+    columns += [(None if watermark is None else watermark * 1000,) * length, (records,) + (0,) * (length - 1)]
     names = (*PackedRow._fields, "watermark", "records")
-    types = (pa.int32(), pa.int32(), pa.int32(), pa.int64(), pa.binary(), pa.int64(), pa.int64())
+    types = (pa.int32(), pa.int32(), pa.int32(), pa.int64(), pa.binary(), pa.timestamp("us", "UTC"), pa.int64())
     schema = pa.schema(
         [pa.field(name, kind, nullable=name == "watermark") for name, kind in zip(names, types, strict=True)]
     )

@@ -27,7 +27,14 @@ from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
 from windrow_runtime.spark.run.gate import BatchGate, Interrupted
 from windrow_runtime.spark.run.progress import OnProgress, ProgressKeeper, Reporter
-from windrow_runtime.spark.session import QUERY, QUERY_SETTINGS, SHUFFLE_PARTITIONS, is_connect, settings_during
+from windrow_runtime.spark.session import (
+    FEW_ROWS_SETTINGS,
+    QUERY,
+    QUERY_SETTINGS,
+    SHUFFLE_PARTITIONS,
+    is_connect,
+    settings_during,
+)
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.batch_writer import BatchWriter, ConnectWriter, driver_sinks
 from windrow_runtime.spark.sinks.by_spark import refuse_written, unpacked
@@ -101,7 +108,8 @@ class Query:
         """Starts the query with a trigger of Spark's."""
         self._gate = BatchGate()
         settings = {**QUERY, SHUFFLE_PARTITIONS: str(self.lowered.groups.partitions)}
-        with settings_during(self.lowered.spark, settings, QUERY_SETTINGS):
+        defaults = {**QUERY_SETTINGS, **(FEW_ROWS_SETTINGS if self.lowered.has_few_rows else {})}
+        with settings_during(self.lowered.spark, settings, defaults):
             writer = self._writer().queryName(self._free_name())
             writer = writer.option("checkpointLocation", self._checkpoint.spark_folder)
             with engine_errors(self._place, self._secrets):
