@@ -175,10 +175,13 @@ def run(
         for identifier in sorted(execution.sinks):
             taken = execution.sinks[identifier]
             records = list(map(repr, zip(taken.values, taken.timestamps, strict=True)))
-            # Sessions are emitted in one order by both forms; tables of windows emit key after key.
             seen.append((identifier, Counter(records)))
             if is_session:
-                seen.append((f"order of {identifier}", Counter([repr(records)])))
+                # Both forms emit sessions in order of time, and those of a key in one order; tables of windows emit key
+                # after key.
+                by_key = sorted(zip(taken.values, records, strict=True), key=lambda pair: str(pair[0][0]))
+                order = [taken.timestamps, [record for _, record in by_key]]
+                seen.append((f"order of {identifier}", Counter([repr(order)])))
         execution.sinks.clear()
         operator = execution.operators[step.id]
         seen.append((f"timers after {number}", Counter(map(repr, operator.pending_event_timers()))))

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, filterfalse, islice
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.state.model import OperatorState, StoredList, TimerQueue
@@ -20,8 +20,11 @@ from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning
 
 _Keys: TypeAlias = "dict[Hashable, None]"
 
-_Layout: TypeAlias = "dict[int | None, list[Hashable]]"
-"""The keys of a page: those in each table, by its start, and under None those with a state of their own."""
+_Layout: TypeAlias = "dict[int | str, list[Hashable]]"
+"""The keys of a page: those in each table, by its start, and by the name of the attribute those of other states."""
+
+_BY_KEY: Final = ("keys", "sessions")
+"""The attributes of a state that are dictionaries by key."""
 
 
 class Elements(Protocol):
@@ -137,7 +140,7 @@ class _ObjectContents:
         return self._codec.load(data, self)
 
     def dump(self, state: OperatorState) -> bytes:
-        if not (state.keys or state.tables or state.event_timers or state.processing_timers):
+        if not keys_in(state):
             return b""
         data = self._codec.dump(state, self._write_segment)
         self._dumped_segments.update(self._segments_of(state))
@@ -154,9 +157,9 @@ class _ObjectContents:
             self._opened_segments.update(self._segments_of(state))
             # The keys of the working set are taken out again before the state is split.
             if len(pages) > 1 and page != WORKING_SET:
-                self._homes.update(dict.fromkeys(chain(state.keys, *state.tables.values()), page))
-                self._layouts[page] = {start: list(table) for start, table in state.tables.items()}
-                self._layouts[page][None] = list(state.keys)
+                layout = self._layouts[page] = {start: list(table) for start, table in state.tables.items()}
+                layout.update((name, list(getattr(state, name))) for name in _BY_KEY)
+                self._homes.update(dict.fromkeys(chain.from_iterable(layout.values()), page))
         return self.join([*pages.values()])
 
     def join(self, parts: Sequence[OperatorState]) -> OperatorState:
@@ -166,6 +169,7 @@ class _ObjectContents:
         timers = {name: [*chain.from_iterable(getattr(part, name) for part in parts)] for name in TIMERS}
         for part in others:
             joined.keys.update(part.keys)
+            joined.sessions.update(part.sessions)
             for start, table in part.tables.items():
                 if start in joined.tables:
                     joined.tables[start].update(table)
@@ -182,8 +186,9 @@ class _ObjectContents:
             self._count = count
             self._forget_homes()
         parts: defaultdict[int, OperatorState] = defaultdict(OperatorState)
-        for page, keys in self._split_dict(state.keys, None).items():
-            parts[page].keys = keys
+        for name in _BY_KEY:
+            for page, held in self._split_dict(getattr(state, name), name).items():
+                setattr(parts[page], name, held)
         for start, table in state.tables.items():
             for page, piece in self._split_dict(table, start).items():
                 parts[page].tables[start] = piece
@@ -197,10 +202,10 @@ class _ObjectContents:
             part.table_size = state.table_size
         return dict(parts)
 
-    def _split_dict(self, whole: dict[Hashable, Any], start: int | None) -> dict[int, dict[Hashable, Any]]:
+    def _split_dict(self, whole: dict[Hashable, Any], place: int | str) -> dict[int, dict[Hashable, Any]]:
         """A dictionary by pages; without a step of the interpreter's for a key that is where it was."""
         pieces: dict[int, dict[Hashable, Any]] = {}
-        known = {page: layout[start] for page, layout in self._layouts.items() if layout.get(start)}
+        known = {page: layout[place] for page, layout in self._layouts.items() if layout.get(place)}
         found = 0
         for page, there in known.items():
             keys = there if all(map(whole.__contains__, there)) else list(filter(whole.__contains__, there))
@@ -215,7 +220,9 @@ class _ObjectContents:
         return pieces
 
     def take(self, state: OperatorState, keys: _Keys) -> tuple[OperatorState, OperatorState]:
-        taken = OperatorState(keys=_take(state.keys, keys), table_size=state.table_size)
+        taken = OperatorState(table_size=state.table_size)
+        for name in _BY_KEY:
+            setattr(taken, name, _take(getattr(state, name), keys))
         for start, table in list(state.tables.items()):
             if found := _take(table, keys):
                 taken.tables[start] = found
@@ -305,6 +312,11 @@ def segments_in(state: OperatorState) -> Iterator[int]:
     """The segments of long lists that a state refers to."""
     for key_state in state.keys.values():
         windows = (entry.contents for entry in key_state.windows.values())
-        for value in chain(windows, key_state.state.values()):
-            if type(value) is StoredList:
-                yield from value.segments
+        yield from _segments_of(chain(windows, key_state.state.values()))
+    yield from _segments_of(chain.from_iterable(held[2::3] for held in state.sessions.values()))
+
+
+def _segments_of(values: Iterable[Any]) -> Iterator[int]:
+    for value in values:
+        if type(value) is StoredList:
+            yield from value.segments

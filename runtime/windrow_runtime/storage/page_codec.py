@@ -39,7 +39,7 @@ _NONE: Final = packed("")
 def keys_in(state: OperatorState) -> dict[Hashable, None]:
     """The keys of a state, each once, in their order."""
     timers = (key for name in TIMERS for key, _, _ in getattr(state, name))
-    return dict.fromkeys(chain(state.keys, *state.tables.values(), timers))
+    return dict.fromkeys(chain(state.keys, *state.tables.values(), state.sessions, timers))
 
 
 class PageCodec:
@@ -55,6 +55,7 @@ class PageCodec:
         columns = [
             self._codec.pack(names),
             self._pack_tables(state, names),
+            self._pack_sessions(state.sessions, names, write_segment),
             self._pack_keys(state, write_segment),
             *(self._pack_timers(getattr(state, name), names) for name in TIMERS),
         ]
@@ -67,6 +68,21 @@ class PageCodec:
             for table in tables.values()
         ]
         return packed("", columns=[self._codec.pack([state.table_size, *tables]), *held])
+
+    def _pack_sessions(
+        self, sessions: dict[Hashable, list[Any]], names: list[Hashable], write_segment: Callable[[bytes], int]
+    ) -> Packed:
+        if not sessions:
+            return _NONE
+        held = list(sessions.values())
+        flat = list(chain.from_iterable(held))
+        if not {GrowingList, StoredList}.isdisjoint(map(type, flat[2::3])):
+            for some in held:
+                some[2::3] = [self._store_tail(contents, write_segment) for contents in some[2::3]]
+            flat = list(chain.from_iterable(held))
+        numbers = [len(some) // 3 for some in held]
+        columns = map(self._codec.pack, (numbers, flat[::3], flat[1::3], flat[2::3]))
+        return packed("", _members(list(sessions), names), columns=list(columns))
 
     def _pack_keys(self, state: OperatorState, write_segment: Callable[[bytes], int]) -> Packed:
         if not state.keys:
@@ -119,8 +135,8 @@ class PageCodec:
             page = decode(decompress(data))
             if page.tag != _PAGE:
                 raise damaged_state(f"a page that begins {page.tag!r}")
-            keys, tables, held, events, clocks = page.columns
-            return _PageReader(self._codec, reader, keys).state(tables, held, events, clocks)
+            keys, *parts = page.columns
+            return _PageReader(self._codec, reader, keys).state(*parts)
 
     def load_segment(self, data: bytes, reader: SegmentReader) -> list[Any]:
         """The elements of a segment."""
@@ -146,12 +162,14 @@ class _PageReader:
         self._budget = CollisionBudget()
         self._keys = self._budget.checked(with_one_nan(self._budget.checked(self._read(keys))))
 
-    def state(self, tables: Packed, held: Packed, events: Packed, clocks: Packed) -> OperatorState:
+    def state(self, tables: Packed, sessions: Packed, held: Packed, events: Packed, clocks: Packed) -> OperatorState:
         state = OperatorState()
         state.table_size, *starts = self._typed(tables.columns[0], int)
         for start, table in zip(starts, tables.columns[1:], strict=True):
             (contents,) = table.columns
             state.tables[start] = dict(zip(self._owners(table.data), self._read(contents), strict=True))
+        if sessions.columns:
+            state.sessions = dict(zip(self._owners(sessions.data), self._sessions(sessions), strict=True))
         if held.columns:
             # Keys with timers alone come last.
             state.keys = dict(zip(self._keys, self._key_states(held), strict=False))
@@ -172,6 +190,18 @@ class _PageReader:
     def _owners(self, members: bytes) -> Sequence[Hashable]:
         """The keys that :func:`_members` was given."""
         return [self._keys[place] for place in array("I", members)] if members else self._keys
+
+    def _sessions(self, column: Packed) -> Iterable[list[Any]]:
+        counts, starts, ends, contents = column.columns
+        numbers = self._typed(counts, int)
+        found = zip(self._typed(starts, int), self._typed(ends, int), self._read(contents), strict=True)
+        if all(map((1).__eq__, numbers)):
+            return list(map(list, found))
+        sessions = list(found)
+        if min(numbers) < 1 or sum(numbers) != len(sessions):
+            raise ValueError(f"{len(sessions)} sessions, {sum(numbers)} expected")
+        rest = iter(sessions)
+        return [list(chain.from_iterable(islice(rest, number))) for number in numbers]
 
     def _key_states(self, held: Packed) -> Iterable[KeyState]:
         arrivals, lives, cells, windows, contents, born, triggers, states = held.columns

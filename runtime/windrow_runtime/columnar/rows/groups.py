@@ -172,10 +172,7 @@ def hash_keys(keys: pa.Array) -> Hashes:
     if types.is_null(kind):
         return _mixed(np.zeros(len(keys), np.uint64))
     if types.is_string(kind) or types.is_binary(kind):
-        # Distinct keys alone get here, so each is hashed once a task. None has the length of no text.
-        texts = keys.cast(pa.binary()).to_pylist()
-        sums = [0xFFFF_FFFF_FFFF if text is None else crc32(text) | len(text) << 32 for text in texts]
-        return _mixed(np.array(sums, np.uint64))
+        return _hashes_of_texts(keys)
     numbers: Ints = keys.cast(pa.int64()).fill_null(_NONE).to_numpy(zero_copy_only=False)
     return _mixed(numbers.view(np.uint64))
 
@@ -194,13 +191,12 @@ def pages_of(bits: Hashes, count: int) -> Ints:
 
 def parts_of(keys: pa.Array, count: int) -> npt.NDArray[np.uint8]:
     """Deals the keys of a group, as they are in a column, out to at most 256 parts that are about alike."""
-    is_text = types.is_string(keys.type) or types.is_binary(keys.type)
-    hashes = _hashes_of_texts(keys) if is_text else hash_keys(keys)
-    return (bits_in_group(hashes) % np.uint64(count)).astype(np.uint8)
+    return (bits_in_group(hash_keys(keys)) % np.uint64(count)).astype(np.uint8)
 
 
 def _hashes_of_texts(texts: pa.Array) -> Hashes:
-    """Eight bytes of all texts at a time; None is an empty text."""
+    """Hashes eight bytes of all texts at a time; None has a length that no text has."""
+    missing = np.asarray(texts.is_null()) if texts.null_count else None
     texts = texts.cast(pa.binary()).fill_null(b"")
     _, offsets, data = texts.buffers()
     bounds = np.frombuffer(offsets, np.int32, len(texts) + 1, texts.offset * 4).astype(np.int64)
@@ -212,6 +208,8 @@ def _hashes_of_texts(texts: pa.Array) -> Hashes:
     words = np.ndarray((last - first + 1,), "<u8", padded, strides=(1,))
     places, lengths = bounds[:-1] - first, np.diff(bounds)
     hashes = lengths.astype(np.uint64)
+    if missing is not None:
+        hashes[missing] = np.uint64(0xFFFF_FFFF_FFFF)
     rows = np.flatnonzero(lengths)
     for done in range(0, int(lengths.max(initial=0)), 8):
         rows = rows[lengths[rows] > done]

@@ -23,6 +23,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, Protocol, TypeVar
 
+from windrow.time import MAX_TIMESTAMP
+
 # Any in this module: state holds values of every type that users choose.
 K = TypeVar("K", bound=Sequence[Any])
 
@@ -197,7 +199,9 @@ class OperatorState:
     A key with nothing to keep has no entry. ``shared`` is state of the step itself, such as the stagger of its windows.
 
     ``tables`` are windows of ``table_size`` milliseconds that have not fired, by start: their contents by key. Steps in
-    a faster form fill them; each window stands for an entry and a timer of every key in it.
+    a faster form fill them; each window stands for an entry and a timer of every key in it. ``sessions`` are the same
+    for sessions that have not fired: those of a key side by side in the order in which they were born, each by its
+    start, its end and its contents, three items of a list.
     """
 
     keys: dict[Hashable, KeyState] = field(default_factory=dict)
@@ -206,14 +210,21 @@ class OperatorState:
     shared: dict[str, Any] = field(default_factory=dict)
     tables: dict[int, dict[Hashable, Any]] = field(default_factory=dict)
     table_size: int = 0
+    sessions: dict[Hashable, list[Any]] = field(default_factory=dict)
 
     def earliest_event_timer(self) -> int | None:
         """The time of the earliest timer in event time, in milliseconds."""
         earliest = self.event_timers.earliest()
-        if not self.tables:
-            return earliest
-        first_end = min(self.tables) + self.table_size - 1
-        return first_end if earliest is None else min(first_end, earliest)
+        found = [] if earliest is None else [earliest]
+        if self.tables:
+            found.append(min(self.tables) + self.table_size - 1)
+        if self.sessions:
+            found.append(min(min(self.session_ends()) - 1, MAX_TIMESTAMP))
+        return min(found, default=None)
+
+    def session_ends(self) -> Iterator[int]:
+        """The end of each session in ``sessions``."""
+        return chain.from_iterable(held[1::3] for held in self.sessions.values())
 
     def dump(self) -> bytes:
         """The state as bytes."""
@@ -226,6 +237,7 @@ class OperatorState:
         # A pickle makes a NaN of its own at each place where a key stood.
         state.keys = _united(state.keys)
         state.tables = {start: _united(table) for start, table in state.tables.items()}
+        state.sessions = _united(state.sessions)
         state.event_timers = _united_timers(state.event_timers)
         state.processing_timers = _united_timers(state.processing_timers)
         return state

@@ -94,8 +94,8 @@ def add_session(live: list[TimeWindow], window: TimeWindow) -> tuple[TimeWindow,
 class WindowOperator(KeyedOperator):
     """Assigns elements to windows, asks the trigger, evaluates and cleans up: Flink's window operator in meaning.
 
-    Counts ``late_records_dropped``. ``form`` is its name for ``explain()``; a loop that works on
-    :attr:`OperatorState.tables` says so by ``keeps_tables``.
+    Counts ``late_records_dropped``. ``form`` is its name for ``explain()``; a loop that works on the windows that lie
+    in tables or in :attr:`OperatorState.sessions` says so by ``keeps_tables``.
     """
 
     form: str = "general operator"
@@ -133,13 +133,13 @@ class WindowOperator(KeyedOperator):
 
     def bind(self, state: OperatorState, output: Output) -> None:
         super().bind(state, output)
-        if state.tables and not self.keeps_tables:
+        if (state.tables or state.sessions) and not self.keeps_tables:
             self._take_from_tables()
         if self._staggered is not None:
             self._staggered.shift = state.shared.get("shift")
 
     def _take_from_tables(self) -> None:
-        """Make entries and timers of the windows that a faster form kept in tables."""
+        """Make entries and timers of the windows that a faster form kept without."""
         state = self.state
         for start in sorted(state.tables):
             window = TimeWindow(start, start + state.table_size)
@@ -147,13 +147,26 @@ class WindowOperator(KeyedOperator):
                 self.open_entry(key, window, contents)
                 state.event_timers.register(key, window, window.max_timestamp())
         state.tables = {}
+        for key in list(state.sessions):
+            self.open_sessions(key)
+
+    def open_sessions(self, key: Hashable) -> None:
+        """Make entries and timers of the sessions of a key that a faster form kept without."""
+        held = self.state.sessions.pop(key, ())
+        for start, end, contents in zip(held[::3], held[1::3], held[2::3], strict=True):
+            window = TimeWindow(start, end)
+            self.open_entry(key, window, contents)
+            self.state.event_timers.register(key, window, window.max_timestamp())
 
     def open_entry(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
         """Give ``key`` a window with ``contents``, which is cleaned up in its time."""
         key_state = self.state.keys.get(key)
         if key_state is None:
             key_state = self.state.keys[key] = KeyState()
-        key_state.windows[window] = WindowEntry(contents)
+        key_state.windows[window] = WindowEntry(contents, key_state.arrivals)
+        if self.merging is not None:
+            key_state.live.append(window)
+            key_state.arrivals += 1  # the windows that come to be later have larger numbers
         self._register_cleanup(key, window)
 
     # Elements

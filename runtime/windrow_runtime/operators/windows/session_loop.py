@@ -1,23 +1,26 @@
 """The loop that runs sessions in event time with the default trigger.
 
-An element that meets one live session at most is taken here, and the session is written once for a batch. An element
-that joins two sessions, or one that has fired, or is late, goes to the general operator.
+A session that has not fired is three items of a list, its start, its end and its contents, without an entry, a timer
+and a window for each: see :attr:`OperatorState.sessions`. An element behind the watermark that meets none of these, and
+one that meets a session of the general operator, is handed to that, and all sessions of its key are with it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from functools import reduce
 from itertools import groupby
-from operator import attrgetter, is_not, length_hint
-from typing import Any, Final, cast
+from operator import is_not, itemgetter, length_hint
+from typing import Any, ClassVar, Final
 
+from windrow.functions import ProcessWindowFunction
 from windrow.plan import Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import SessionWindows, TimeWindow
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
+from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
 from windrow_runtime.operators.windows.contents import AggregatedContents
 from windrow_runtime.operators.windows.general import WindowOperator
@@ -27,74 +30,151 @@ from windrow_runtime.operators.windows.shape import GapWindows
 
 _SAMPLE: Final = 64
 _AT_ONCE: Final = 64  # more elements of a key are less often in one session
-_UNCHANGED: Final = -1
-
-
-@dataclass(slots=True, eq=False)
-class _OpenSession:
-    """A live session of one key while a batch adds elements to it."""
-
-    key: Hashable
-    key_state: KeyState
-    entry: WindowEntry
-    stored: TimeWindow | None  # under which the state of the key has the session; None: the session is new
-    start: int  # by now, as the end
-    end: int
-    before: float = -math.inf  # the end of the live session before this one, which an element joins by reaching it
-    after: float = math.inf  # the start of the live session after this one
-    changed: int = _UNCHANGED  # the position in the batch of the element that moved the start or the end last
-
-    def __post_init__(self) -> None:
-        for other in self.key_state.live:
-            if other.end < self.start:
-                self.before = max(self.before, other.end)
-            elif other.start > self.end:
-                self.after = min(self.after, other.start)
-
-    def extend(self, stamps: Sequence[int], gap: int, position: int) -> None:
-        """Moves the start and the end as elements do that are behind ``position`` elements of the batch."""
-        least, end = min(stamps), max(stamps) + gap
-        if least < self.start:
-            self.start = least
-            self.changed = max(self.changed, position + 1 + stamps.index(least))
-        if end > self.end:
-            self.end = end
-            self.changed = max(self.changed, position + 1 + stamps.index(end - gap))
+_START, _END, _CONTENTS, _ITEMS = range(4)  # the places of a session's items, and how many there are
+_NO_SESSIONS: Final[list[Any]] = []
+"""The sessions of a key that has none; never written to."""
 
 
 class SessionLoopOperator(WindowOperator):
     """Runs sessions in event time with the default trigger.
 
-    Timers are set once for a batch, in the order in which the general operator would have set them last.
+    Sessions of one end fire in the order in which their keys came, and not in that in which they reached this end.
     """
 
     form = "loop of sessions"
+    keeps_tables: ClassVar[bool] = True
 
     def __init__(self, step: Step, node: WindowNode, shape: GapWindows) -> None:
         super().__init__(step, node)
-        self._fixed_gap = shape.gap
-        self._open: dict[Hashable, _OpenSession] = {}
-        self._moved: list[_OpenSession] = []
+        assert isinstance(self.assigner, SessionWindows)
+        self._gap = shape.gap
+        self._gap_of = self.assigner.gap_of
+        process = self.process
+        self._clears = process is not None and type(process).clear is not ProcessWindowFunction.clear
+        # Of a session that fires and goes; merging windows have no state of their own.
+        self._entry, self._blank = WindowEntry(), KeyState()
+
+    @property
+    def _frontier(self) -> float:
+        """The highest end of sessions that the watermark has reached."""
+        return self.current_watermark + 1 if self.current_watermark < MAX_TIMESTAMP else math.inf
+
+    # Elements
 
     def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
-        if self.current_watermark >= MAX_TIMESTAMP:  # every session has fired
-            super().process_batch(keys, values, timestamps)
-            return
-        gap, kept = self._fixed_gap, self.contents
-        try:
-            by_key = gap is not None and isinstance(kept, AggregatedContents) and _lie_by_key(keys)
-            if by_key and None not in timestamps:
-                self._take_by_key(keys, values, cast("Sequence[int]", timestamps))
-            else:
-                self._take(keys, values, timestamps, 0)
-        finally:
-            self._write_back()
+        kept = self.contents
+        if self._gap is not None and isinstance(kept, AggregatedContents) and _lie_by_key(keys):
+            self._take_by_key(self._gap, kept, keys, values, timestamps)
+        else:
+            self._take(keys, values, timestamps)
 
-    def _take_by_key(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int]) -> None:
+    def _take(  # noqa: PLR0912  a call more would cost at each element
+        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]
+    ) -> None:
+        """Takes elements one by one."""
+        sessions, keyed, frontier, kept = self.state.sessions, self.state.keys, self._frontier, self.contents
+        fixed_gap, gap_of, shows_copy = self._gap, self._gap_of, self.exposure.assigner
+        aggregated = kept if isinstance(kept, AggregatedContents) else None
+        key: Hashable = None
+        value: Any = None
+        try:
+            for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+                if timestamp is None:
+                    self.process_element(key, value, timestamp)
+                    continue
+                gap = gap_of(own(value) if shows_copy else value) if fixed_gap is None else fixed_gap
+                end = timestamp + gap
+                if keyed and self._is_general(key, timestamp, end):
+                    self._take_generally(key, value, timestamp)
+                    continue
+                held = sessions.get(key, _NO_SESSIONS)
+                if len(held) == _ITEMS:
+                    place = 0 if held[_START] <= end and timestamp <= held[_END] else -1
+                else:
+                    place = self._place_in(held, key, timestamp, end, value)
+                if place < 0:
+                    if end <= frontier:
+                        self._take_behind(key, value, timestamp, end)
+                        continue
+                    if not held:
+                        held = sessions[key] = []
+                    place = len(held)
+                    held += (timestamp, end, NOTHING)
+                else:
+                    if timestamp < held[place]:  # noqa: PLR1730  min() takes thrice as long
+                        held[place] = timestamp
+                    if end > held[place + _END]:  # noqa: PLR1730
+                        held[place + _END] = end
+                contents = held[place + _CONTENTS]
+                try:
+                    if aggregated is None:
+                        arrival = self._next_arrival(key) if kept.keeps_values else 0
+                        contents = kept.add(contents, value, timestamp, arrival)
+                    else:
+                        contents = aggregated.function.add(
+                            value, aggregated.create() if contents is NOTHING else contents
+                        )
+                except USER_ERRORS as error:
+                    window = TimeWindow(held[place], held[place + _END])
+                    raise_call_error(self.step, error, call_description(key, window=window, element=value))
+                held[place + _CONTENTS] = contents
+        except USER_ERRORS as error:
+            raise_call_error(self.step, error, call_description(key, element=value))
+
+    def _next_arrival(self, key: Hashable) -> int:
+        """Numbers an element that is kept itself."""
+        key_state = self.state.keys.get(key)
+        if key_state is None:
+            key_state = self.state.keys[key] = KeyState()
+        key_state.arrivals += 1
+        return key_state.arrivals - 1
+
+    def _place_in(self, held: list[Any], key: Hashable, start: int, end: int, value: Any) -> int:
+        """The place of the session that a window meets; of several it makes one. -1: it meets none."""
+        met = [at for at in range(0, len(held), _ITEMS) if held[at] <= end and start <= held[at + _END]]
+        if len(met) < 2:
+            return met[0] if met else -1
+        first, *others = met
+        window = TimeWindow(min(start, *(held[at] for at in met)), max(end, *(held[at + _END] for at in met)))
+        try:
+            contents = reduce(self.contents.merge, [held[at + _CONTENTS] for at in met])
+        except USER_ERRORS as error:
+            raise_call_error(self.step, error, call_description(key, window=window, element=value))
+        held[first : first + _ITEMS] = *window, contents
+        for at in reversed(others):
+            del held[at : at + _ITEMS]
+        return first
+
+    def _is_general(self, key: Hashable, start: int, end: int) -> bool:
+        """Returns whether the general operator has to take a window, since it keeps a session that the window meets."""
+        key_state = self.state.keys.get(key)
+        if key_state is None or not key_state.live:
+            return False
+        # Elements that are kept themselves are numbered, all of a key in one place.
+        return self.contents.keeps_values or any(it.start <= end and start <= it.end for it in key_state.live)
+
+    def _take_behind(self, key: Hashable, value: Any, timestamp: int, end: int) -> None:
+        """Takes an element behind the watermark whose window meets no session."""
+        if min(end - 1, MAX_TIMESTAMP) + self.lateness <= self.current_watermark:
+            self._late(value, timestamp)
+        else:
+            self._take_generally(key, value, timestamp)
+
+    def _take_generally(self, key: Hashable, value: Any, timestamp: int) -> None:
+        self.open_sessions(key)
+        self.process_element(key, value, timestamp)
+
+    # Elements of one key side by side
+
+    def _take_by_key(
+        self,
+        gap: int,
+        kept: AggregatedContents,
+        keys: Sequence[Hashable],
+        values: Sequence[Any],
+        timestamps: Sequence[int | None],
+    ) -> None:
         """Takes elements that lie side by side if they have one key: some that are in one session, by one look-up."""
-        gap, kept = self._fixed_gap, self.contents
-        assert gap is not None
-        assert isinstance(kept, AggregatedContents)
         begin = last = 0
         try:
             for key, run in groupby(keys):
@@ -102,21 +182,47 @@ class SessionLoopOperator(WindowOperator):
                 for begin in range(first, last, _AT_ONCE):
                     end = min(begin + _AT_ONCE, last)
                     stamps = timestamps[begin:end]
-                    session = self._session_of_all(key, stamps, gap, begin)
-                    if session is None:
-                        self._take(keys[begin:end], values[begin:end], stamps, begin)
+                    found = None if None in stamps else self._session_of_all(key, stamps, gap)
+                    if found is None:
+                        self._take(keys[begin:end], values[begin:end], stamps)
                     else:
-                        self._fold(session, kept, values[begin:end], stamps, gap)
-                        session.extend(stamps, gap, begin)
+                        self._fold(key, *found, gap, kept, values[begin:end], stamps)
         except USER_ERRORS as error:  # the key is the user's, too
             raise_call_error(self.step, error, call_description(keys[begin], element=values[begin]))
 
+    def _session_of_all(self, key: Hashable, stamps: Sequence[Any], gap: int) -> tuple[list[Any], int] | None:
+        """The session that elements of one key are in, which may be a new one; None where they may be in several."""
+        first, least, last = stamps[0], min(stamps), max(stamps)
+        if key in self.state.keys:
+            return None
+        held = self.state.sessions.get(key, _NO_SESSIONS)
+        met = [at for at in range(0, len(held), _ITEMS) if held[at] <= last + gap and least <= held[at + _END]]
+        # Elements within one gap meet each other; those that meet the session as it is need not.
+        if not met and last - least <= gap and first + gap > self._frontier:
+            if not held:
+                held = self.state.sessions[key] = []
+            held += (first, first + gap, NOTHING)
+            return held, len(held) - _ITEMS
+        if len(met) != 1:
+            return None
+        (at,) = met
+        start, end = held[at] - gap, held[at + _END]
+        if start <= first <= end and (last - least <= gap or start <= least <= last <= end):
+            return held, at
+        return None
+
     def _fold(
-        self, session: _OpenSession, kept: AggregatedContents, values: Sequence[Any], stamps: Sequence[int], gap: int
+        self,
+        key: Hashable,
+        held: list[Any],
+        at: int,
+        gap: int,
+        kept: AggregatedContents,
+        values: Sequence[Any],
+        stamps: Sequence[Any],
     ) -> None:
-        """Adds elements to the contents of a session."""
-        entry, add = session.entry, kept.function.add
-        contents = entry.contents
+        """Adds elements to the session at a place."""
+        add, contents = kept.function.add, held[at + _CONTENTS]
         added = iter(values)
         value = values[0]
         try:
@@ -127,142 +233,81 @@ class SessionLoopOperator(WindowOperator):
         except USER_ERRORS as error:
             # The window is named as it was with the element that failed, and without those that the iterator still has.
             seen = stamps[: max(1, len(stamps) - length_hint(added))]
-            window = TimeWindow(min(session.start, *seen), max(session.end, max(seen) + gap))
-            raise_call_error(self.step, error, call_description(session.key, window=window, element=value))
-        entry.contents = contents
-        session.key_state.arrivals += len(stamps)
+            window = TimeWindow(min(held[at], *seen), max(held[at + _END], max(seen) + gap))
+            raise_call_error(self.step, error, call_description(key, window=window, element=value))
+        held[at : at + _ITEMS] = min(held[at], *stamps), max(held[at + _END], max(stamps) + gap), contents
 
-    def _session_of_all(self, key: Hashable, stamps: Sequence[int], gap: int, begin: int) -> _OpenSession | None:
-        """Opens the live session that elements of one key are in; None where they may be in several."""
-        first, least, last = stamps[0], min(stamps), max(stamps)
-        session = self._open.get(key)
-        if session is None or not (
-            session.before < first <= session.end and session.start <= first + gap < session.after
-        ):
-            session = self._open_session(key, first, first + gap, begin + 1)
-        if session is None or least <= session.before or last + gap >= session.after:
-            return None
-        # Elements within one gap meet each other; those that meet the session as it is need not.
-        return session if last - least <= gap or session.start - gap <= least <= last <= session.end else None
+    # Firing
 
-    def _take(
-        self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None], position: int
-    ) -> None:
-        """Takes elements one by one; the first one is behind ``position`` elements of the batch."""
-        assigner = self.assigner
-        assert isinstance(assigner, SessionWindows)
-        fixed_gap = self._fixed_gap
-        shows_copy = self.exposure.assigner
-        sessions = self._open
-        kept = self.contents
-        add_contents = kept.add
-        add = kept.function.add if isinstance(kept, AggregatedContents) else None
-        create = kept.create if isinstance(kept, AggregatedContents) else None
-        key: Hashable = None
-        value: Any = None
-        try:
-            for key, value, timestamp in zip(keys, values, timestamps, strict=True):
-                position += 1
-                if timestamp is None:
-                    self.process_element(key, value, timestamp)
-                    continue
-                if fixed_gap is not None:
-                    end = timestamp + fixed_gap
-                else:
-                    end = timestamp + assigner.gap_of(own(value) if shows_copy else value)
-                session = sessions.get(key)
-                if session is None or not (
-                    session.before < timestamp <= session.end and session.start <= end < session.after
-                ):
-                    session = self._open_session(key, timestamp, end, position)
-                    if session is None:
-                        self._write_back()
-                        self.process_element(key, value, timestamp)
-                        continue
-                if timestamp < session.start:
-                    session.start = timestamp
-                    session.changed = position
-                if end > session.end:
-                    session.end = end
-                    session.changed = position
-                key_state = session.key_state
-                entry = session.entry
-                contents = entry.contents
-                try:
-                    if add is not None and create is not None:
-                        entry.contents = add(value, create() if contents is NOTHING else contents)
-                    else:
-                        entry.contents = add_contents(contents, value, timestamp, key_state.arrivals)
-                except USER_ERRORS as error:
-                    window = TimeWindow(session.start, session.end)
-                    raise_call_error(self.step, error, call_description(key, window=window, element=value))
-                key_state.arrivals += 1
-        except USER_ERRORS as error:
-            raise_call_error(self.step, error, call_description(key, element=value))
+    def advancing_watermark(self, watermark: int) -> Iterator[None]:
+        self.current_watermark = watermark = max(watermark, self.current_watermark)
+        sessions, frontier = self.state.sessions, self._frontier
+        # The sessions that the general operator keeps fire and go in between, in order of time.
+        goes_by_timers = self.lateness > 0 or len(self.state.event_timers) > 0
+        due = [(held[_END], key) for key, held in sessions.items() if held[_END] <= frontier]
+        more = [(end, key) for key, held in sessions.items() if len(held) > _ITEMS for end in held[4::3]]
+        due += [found for found in more if found[0] <= frontier]
+        due.sort(key=itemgetter(0))
+        for number, (end, key) in enumerate(due, 1):
+            if goes_by_timers:
+                yield from self.firing_event_timers(min(end - 1, MAX_TIMESTAMP))
+            held = sessions.get(key, _NO_SESSIONS)
+            if len(held) == _ITEMS:
+                self._fire_session(key, held, 0)
+            elif end in held[1::3]:
+                self._fire_session(key, held, held[1::3].index(end) * _ITEMS)
+            if number % FIRINGS_AT_ONCE == 0:
+                yield
+        yield from self.firing_event_timers(watermark)
 
-    def _open_session(self, key: Hashable, start: int, end: int, position: int) -> _OpenSession | None:
-        """Opens the live session that a window meets, or a new one; None where the general operator is needed."""
-        last = self._open.pop(key, None)
-        if last is not None:
-            self._store(last)
-        key_state = self.state.keys.get(key)
-        if key_state is None:
-            key_state = KeyState()
-        met = [window for window in key_state.live if window.start <= end and start <= window.end]
-        if len(met) > 1:
-            return None
-        stored = met[0] if met else None
-        if (end if stored is None else stored.end) - 1 <= self.current_watermark:
-            return None
-        if stored is None:
-            entry = WindowEntry(born=key_state.arrivals)
-            session = _OpenSession(key, key_state, entry, None, start, end, changed=position)
-        else:
-            held = key_state.windows.get(stored)
-            if held is None or held.contents is NOTHING:
-                return None
-            session = _OpenSession(key, key_state, held, stored, *stored)
-        self._open[key] = session
-        return session
-
-    def _store(self, session: _OpenSession) -> None:
-        """Writes a session to the state of its key, if an element moved its start or its end."""
-        if session.changed == _UNCHANGED:
+    def _fire_session(self, key: Hashable, held: list[Any], at: int) -> None:
+        start, end, contents = held if len(held) == _ITEMS else held[at : at + _ITEMS]
+        window = TimeWindow(start, end)
+        is_kept = self.lateness and self.cleanup_time(window) > window.max_timestamp()
+        if is_kept and (at or self.contents.keeps_values):
+            # What the general operator has of a key was born before what is here.
+            self.open_sessions(key)
             return
-        window = TimeWindow(session.start, session.end)
-        key_state = session.key_state
-        if session.stored is None:
-            key_state.live.append(window)
-            self.state.keys[session.key] = key_state
+        if len(held) == _ITEMS:
+            del self.state.sessions[key]
         else:
-            key_state.live[key_state.live.index(session.stored)] = window
-            del key_state.windows[session.stored]
-        key_state.windows[window] = session.entry
-        self._moved.append(session)
+            del held[at : at + _ITEMS]
+        try:
+            if is_kept:
+                self.open_entry(key, window, contents)
+                key_state = self.state.keys[key]
+                self._fire(key, key_state, window, key_state.windows[window])
+                return
+            keyed = self.state.keys
+            known = keyed.get(key) if keyed else None
+            key_state = self._blank if known is None else known
+            entry = self._entry
+            entry.contents = contents
+            self._fire(key, key_state, window, entry)
+            if self._clears:
+                assert self.process is not None
+                self.process.clear(self._window_context.at(window, entry, key_state.state))
+            if known is None:
+                if key_state.state:
+                    keyed[key], self._blank = key_state, KeyState()
+            elif known.is_empty and key not in self.state.sessions:
+                del keyed[key]
+        except USER_ERRORS as error:
+            raise_call_error(self.step, error, call_description(key, window=window))
 
-    def _write_back(self) -> None:
-        """Writes the open sessions to the state of their keys, and sets their timers."""
-        for session in self._open.values():
-            self._store(session)
-        self._open.clear()
-        self._moved.sort(key=attrgetter("changed"))
-        for session in self._moved:
-            self._move_timers(session)
-        self._moved.clear()
+    def pending_event_timers(self) -> Iterator[tuple[Hashable, Any, int]]:
+        yield from super().pending_event_timers()
+        for key, window in self._windows():
+            last, cleanup = window.max_timestamp(), self.cleanup_time(window)
+            yield from ((key, window, time) for time in {last, cleanup} if time < MAX_TIMESTAMP or time == last)
 
-    def _move_timers(self, session: _OpenSession) -> None:
-        """Deletes the timers of the window that is stored, and sets those of the window that it became."""
-        key, stored, lateness = session.key, session.stored, self.lateness
-        timers = self.state.event_timers
-        if stored is not None:
-            timers.delete(key, stored, stored.max_timestamp())
-            if lateness:
-                timers.delete(key, stored, stored.max_timestamp() + lateness)
-        window = TimeWindow(session.start, session.end)
-        last = window.max_timestamp()
-        timers.register(key, window, last)
-        if lateness and last + lateness < MAX_TIMESTAMP:
-            timers.register(key, window, last + lateness)
+    def open_windows(self) -> Iterator[tuple[Hashable, Any]]:
+        yield from super().open_windows()
+        yield from self._windows()
+
+    def _windows(self) -> Iterator[tuple[Hashable, TimeWindow]]:
+        for key, held in self.state.sessions.items():
+            yield from ((key, TimeWindow(*bounds)) for bounds in zip(held[::3], held[1::3], strict=True))
 
 
 def _lie_by_key(keys: Sequence[Hashable]) -> bool:

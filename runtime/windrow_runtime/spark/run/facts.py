@@ -36,9 +36,9 @@ def windows_in(state: OperatorState) -> int:
 
 
 def timers_in(state: OperatorState) -> int:
-    """Returns the number of timers that are set in a state; each window in a table has one of its own."""
+    """Returns the number of timers that are set in a state; a window in a table, and a session, have one each."""
     return len(state.event_timers) + len(state.processing_timers) + _in_tables(state)
 
 
 def _in_tables(state: OperatorState) -> int:
-    return sum(map(len, state.tables.values()))
+    return sum(map(len, state.tables.values())) + sum(map(len, state.sessions.values())) // 3
