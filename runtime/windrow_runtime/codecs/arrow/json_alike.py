@@ -1,7 +1,7 @@
 """Columns of JSON lines that one program wrote, with the same keys in the same order and the same spaces.
 
 The values of such lines lie between pieces of text that are the same in all lines. Where they are is known from the
-quotes, so that no line is parsed. Lines that differ, or have an escape, are left to pyarrow's reader of JSON.
+quotes, so that no line is parsed. Lines that differ are left out, as long as they are few.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ from windrow_runtime.codecs.value_type import Field, Kind
 _Places = npt.NDArray[np.int64]
 _Truths = npt.NDArray[np.bool_]
 
-_QUOTE, _SPACE, _ZERO, _MINUS = b'" 0-'
+_LINE_END, _SPACE, _QUOTE, _MINUS, _ZERO, _ESCAPE = b'\n "-0\\'
+_IN_QUOTES: Final = (Kind.STR, Kind.DATETIME, Kind.DATE)
 _MEMBER: Final = re.compile(rb'([{,][ \t]*"([^"]*)"[ \t]*:[ \t]*)("[^"]*"|[^",{}\[\] \t]+)')
 _END: Final = re.compile(rb"[ \t]*}")
+_INTEGER: Final = re.compile(rb"-?(?:0|[1-9]\d{0,17})")
 _NUMBER: Final = re.compile(rb"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 _PADDING: Final = 16
 _LONGEST_NUMBER: Final = 32
-_FEW: Final = 16  # a column with an exponent in every so many of its numbers is not worth a closer look
+_FEW: Final = 16
+"""Where one in this many lines is another, or as many numbers have exponents, another way is faster."""
 
 _INLINE: Final = 12
 """Arrow's views hold texts of so many bytes themselves."""
@@ -62,6 +65,22 @@ class _Form(NamedTuple):
     texts: Sequence[bool]  # whether each value is a text in quotes
     pieces: Sequence[bytes]  # in front of each value, and behind the last one
 
+    @property
+    def quotes(self) -> int:
+        """The number of quotes in a line."""
+        return sum(piece.count(b'"') for piece in self.pieces)
+
+    def has(self, fields: Sequence[Field]) -> bool:
+        """Returns whether all fields are there, once and with quotes where they are due; others must be texts."""
+        texts = dict(zip(self.names, self.texts, strict=True))
+        due = {field.column.encode(): field.type.kind in _IN_QUOTES for field in fields}
+        return (
+            len(texts) == len(self.names)
+            and due.keys() <= texts.keys()
+            and texts == {**texts, **due}
+            and all(is_text for name, is_text in texts.items() if name not in due)
+        )
+
 
 def _form_of(line: bytes) -> _Form | None:
     """The form of a line without escapes."""
@@ -81,63 +100,73 @@ def _form_of(line: bytes) -> _Form | None:
     return None if end is None or not names else _Form(names, texts, [*pieces, before + end.group()])
 
 
-def alike_columns(text: bytes, ends: _Places, fields: Sequence[Field]) -> list[pa.Array] | None:
-    """The columns of lines that are written alike; texts stand for times. ``None`` if that is not how lines are.
+def alike_columns(
+    text: bytes, starts: _Places, ends: _Places, fields: Sequence[Field]
+) -> tuple[list[pa.Array], _Places] | None:
+    """The columns of lines that are written alike, and which of the lines given they are; texts stand for times.
 
-    The text is UTF-8, and has a line end behind each line, at the places given.
+    ``None`` if that is not how most lines are. The text is UTF-8, and has a line end behind each line.
     """
+    if not len(ends):
+        return None
+    form = _form_of(text[starts[0] : ends[0]])
+    if form is None or not form.has(fields):
+        return None
     signs = np.frombuffer(text, np.uint8)
-    if b"\\" in text or np.count_nonzero(signs < _SPACE) > len(ends):
-        return None
-    form = _form_of(text[: ends[0]])
-    if form is None or len(set(form.names)) < len(form.names):
-        return None
-    places = {name.decode(): place for place, name in enumerate(form.names)}
-    wanted = {field.column for field in fields}
-    if not wanted <= places.keys() or not all(name in wanted or form.texts[place] for name, place in places.items()):
-        return None
+    lines = np.arange(len(ends))
+    quotes = np.flatnonzero(signs == _QUOTE)
+    if len(quotes) == form.quotes * len(ends):
+        lines_of_quotes = quotes.reshape(len(ends), -1)
+        good = (starts <= lines_of_quotes[:, 0]) & (lines_of_quotes[:, -1] < ends)
+    else:
+        first = np.searchsorted(quotes, starts)
+        good = np.searchsorted(quotes, ends) - first == form.quotes
+        places = np.minimum(first[:, None] + np.arange(form.quotes), len(quotes) - 1)
+        lines_of_quotes = quotes[places]
+    if b"\\" in text or np.count_nonzero(signs < _SPACE) > text.count(b"\n"):
+        odd = np.flatnonzero((signs == _ESCAPE) | ((signs < _SPACE) & (signs != _LINE_END)))
+        good = good & (np.searchsorted(odd, starts) == np.searchsorted(odd, ends))
     padded = text + bytes(_PADDING)
-    bounds = _bounds(padded, np.flatnonzero(signs == _QUOTE), ends, form)
-    if bounds is None:
-        return None
-    columns: list[pa.Array] = []
-    for field in fields:
-        place = places[field.column]
-        values = _Values(padded, *bounds[place])
-        is_text = field.type.kind in (Kind.STR, Kind.DATETIME, Kind.DATE)
-        if is_text != form.texts[place]:
-            return None
-        column = _bools(values) if field.type.kind is Kind.BOOL else _cast(values, field)
-        if column is None:
-            return None
-        columns.append(column)
-    return columns
+    while True:
+        if not good.all():
+            lines, lines_of_quotes = lines[good], lines_of_quotes[good]
+            if len(lines) * _FEW < len(ends) * (_FEW - 1):
+                return None
+        found = _attempt(padded, starts[lines], ends[lines], lines_of_quotes, form, fields)
+        if found is None or isinstance(found, list):
+            return None if found is None else (found, lines)
+        good = found
 
 
-def _bounds(padded: bytes, quotes: _Places, ends: _Places, form: _Form) -> list[tuple[_Places, _Places]] | None:
-    """Where the values of each member begin and end in all lines, if all lines have the form."""
-    counts = [piece.count(b'"') for piece in form.pieces]
-    each = sum(counts)
-    if len(quotes) != each * len(ends):
-        return None
-    of_line = quotes.reshape(len(ends), each)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    if not (of_line[:, -1] < ends).all():
-        return None
+def _attempt(
+    padded: bytes, starts: _Places, ends: _Places, quotes: _Places, form: _Form, fields: Sequence[Field]
+) -> list[pa.Array] | _Truths | None:
+    """The columns of lines, or which of them may be good, of which one at least is not; ``None``: it does not pay."""
     begins: list[_Places] = []
     quote = 0
-    for piece, count in zip(form.pieces, counts, strict=True):
-        begin = of_line[:, quote] - piece.index(b'"') if count else ends - len(piece)
-        begins.append(begin)
+    for piece in form.pieces:
+        count = piece.count(b'"')
+        begins.append(quotes[:, quote] - piece.index(b'"') if count else ends - len(piece))
         quote += count
-    if not (begins[0] == starts).all() or not (begins[-1] == ends - len(form.pieces[-1])).all():
-        return None
-    bounds: list[tuple[_Places, _Places]] = []
-    for begin, piece, end in zip(begins, form.pieces, [*begins[1:], ends], strict=True):
-        if not (begin + len(piece) <= end).all() or not (_gathered(padded, begin, f"S{len(piece)}") == piece).all():
-            return None
-        bounds.append((begin + len(piece), end))
-    return bounds[:-1]
+    bounds = list(zip(begins, form.pieces, [*begins[1:], ends], strict=True))
+    good: _Truths = (begins[0] == starts) & (begins[-1] == ends - len(form.pieces[-1]))
+    for begin, piece, end in bounds:
+        good &= begin + len(piece) <= end
+    if not good.all():
+        return good
+    for begin, piece, _ in bounds:
+        good &= _gathered(padded, begin, f"S{len(piece)}") == piece
+    if not good.all():
+        return good
+    columns: list[pa.Array] = []
+    for field in fields:
+        begin, piece, end = bounds[form.names.index(field.column.encode())]
+        values = _Values(padded, begin + len(piece), end)
+        fitting, column = _bools(values) if field.type.kind is Kind.BOOL else _cast(values, field)
+        if fitting is None or not fitting.all():
+            return fitting
+        columns.append(column)
+    return columns
 
 
 def _gathered(data: bytes, places: _Places, kind: str) -> Any:
@@ -198,52 +227,55 @@ class _Values:
         return self._data[begin : begin + int(self.lengths[place])]
 
 
-def _bools(values: _Values) -> pa.Array | None:
+def _bools(values: _Values) -> tuple[_Truths, pa.Array]:
+    """Which of the texts are bools, and their values."""
     true = values.equal(b"true")
-    return pa.array(true) if (true | values.equal(b"false")).all() else None
+    return true | values.equal(b"false"), pa.array(true)
 
 
-def _cast(values: _Values, field: Field) -> pa.Array | None:
+def _cast(values: _Values, field: Field) -> tuple[_Truths | None, pa.Array | None]:
+    """Which of the texts are values of a field, if that is not too much work, and the values if all are."""
     kind = field.type.kind
-    if kind is Kind.INT and not _are_ints(values):
-        return None
-    if kind is Kind.FLOAT and not _are_floats(values):
-        return None
+    if kind in _IN_QUOTES:
+        return np.ones(1, bool), values.views().cast(pa.string())
+    good = _ints(values) if kind is Kind.INT else _floats(values)
+    if good is None or not good.all():
+        return good, None
     try:
-        return values.views().cast(arrow_type(field.type) if kind in (Kind.INT, Kind.FLOAT) else pa.string())
+        return good, values.views().cast(arrow_type(field.type))
     except pa.ArrowInvalid:
-        return None
+        # Arrow does not say which it is.
+        texts = map(values.text, range(len(good)))
+        match = _INTEGER.fullmatch if kind is Kind.INT else _NUMBER.fullmatch
+        good = np.array([match(text) is not None for text in texts])
+        return (None if good.all() else good), None
 
 
-def _are_ints(values: _Values) -> bool:
-    """Returns whether texts begin as ints do; what is behind is for Arrow to judge, which takes zeros in front."""
+def _ints(values: _Values) -> _Truths:
+    """Which of the texts begin as ints do; what is behind is for Arrow to judge, which takes zeros in front."""
     lengths, first = values.lengths, values.signs(0)
-    good = _POSITIVE[first] & (lengths > 0)
+    good: _Truths = _POSITIVE[first] & (lengths > 0)
     if not good.all():
         second = values.signs(1)
-        is_zero, is_minus = first == _ZERO, first == _MINUS
-        good |= is_zero & (lengths == 1)
-        good |= is_minus & (lengths > 1) & (_POSITIVE[second] | (second == _ZERO) & (lengths == 2))
-    return bool(good.all())
+        good |= (first == _ZERO) & (lengths == 1)
+        good |= (first == _MINUS) & (lengths > 1) & (_POSITIVE[second] | (second == _ZERO) & (lengths == 2))
+    return good
 
 
-def _are_floats(values: _Values) -> bool:
-    """Returns whether texts are JSON numbers, as far as Arrow does not judge it, and none is the int -0."""
+def _floats(values: _Values) -> _Truths | None:
+    """Which of the texts are JSON numbers, as far as Arrow does not judge it, and not the int -0."""
     lengths = values.lengths
-    longest = int(lengths.max())
-    if longest > _LONGEST_NUMBER or not lengths.min() > 0:
-        return False
     first = values.signs(0)
-    good = _POSITIVE[first]
+    good: _Truths = _POSITIVE[first]
     if not good.all():
         second, third = values.signs(1), values.signs(2)
         good |= (first == _ZERO) & ((lengths == 1) | _BEHIND_ZERO[second])
         below = _POSITIVE[second] | (second == _ZERO) & (lengths > 2) & _BEHIND_ZERO[third]
         good |= (first == _MINUS) & (lengths > 1) & below
     # Arrow takes a point without digits behind it.
-    if not good.all() or not _DIGIT[values.last_signs()].all():
-        return False
-    exponents = np.flatnonzero(values.having_letter_e(longest)).tolist()
+    good &= (lengths > 0) & (lengths <= _LONGEST_NUMBER) & _DIGIT[values.last_signs()]
+    exponents = np.flatnonzero(values.having_letter_e(min(int(lengths.max()), _LONGEST_NUMBER)) & good)
     if len(exponents) * _FEW > len(lengths) + _FEW:
-        return False
-    return all(_NUMBER.fullmatch(values.text(place)) is not None for place in exponents)
+        return None
+    good[exponents] = [_NUMBER.fullmatch(values.text(place)) is not None for place in exponents.tolist()]
+    return good

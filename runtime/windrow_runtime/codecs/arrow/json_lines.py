@@ -20,7 +20,7 @@ import pyarrow.json as pj
 
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.arrow.json_alike import alike_columns
-from windrow_runtime.codecs.arrow.text_blocks import BlockRead, DoubtfulRows, read_lines
+from windrow_runtime.codecs.arrow.text_blocks import BlockRead, DoubtfulRows, plain_rows, read_lines
 from windrow_runtime.codecs.records import own_constructor
 from windrow_runtime.codecs.text_files import LineRecords
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType
@@ -46,7 +46,7 @@ _DAY: Final = (
     r"-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|[12]\d))"
 )
 _MOMENT: Final = rf"{_DAY}[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{{1,6}})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$"
-_LEAP_DAY: Final = "^....-02-29"
+_LEAP_DAY: Final = "-02-29"
 
 
 def line_by_line(kind: RecordType) -> str | None:
@@ -90,20 +90,32 @@ class JsonBlocks:
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         text = block if block.endswith(b"\n") else block + b"\n"
-        signs = np.frombuffer(text, np.uint8)
-        ends = np.flatnonzero(signs == _NEWLINE)
-        left_out = _without_object(text, signs, ends)
-        if not left_out:
-            try:
-                return BlockRead(self._columns(text, ends), (), len(ends))
-            except DoubtfulRows as doubt:
-                left_out = doubt.places
+        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == _NEWLINE)
+        starts = np.concatenate([[0], ends[:-1] + 1])
+        left_out = _without_object(text, starts, ends)
+        objects = np.delete(np.arange(len(ends)), left_out)
+        alike = alike_columns(text, starts[objects], ends[objects], self.kind.columns)
+        if alike is not None:
+            columns, kept = alike
+            batch, is_good = self._checked(columns)
+            kept = objects[kept[is_good]]
+            others = np.delete(np.arange(len(ends)), kept)
+            cells = zip(others.tolist(), starts[others].tolist(), (ends[others] + 1).tolist(), strict=True)
+            lines = [(number, text[start:end]) for number, start, end in cells if text[start:end].strip(b" \t\n")]
+            return BlockRead(batch, plain_rows(lines, kept.tolist() if lines else ()), len(ends))
         lines = list(enumerate(text.splitlines(keepends=True)))
-        doubtful = [lines[place] for place in left_out if lines[place][1].strip(b" \t\n")]
         places = set(left_out)
         good = [line for line in lines if line[0] not in places]
-        columns, plain = read_lines(good, doubtful, self._lines, self.kind)
-        return BlockRead(columns, plain, len(ends))
+        doubtful = [lines[place] for place in left_out if lines[place][1].strip(b" \t\n")]
+        if not left_out:
+            try:
+                return BlockRead(self._parsed(text, len(ends)), (), len(ends))
+            except DoubtfulRows as doubt:
+                places = set(doubt.places)
+                doubtful = [lines[place] for place in doubt.places]
+                good = [line for line in lines if line[0] not in places]
+        batch, plain = read_lines(good, doubtful, self._parsed, self.kind)
+        return BlockRead(batch, plain, len(ends))
 
     @cached_property
     def _options(self) -> Any:
@@ -113,29 +125,25 @@ class JsonBlocks:
         ]
         return pj.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
 
-    def _lines(self, text: bytes, count: int) -> pa.RecordBatch:
-        return self._columns(text, np.flatnonzero(np.frombuffer(text, np.uint8) == _NEWLINE))
-
-    def _columns(self, text: bytes, ends: npt.NDArray[np.intp]) -> pa.RecordBatch:
-        """The columns of a text that has an object in each line, and nothing that only pyarrow reads."""
-        columns = alike_columns(text, ends, self.kind.columns)
-        if columns is None:
-            columns = self._parsed(text, len(ends))
-        doubtful = np.zeros(len(ends), bool)
+    def _checked(self, columns: Sequence[pa.Array]) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
+        """The columns of rows that are good for sure, and which these are."""
+        good = np.ones(len(columns[0]), bool)
         for column, field in zip(columns, self.kind.columns, strict=True):
             if column.null_count and (not field.type.nullable or field.default is not None):
-                doubtful |= column.is_null().to_numpy(zero_copy_only=False)
+                good &= column.is_valid().to_numpy(zero_copy_only=False)
             if field.type.kind is Kind.FLOAT:
-                doubtful |= ~np.isfinite(_floats(column))
+                good &= np.isfinite(_floats(column))
             elif field.type.kind in _TIMES:
-                doubtful |= _doubtful_times(column, _MOMENT if field.type.kind is Kind.DATETIME else f"{_DAY}$")
-        if doubtful.any():
-            raise DoubtfulRows(np.flatnonzero(doubtful).tolist())
+                good &= _good_times(column, _MOMENT if field.type.kind is Kind.DATETIME else f"{_DAY}$")
         schema = arrow_schema(self.kind)
-        return pa.RecordBatch.from_arrays(list(map(_cast, columns, schema.types)), schema=schema)
+        if not good.all():
+            columns = [column.filter(pa.array(good)) for column in columns]
+        return pa.RecordBatch.from_arrays(
+            [column.cast(wanted) for column, wanted in zip(columns, schema.types, strict=True)], schema=schema
+        ), good
 
-    def _parsed(self, text: bytes, count: int) -> list[pa.Array]:
-        """The same by pyarrow's reader of JSON, with texts for times."""
+    def _parsed(self, text: bytes, count: int) -> pa.RecordBatch:
+        """The columns of a text that has an object in each line, and nothing that only pyarrow reads."""
         reading = pj.ReadOptions(use_threads=False, block_size=len(text) + 1)
         try:
             table = pj.read_json(pa.BufferReader(text), read_options=reading, parse_options=self._options)
@@ -150,16 +158,19 @@ class JsonBlocks:
                 _check_zeros(column, text)
             elif field.type.kind is Kind.STR and b"\\" in text:
                 _check_characters(column)
-        return columns
+        batch, good = self._checked(columns)
+        if not good.all():
+            raise DoubtfulRows(np.flatnonzero(~good).tolist())
+        return batch
 
 
-def _without_object(text: bytes, signs: npt.NDArray[np.uint8], ends: npt.NDArray[np.intp]) -> Sequence[int]:
+def _without_object(text: bytes, starts: npt.NDArray[np.intp], ends: npt.NDArray[np.intp]) -> list[int]:
     """The lines, by number, that are blank, or have no object that pyarrow reads as Python does.
 
     All others begin and end as an object does, so that no object spans lines: none may follow another one within a
     third.
     """
-    starts = np.concatenate([[0], ends[:-1] + 1])
+    signs = np.frombuffer(text, np.uint8)
     suspect = (signs[starts] != _OPEN) | (signs[ends - 1] != _CLOSE) | (ends - starts >= _SHALLOW)
     if not _is_plain(text):
         suspect[:] = True
@@ -198,10 +209,14 @@ def _check_zeros(column: pa.Array, text: bytes) -> None:
         raise DoubtfulRows(np.flatnonzero(negative).tolist())
 
 
-def _doubtful_times(column: pa.Array, pattern: str) -> npt.NDArray[np.bool_]:
-    """The rows whose text Arrow might read in another way."""
-    matches: npt.NDArray[np.bool_] = pc.match_substring_regex(column, pattern).fill_null(True).to_numpy(False)
-    return ~matches
+def _good_times(column: pa.Array, pattern: str) -> npt.NDArray[np.bool_]:
+    """The rows whose text Arrow reads as Python does."""
+    good: npt.NDArray[np.bool_] = pc.match_substring_regex(column, pattern).fill_null(True).to_numpy(False)
+    leaps = np.flatnonzero(pc.match_substring(column, _LEAP_DAY).fill_null(False).to_numpy(False) & good)
+    if len(leaps):
+        years = pc.utf8_slice_codeunits(column.take(pa.array(leaps)), 0, 4).cast(pa.int64()).to_numpy()
+        good[leaps] = (years % 4 == 0) & ((years % 100 != 0) | (years % 400 == 0))
+    return good
 
 
 def _check_characters(column: pa.Array) -> None:
@@ -210,13 +225,3 @@ def _check_characters(column: pa.Array) -> None:
         column.validate(full=True)
     except pa.ArrowInvalid:
         raise DoubtfulRows from None
-
-
-def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if column.type == wanted:
-        return column
-    try:
-        return column.cast(wanted)
-    except pa.ArrowInvalid:
-        leaps = pc.match_substring_regex(column, _LEAP_DAY).fill_null(False)
-        raise DoubtfulRows(np.flatnonzero(leaps.to_numpy(zero_copy_only=False)).tolist()) from None

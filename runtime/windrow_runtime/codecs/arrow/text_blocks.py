@@ -127,11 +127,11 @@ def read_lines(
                 after = middle + len(places)
                 plain += some[middle:after]
                 waiting += (some[after:], some[:middle])
-    return concatenated(found, kind), _joined(sorted(plain), good)
+    return concatenated(found, kind), plain_rows(sorted(plain), good)
 
 
-def _joined(plain: Sequence[tuple[int, bytes]], good: Sequence[int]) -> list[PlainRows]:
-    """The texts of lines, those together that stand behind each other."""
+def plain_rows(plain: Sequence[tuple[int, bytes]], good: Sequence[int]) -> list[PlainRows]:
+    """Lines by their numbers, in order, to be read one by one among good ones; those behind each other are together."""
     found: list[tuple[int, int, list[bytes]]] = []
     expected = -1
     for number, text in plain:
