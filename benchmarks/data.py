@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
@@ -44,8 +45,8 @@ TOO_LATE_SPREAD_MS = 10_000
 # The sensors that send half of the readings where they are skewed.
 BUSY_SENSORS = 100
 
-Format = Literal["parquet", "json"]
-"""How readings are written: Parquet files, or files with a JSON object on each line."""
+Format = Literal["parquet", "json", "csv"]
+"""How readings are written: Parquet files, files with a JSON object on each line, or CSV files with a header."""
 
 Shape = Literal["steady", "turns", "late", "skewed"]
 """How readings fall.
@@ -85,7 +86,7 @@ class DatasetSpec:
         """The name of the folder."""
         return (
             f"{self.shape}{self.rows_per_second}-keys{self.keys}-rows{self.rows_per_batch}"
-            f"-batches{self.batches}-files{self.files_per_batch}{'' if self.format == 'parquet' else '-json'}"
+            f"-batches{self.batches}-files{self.files_per_batch}{'' if self.format == 'parquet' else f'-{self.format}'}"
         )
 
     @property
@@ -110,6 +111,9 @@ class Dataset:
         """The readings of a batch, a table for each of its files."""
         if self.spec.format == "parquet":
             return [pq.read_table(file) for file in self.files(batch)]
+        if self.spec.format == "csv":
+            types = pyarrow.csv.ConvertOptions(column_types=_SCHEMA)
+            return [pyarrow.csv.read_csv(file, convert_options=types) for file in self.files(batch)]
         options = pyarrow.json.ParseOptions(explicit_schema=_SCHEMA, unexpected_field_behavior="error")
         return [pyarrow.json.read_json(file, parse_options=options) for file in self.files(batch)]
 
@@ -191,6 +195,10 @@ def _write(
     table = pa.table({"sensor": sensors, "at": at, "celsius": celsius}, _SCHEMA)
     if format_ == "parquet":
         pq.write_table(table, target)
+    elif format_ == "csv":
+        with target.open("w", encoding="ascii") as lines:
+            lines.write("sensor,at,celsius\n")
+            lines.writelines([f"{row['sensor']},{row['at']},{row['celsius']}\n" for row in table.to_pylist()])
     else:
         with target.open("w", encoding="ascii") as lines:
             lines.writelines([json.dumps(row, separators=(",", ":")) + "\n" for row in table.to_pylist()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from benchmarks.problems import Problem
 
@@ -121,6 +121,8 @@ def _both(
     return few, workload("100k", InputSize(100_000, 250_000, 4, left_out=by_hand))
 
 
+_TEXT_FORMATS: Final[tuple[tuple[Format, str], ...]] = (("json", "JSON lines"), ("csv", "CSV"))
+
 SPARK_WORKLOADS = (
     SparkWorkload(
         name="tumbling-1k",
@@ -146,13 +148,14 @@ SPARK_WORKLOADS = (
     ),
     *[
         SparkWorkload(
-            name=f"tumbling-json-{suffix}",
-            title=f"tumbling mean, 5 s, of JSON lines, {keys:,} sensors",
+            name=f"tumbling-{format_}-{suffix}",
+            title=f"tumbling mean, 5 s, of {lines}, {keys:,} sensors",
             problem="tumbling",
             inputs=(InputSize(keys, 250_000, batches),),
             contenders=(NATIVE, TUNED, DECLARED, PYTHON),
-            format="json",
+            format=format_,
         )
+        for format_, lines in _TEXT_FORMATS
         for suffix, keys, batches in (("1k", 1_000, 8), ("100k", 100_000, 4))
     ],
     # The fixed cost of a batch: what it takes beside its rows.

@@ -90,6 +90,8 @@ def read_input(job: Job) -> DataFrame:
     """The dataset as a stream, a batch of the dataset being a micro-batch."""
     spec = job.dataset.spec
     reader = job.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", spec.files_per_batch)
+    if spec.format == "csv":
+        reader = reader.option("header", "true")
     return reader.format(spec.format).load(str(job.dataset.path))
 
 

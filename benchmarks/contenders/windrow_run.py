@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ from benchmarks.problems import BOUND_MS
 from benchmarks.readings import Reading
 from windrow import DataStream, DataStreamSink, Pipeline, WatermarkStrategy, from_source
 from windrow.sinks import FunctionSink, ParquetFileSink, Sink
-from windrow.sources import JsonFileSource, ParquetFileSource
+from windrow.sources import CsvFileSource, JsonFileSource, ParquetFileSource
 from windrow_runtime.spark import SparkRunner
 
 __all__ = ["Build", "Sinks", "WindrowPlan"]
@@ -41,6 +41,9 @@ Build = Callable[[DataStream[Reading], Sinks], Sequence[DataStreamSink]]
 """Makes a plan of readings that have timestamps."""
 
 
+_SOURCES: Final = {"parquet": ParquetFileSource, "json": JsonFileSource, "csv": CsvFileSource}
+
+
 class WindrowPlan(Contender):
     """A plan on :class:`SparkRunner`.
 
@@ -56,8 +59,7 @@ class WindrowPlan(Contender):
     def run(self, job: Job) -> Outcome:
         results, late = _Taken(job, job.results), _Taken(job, job.late)
         spec = job.dataset.spec
-        make = JsonFileSource if spec.format == "json" else ParquetFileSource
-        source = make(job.dataset.path, Reading, files_per_batch=spec.files_per_batch)
+        source = _SOURCES[spec.format](job.dataset.path, Reading, files_per_batch=spec.files_per_batch)
         readings = from_source(source).assign_timestamps_and_watermarks(
             WatermarkStrategy.for_bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)), timestamp=lambda r: r.at
         )

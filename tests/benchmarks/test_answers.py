@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -150,3 +151,12 @@ def test_input_is_the_same_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for batch in range(BATCHES + 1):
         for one, other in zip(first.files(batch), second.files(batch), strict=True):
             assert pq.read_table(one).equals(pq.read_table(other))
+
+
+@pytest.mark.parametrize("format_", ["json", "csv"])
+def test_input_is_the_same_in_each_format(format_: data.Format) -> None:
+    spec = DatasetSpec(KEYS, ROWS, 1, rows_per_second=ROWS_PER_SECOND)
+    given, text = prepare(spec), prepare(replace(spec, format=format_))
+    for batch in range(2):
+        assert text.files(batch)
+        assert text.tables(batch) == given.tables(batch)
