@@ -23,8 +23,10 @@ from hypothesis import strategies as st
 from windrow.sources import JsonFileSource
 from windrow_runtime.codecs.arrow import text_blocks
 from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.codecs.text_files import LineRecords
 from windrow_runtime.inputs.files import SourceBatch, elements_of, file_reader
 from windrow_runtime.inputs.text_blocks import TextBlockReader, TextRows, text_block_reader, without_elements
+from windrow_runtime.spark.sources.files import SparkLines, _decode_lines
 
 # Any in this module: elements of every type.
 
@@ -399,6 +401,19 @@ def test_a_file_without_line_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
         assert_read_alike(f"{GOOD}\n".encode() * 99 + b'{"' + b"a" * 20_000 + f'"\n{GOOD}'.encode() * 3, Reading) == 99
     )
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_lines_that_spark_splits(ends: bool) -> None:
+    other = [b"", b" ", b"{oops}", b"\xff", b'{"sensor":null,"at":1,"celsius":1}']
+    lines = [line for odd in other for line in (GOOD.encode(), odd)] * 20 + [GOOD.encode()] * ends
+    names = [f"file:/in/{number}.json" for number in range(len(lines))]
+    batch = pa.RecordBatch.from_arrays([pa.array(lines, pa.binary()), pa.array(names)], ["__text", "__file"])
+    reader = reader_of(Reading)
+    assert isinstance(reader.records, LineRecords)
+    (rows,) = SparkLines(reader, "hdfs://x/in")(iter([batch]))
+    assert elements_of(rows) == _decode_lines(reader.records, "hdfs://x/in", batch)
+    assert rows.columns().num_rows == 100 + ends
 
 
 def test_compressed_files() -> None:

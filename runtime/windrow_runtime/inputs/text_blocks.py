@@ -85,6 +85,19 @@ class TextBlockReader:
             with open_bytes(file, given) as content:
                 yield from self._rows(blocks, content, file, before, begins=not part)
 
+    def read_lines(self, lines: Sequence[bytes], origin: Callable[[int], str]) -> TextRows:
+        """Reads lines without their ends, each a row; ``origin`` describes the place of one by its number, from 0."""
+        blocks = self.format()
+        read = blocks.read(b"\n".join(lines))
+        return TextRows(
+            read.columns,
+            self.kind,
+            [
+                (plain.row, source_batch(blocks.read_plain(io.BytesIO(plain.text)), _numbered(origin, plain.line)))
+                for plain in read.plain
+            ],
+        )
+
     def _rows(
         self, blocks: BlockFormat, content: BinaryIO, file: str, before: Callable[[], int], *, begins: bool
     ) -> Iterator[TextRows]:
@@ -108,6 +121,10 @@ class TextBlockReader:
             rest = blocks.read_plain(cast(BinaryIO, io.BufferedReader(_Joined(text, content))))
             for batch in in_batches(rest, origin(above), file):
                 yield TextRows(no_rows(self.kind), self.kind, [(0, batch)])
+
+
+def _numbered(origin: Callable[[int], str], above: int) -> Callable[[int], str]:
+    return lambda line: origin(above + line - 1)
 
 
 class _Joined(io.RawIOBase):

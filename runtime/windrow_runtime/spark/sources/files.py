@@ -33,7 +33,7 @@ from windrow_runtime.inputs.files import (
     file_reader,
     source_batch,
 )
-from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
+from windrow_runtime.inputs.text_blocks import TextBlockReader, TextRows, text_block_reader
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.faults import engine_errors
 from windrow_runtime.spark.key_groups import KeyGroups
@@ -94,7 +94,9 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
     if isinstance(records, LineRecords) and records.has_lines:
         lines = stream.schema(LINE_SCHEMA).text(path)
         frame = lines.selectExpr("CAST(__text AS BINARY) AS __text", FILE_COLUMN)
-        return Scan(frame, partial(_decode_lines, records, source.shown_path), kind=kind)
+        if isinstance(reader, TextBlockReader):
+            return Scan(frame, elements_of, SparkLines(reader, source.shown_path), reader.kind)
+        return Scan(frame, partial(_decode_lines, records, source.shown_path))
     frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(path).selectExpr("content", FILE_COLUMN)
     return Scan(frame, partial(_decode_files, records, source.shown_path, context.step.where), kind=kind)
 
@@ -175,6 +177,25 @@ _COLUMNS: Final = ("__file", "__part", "__parts")
 
 
 # File systems that are not mounted
+
+
+@dataclass(frozen=True)
+class SparkLines:
+    """Reads lines as bytes, with the names of their files, as columns; the path of the source is for errors.
+
+    Spark splits files into lines, and large files into parts, so lines have no numbers.
+    """
+
+    reader: TextBlockReader
+    path: str
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[TextRows]:
+        """Reads Arrow batches of lines."""
+        for batch in batches:
+            yield self.reader.read_lines(batch.column(0).to_pylist(), partial(self._origin, batch.column(1)))
+
+    def _origin(self, urls: Any, line: int) -> str:
+        return f"{self.path}, {_name(urls[line].as_py())}"
 
 
 def _decode_lines(records: LineRecords, path: str, batch: Any) -> SourceBatch:
