@@ -70,7 +70,7 @@ class SessionOperator(ColumnOperator[Sessions]):
         starts = np.concatenate([rows.column(1).to_numpy(), stamps])
         ends = np.concatenate([rows.column(2).to_numpy(), stamps + self.windows.gap])
         is_new = np.arange(len(starts)) >= known
-        order = np.lexsort((starts, encoded.codes))
+        order = _by_key_and_start(encoded, starts)
         owners = _owners(encoded.codes, starts, ends, is_new, order)
         behind = is_new & gone(ends - 1, self.windows.lateness, watermark)
         late = np.zeros(len(starts), np.bool_)
@@ -81,18 +81,19 @@ class SessionOperator(ColumnOperator[Sessions]):
     def add(self, rows: pa.RecordBatch, placed: Placed, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
         """The sessions with elements that are not late: one row for each owner that has anything."""
         known, kept = placed.known, placed.kept
-        found, ids = np.unique(placed.owners[kept], return_inverse=True)
-        count = len(found)
+        count, ids = _renumbered(placed.owners[kept])
         first = np.full(count, np.iinfo(np.int64).max)
         last = np.full(count, MIN_TIMESTAMP)
         np.minimum.at(first, ids, placed.starts[kept])
         np.maximum.at(last, ids, placed.ends[kept])
         codes = np.zeros(count, np.int64)
         codes[ids] = placed.keys.codes[kept]
-        fresh, fresh_ids = np.unique(ids[known:], return_inverse=True)
+        fresh_count, fresh_ids = _renumbered(ids[known:])
+        fresh = np.empty(fresh_count, np.int64)
+        fresh[fresh_ids] = ids[known:]
         if not kept[known:].all():
             inputs = [column.filter(pa.array(kept[known:])) for column in inputs]
-        states = self.kernel.partial(Groups(fresh_ids, len(fresh)), inputs)
+        states = self.kernel.partial(Groups(fresh_ids, fresh_count), inputs)
         if known:
             both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], states, strict=True)]
             states = self.kernel.merge(Groups(np.concatenate([ids[:known], fresh]), count), both)
@@ -106,6 +107,24 @@ class SessionOperator(ColumnOperator[Sessions]):
             return int(last.min())
         moments = np.concatenate([last, last + (0 if lateness >= FARTHEST else lateness)])
         return int(moments.min(where=moments > watermark, initial=MAX_TIMESTAMP))
+
+
+def _by_key_and_start(keys: Keys, starts: Ints) -> Ints:
+    """The numbers of rows by key, and inside it by start."""
+    if not len(starts):
+        return np.zeros(0, np.int64)
+    low, high = int(starts.min()), int(starts.max())
+    if high - low >= FARTHEST:
+        return np.lexsort((starts, keys.codes))
+    return Groups(keys.codes, len(keys.distinct)).ordered_by(starts - low, high - low + 1)
+
+
+def _renumbered(numbers: Ints) -> tuple[int, Ints]:
+    """How many different numbers there are, and the place of each among them; they are from 0 on and not much more."""
+    is_there = np.zeros(int(numbers.max(initial=-1)) + 1, np.bool_)
+    is_there[numbers] = True
+    places = np.cumsum(is_there)
+    return int(places[-1]) if len(places) else 0, places[numbers] - 1
 
 
 def _owners(codes: Ints, starts: Ints, ends: Ints, is_new: Mask, order: Ints) -> Ints:
