@@ -16,7 +16,7 @@ from windrow import aggregates as agg
 from windrow.evictors import CountEvictor
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RuntimeContext
 from windrow.sinks import CollectSink
-from windrow.sources import CollectionSource, JsonFileSource, ParquetFileSource, Source
+from windrow.sources import CollectionSource, CsvFileSource, JsonFileSource, ParquetFileSource, Source
 from windrow.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -242,6 +242,9 @@ OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
     "gives records one by one": lambda: mean(readings(CollectionSource([], Reading)).key_by(lambda r: r.sensor)),
     "json never read is read row by row: the encoding is utf-16": lambda: mean(
         readings(JsonFileSource("never read", Reading, encoding="utf-16")).key_by(lambda r: r.sensor)
+    ),
+    "csv never read is read row by row: the delimiter '§' is more than a byte": lambda: mean(
+        readings(CsvFileSource("never read", Reading, delimiter="§")).key_by(lambda r: r.sensor)
     ),
     "there are gaps between windows": lambda: (
         keyed().window(SlidingEventTimeWindows.of(FIVE, 2 * FIVE)).aggregate(agg.count())
