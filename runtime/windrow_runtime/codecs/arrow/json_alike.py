@@ -101,11 +101,11 @@ def _form_of(line: bytes) -> _Form | None:
 
 
 def alike_columns(
-    text: bytes, starts: _Places, ends: _Places, fields: Sequence[Field]
+    text: bytes, starts: _Places, ends: _Places, fields: Sequence[Field], line_ends: int
 ) -> tuple[list[pa.Array], _Places] | None:
     """The columns of lines that are written alike, and which of the lines given they are; texts stand for times.
 
-    ``None`` if that is not how most lines are. The text is UTF-8, and has a line end behind each line.
+    ``None`` if that is not how most lines are. The text is UTF-8, and has a number of line ends, one behind each line.
     """
     if not len(ends):
         return None
@@ -123,7 +123,7 @@ def alike_columns(
         good = np.searchsorted(quotes, ends) - first == form.quotes
         places = np.minimum(first[:, None] + np.arange(form.quotes), len(quotes) - 1)
         lines_of_quotes = quotes[places]
-    if b"\\" in text or np.count_nonzero(signs < _SPACE) > text.count(b"\n"):
+    if b"\\" in text or np.count_nonzero(signs < _SPACE) > line_ends:
         odd = np.flatnonzero((signs == _ESCAPE) | ((signs < _SPACE) & (signs != _LINE_END)))
         good = good & (np.searchsorted(odd, starts) == np.searchsorted(odd, ends))
     padded = text + bytes(_PADDING)

@@ -94,7 +94,7 @@ class JsonBlocks:
         starts = np.concatenate([[0], ends[:-1] + 1])
         left_out = _without_object(text, starts, ends)
         objects = np.delete(np.arange(len(ends)), left_out)
-        alike = alike_columns(text, starts[objects], ends[objects], self.kind.columns)
+        alike = alike_columns(text, starts[objects], ends[objects], self.kind.columns, len(ends))
         if alike is not None:
             columns, kept = alike
             batch, is_good = self._checked(columns)
