@@ -25,17 +25,32 @@ from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
 from windrow_runtime.spark.clock import BatchTime, BatchTimes, encode_timer
+from windrow_runtime.spark.exchange.column_sender import ColumnTarget
 from windrow_runtime.spark.exchange.packer import ToSink
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import KeyedStep, Level
 from windrow_runtime.spark.shipping import known_classes
-from windrow_runtime.spark.sources.column_scan import ColumnScan, ColumnTarget
+from windrow_runtime.spark.sources.column_scan import ColumnScan
 from windrow_runtime.storage.group_record import GroupState
 from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
-__all__ = ["LATE", "Element", "Engine", "FormOf", "Keyed", "Ran", "at", "batches", "by_key", "millis", "run", "told"]
+__all__ = [
+    "LATE",
+    "Element",
+    "Engine",
+    "FormOf",
+    "Keyed",
+    "Ran",
+    "at",
+    "batches",
+    "bound_in",
+    "by_key",
+    "millis",
+    "run",
+    "told",
+]
 
 # Any in this module: results of every type, and pyarrow has no types.
 
@@ -59,6 +74,11 @@ FormOf: TypeAlias = "Callable[[Topology, Step, Callable[[Source[Any]], None]], o
 
 def millis(number: int) -> timedelta:
     return timedelta(milliseconds=number)
+
+
+def bound_in(task: int, watermark: int, step: str) -> int | None:
+    """What a task knows of the watermark: all, nothing, or that it is not above another one."""
+    return (watermark, None, min(watermark + 40, MAX_TIMESTAMP))[task % 3]
 
 
 class Engine:
@@ -95,7 +115,7 @@ class Engine:
         self.folded = False
 
     def batch(self, elements: Sequence[Any], times: BatchTimes, pieces: int, *, crash: bool) -> None:
-        rows = self._scan(elements, pieces)
+        rows = self._scan(elements, pieces, times.current.watermark)
         for label in GROUPS.labels:
             timer = self.timers[label]
             mine = rows[label]
@@ -123,12 +143,13 @@ class Engine:
                     (self.results if row.target == RESULTS else self.late).extend(values)
             self._check(label)
 
-    def _scan(self, elements: Sequence[Any], pieces: int) -> dict[int, list[PackedRow]]:
+    def _scan(self, elements: Sequence[Any], pieces: int, watermark: int) -> dict[int, list[PackedRow]]:
         """Several tasks, each with some Arrow batches."""
         found: dict[int, list[PackedRow]] = {label: [] for label in GROUPS.labels}
         for task in range(pieces):
             targets = [ColumnTarget(0, self.form, self.form.routes[0])]
-            scan = ColumnScan(self.record, targets, GROUPS, task, lambda step, highest: None)
+            bound_of = partial(bound_in, task, watermark)
+            scan = ColumnScan(self.record, targets, GROUPS, task, lambda step, highest: None, bound_of)
             rows: list[PackedRow] = []
             mine = elements[task * len(elements) // pieces : (task + 1) * len(elements) // pieces]
             for start in range(0, len(mine), 40):

@@ -85,7 +85,8 @@ class Prepared:
             chance = random.Random(f"{seed}, case {number}")
             declared = None
             if files is not None:
-                declared = DeclaredSteps(random.Random(f"{seed}, declared {number}"), outputs, clocked=clocked)
+                draws = random.Random(f"{seed}, declared {number}"), random.Random(f"{seed}, behind {number}")
+                declared = DeclaredSteps(*draws, outputs, clocked=clocked)
             stagger = random.Random(f"{seed}, staggered {number}")
             branch = Branch(
                 chance,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Hashable
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from tests.differential import functions as f
@@ -16,6 +17,7 @@ from tests.spark.comparison import Event, Outputs, key_of, millis
 from windrow import DataStream, OutputTag
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
+from windrow.aggregates.combined import Combined
 from windrow.evictors import CountEvictor
 from windrow.functions import AggregateFunction
 from windrow.triggers import (
@@ -62,7 +64,13 @@ _NUMBERS: tuple[Callable[[Event], float], ...] = (
     *(lambda event: event.value * 0.5,) * 2,  # halves add up without rounding
     lambda event: event.value % 7,
 )
+_TIME: Callable[[Any], Any] = itemgetter(1)  # of a tuple that begins with a key and a time
 _SELECTORS: tuple[Callable[[Event], Any], ...] = (*_NUMBERS, *(lambda event: event.key,) * 4)
+
+
+def _is_plain(function: AggregateFunction[Any, Any, Any]) -> bool:
+    """Whether results are tuples of a key, a time and more."""
+    return isinstance(function, Combined) and function.target is None
 
 
 class DeclaredSteps:
@@ -70,12 +78,14 @@ class DeclaredSteps:
 
     Args:
         chance: Draws, and nothing else draws from it: other steps stay what they are without these.
+        behind: The same for steps right behind these, which take the results as they are.
         outputs: Takes the outputs.
         clocked: Whether steps may use processing time.
     """
 
-    def __init__(self, chance: random.Random, outputs: Outputs, *, clocked: bool) -> None:
+    def __init__(self, chance: random.Random, behind: random.Random, outputs: Outputs, *, clocked: bool) -> None:
         self._chance = chance
+        self._behind = behind
         self._outputs = outputs
         self._clocked = clocked
 
@@ -129,7 +139,47 @@ class DeclaredSteps:
             self._outputs.add(name, found, f.all_key)
             return found.map(f.alone), True
         self._outputs.add(name, found, key_of if keyed else None)
+        if keyed and bounded and _is_plain(function):
+            self._chain(found, f"{name}.behind")
         return found.map(f.folded if keyed else f.alone), keyed
+
+    # Any: tuples that begin with a key and a time.
+    def _chain(self, results: DataStream[Any], name: str) -> None:
+        """Windows right behind results, whose elements have an order within their key."""
+        chance = self._behind
+        if chance.random() < 0.4:
+            return
+        if chance.random() < 0.3:
+            results = results.filter(lambda result: result[1] > 40)
+        size = chance.randrange(1, 400)
+        assigner: WindowAssigner[Any, Any] = chance.choice(
+            [
+                TumblingEventTimeWindows.of(millis(size)),
+                SlidingEventTimeWindows.of(millis(size + 20), millis(20 + size // 3)),
+                EventTimeSessionWindows.with_gap(millis(1 + size // 2)),
+            ]
+        )
+        # Any: windows that merge or do not.
+        windows: Any = results.key_by(lambda result: result[0]).window(assigner)
+        late = chance.random() < 0.3
+        if late:
+            windows = windows.side_output_late_data(OutputTag("late", tuple))
+        if chance.random() < 0.4:
+            windows = windows.allowed_lateness(millis(chance.randrange(90)))
+        ordered = not isinstance(assigner, EventTimeSessionWindows)
+        # Any: aggregates of such tuples.
+        drawn: list[DeclaredAggregate[Any, Any, Any]] = (
+            [agg.first(_TIME), agg.last(_TIME), agg.collect_list(_TIME)]
+            if ordered
+            else [agg.sum(_TIME), agg.mean(_TIME), agg.min(_TIME)]
+        )
+        others = [other for other in drawn if chance.random() < 0.4]
+        members: list[DeclaredAggregate[Any, Any, Any]] = [agg.key(), agg.window_start(), agg.count(), agg.max(_TIME)]
+        found: DataStream[Any] = windows.aggregate(agg.combine(*members, *others), name=name)
+        if late:
+            self._outputs.add(f"{name} late", found.get_side_output(OutputTag("late", tuple)), key_of)
+        self._outputs.add(name, found, key_of)
+        self._chain(found, f"{name}.behind")
 
     def _assigner(self) -> Assigner:
         chance = self._chance

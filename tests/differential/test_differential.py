@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,8 @@ from windrow.windows import (
     TumblingProcessingTimeWindows,
     WindowStagger,
 )
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, columnar_form
+from windrow_runtime.columnar.forms.result_type import results_of
 from windrow_runtime.columnar.windows.geometry import Counted, Timed
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
@@ -50,7 +52,7 @@ _SEED = 1
 def test_random_pipelines_on_spark(spark: SparkSession, tmp_path: Path, columns: bool) -> None:
     from windrow_runtime.spark import SparkRunner
 
-    cases = Prepared(19, range(12), files=tmp_path if columns else None)
+    cases = Prepared(20, range(12), files=tmp_path if columns else None)
     told = "elements cross the exchange as columns"
     assert (told in cases.pipeline.explain(SparkRunner(spark))) == columns
     assert bool(_on_columns(cases)) == columns
@@ -72,9 +74,11 @@ def _on_columns(cases: Prepared) -> list[ColumnarForm]:
     """The forms of the steps that an engine with the columns of files runs on them, as Spark does."""
     topology = Topology(cases.pipeline.steps)
     found: list[ColumnarForm] = []
+    forms: dict[str, Form] = {}
     for step in topology.keyed:
         with suppress(DeclinedError):
-            found.append(columnar_form(topology, step, _has_columns))
+            found.append(columnar_form(topology, step, _has_columns, partial(results_of, forms)))
+            forms[step.id] = found[-1]
     return found
 
 
@@ -104,6 +108,8 @@ def test_declared_aggregates_of_all_windows_run_on_columns(tmp_path: Path) -> No
     assert {(bool(windows.interval), windows.panes.by_clock) for windows in timed} >= {(True, False), (False, True)}
     assert {windows.purges for windows in timed} == {False, True}
     assert len(forms) >= 30
+    nodes = [form.step.node for form in forms if form.routes[0].has_stamps]
+    assert {type(node.assigner) for node in nodes if isinstance(node, WindowNode)} == set(_ASSIGNERS[:3])
 
 
 def test_declared_aggregates_come_with_columns_alone(tmp_path: Path) -> None:

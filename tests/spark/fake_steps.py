@@ -94,6 +94,13 @@ class Forward:
             for target in self.targets
         ]
 
+    @property
+    def is_idle(self) -> bool:
+        return False
+
+    def observe(self, step: str, highest: int) -> None:
+        raise AssertionError("no step assigns timestamps")
+
     def take_counts(self) -> list[Count]:
         """Counts nothing."""
         return []

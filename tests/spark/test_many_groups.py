@@ -23,9 +23,10 @@ from windrow_runtime.columnar.rows.groups import hash_keys
 from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.inputs.files import SourceBatch
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.spark.exchange.column_sender import ColumnTarget
 from windrow_runtime.spark.exchange.rows import RowKind
 from windrow_runtime.spark.key_groups import KeyGroups, spark_partition
-from windrow_runtime.spark.sources.column_scan import ColumnScan, ColumnTarget
+from windrow_runtime.spark.sources.column_scan import ColumnScan
 from windrow_runtime.spark.sources.stage import MalformedRule, SourceStage
 
 # Any in this module: results of every type, and pyarrow has no types.
@@ -49,8 +50,9 @@ def rows_by_label(groups: KeyGroups, elements: list[Element], *, late: bool) -> 
     )
     rows = [*scan.add(encode_batch(elements, record_type(Element))), *scan.flush()]
     assert len({row.group for row in rows}) == len(rows), "one row for a group"
-    assert {row.kind for row in rows} == {RowKind.COLUMNS}
-    return {row.group: load_rows(row.payload, form.exchange_schema).column(0).to_pylist() for row in rows}
+    assert {row.kind for row in rows} == {RowKind.COLUMNS if late else RowKind.FOLDED}
+    schema = form.raw_schema if late else form.folded_schema
+    return {row.group: load_rows(row.payload, schema).column(0).to_pylist() for row in rows}
 
 
 def test_each_key_goes_to_its_group_also_among_more_groups_than_16_bits_number() -> None:

@@ -20,10 +20,13 @@ from windrow.errors import UnsupportedOperationError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
 from windrow.sinks import CollectSink, ParquetFileSink, WriterSink
 from windrow.sources import JsonFileSource, ParquetFileSource
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 from windrow_runtime.spark import PipelineProgress, SparkRunner
+from windrow_runtime.spark.clock import BatchClock, ClockFiles
+from windrow_runtime.spark.run import progress
 from windrow_runtime.spark.run.facts import OPEN_WINDOWS, WATERMARK
-from windrow_runtime.spark.run.progress import ProgressKeeper, WatchedStep
+from windrow_runtime.spark.run.progress import ProgressKeeper, WatchedStep, WatermarkBounds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -237,3 +240,28 @@ def test_what_is_not_known_is_not_told(content: str | None, tmp_path: Path) -> N
     keeper = ProgressKeeper([COUNTED], tmp_path / "sums")
     assert held(keeper, 3, 5) == (None, None)
     assert keeper.end_batch(4, [], ended=False, seconds=0).steps["p.2.window"].state_bytes is None
+
+
+def test_a_task_knows_a_bound_of_the_watermark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other one is above it: elements in windows behind it are folded before the exchange."""
+    file = tmp_path / "sums"
+
+    def bound(batch: int | None, clock: ClockFiles | None = None) -> int | None:
+        monkeypatch.setattr(progress, "current_batch", lambda: batch)
+        return WatermarkBounds(file, clock).read()("p.2.window")
+
+    assert bound(0) == MIN_TIMESTAMP
+    assert bound(1) is None, "there is no file"
+    keeper = ProgressKeeper([COUNTED], file)
+    held(keeper, 0, 1)
+    held(keeper, 1, 1)
+    # A batch that runs again comes under the watermark of the batches before it.
+    assert [bound(1), bound(2), bound(3), bound(None)] == [0, 1_000, None, None]
+    keeper.end_batch(2, [], ended=True, seconds=0)
+    assert bound(3) == MAX_TIMESTAMP
+    file.write_text("damaged")
+    assert bound(3) is None
+    times = ClockFiles(tmp_path / "clock")
+    times.write(3, BatchClock({"p.2.window": 70}))
+    assert bound(3, times) == 70
+    assert WatermarkBounds(None, None).read()("p.2.window") == MIN_TIMESTAMP, "a batch job has no watermark"

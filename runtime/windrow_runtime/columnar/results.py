@@ -11,31 +11,27 @@ a result of its own; they are added one by one in Python, to what the state hold
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from windrow.aggregates import DeclaredAggregate
 from windrow.aggregates.arithmetic import Count
 from windrow.aggregates.combined import Combined
 from windrow.functions import AggregateFunction
-from windrow.time import MIN_TIMESTAMP
 from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.records import own_constructor
 from windrow_runtime.codecs.value_type import Kind, RecordType
-from windrow_runtime.columnar import Ints, Mask
+from windrow_runtime.columnar import Mask
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.kernels.kernel import same_input
 from windrow_runtime.columnar.rows.columns import element_values, python_values
-from windrow_runtime.columnar.state import Chunks, concatenated
 from windrow_runtime.columnar.windows.geometry import Counted, Fired, Panes, Timed
-from windrow_runtime.columnar.windows.panes import PaneOperator, PaneRows, panes_in
 from windrow_runtime.columnar.windows.sessions import Placed, TimeLine, by_owner
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 
@@ -196,55 +192,6 @@ def _on_rows(aggregate: AggregateFunction[Any, Any, Any], selectors: Sequence[An
         if takes_element or any(held is selector for selector in declared):
             changes[field.name] = places[same_input(held)]
     return dataclasses.replace(aggregate, **changes)
-
-
-def fire_late(
-    operator: PaneOperator,
-    aggregate: RowAggregate,
-    chunks: Chunks,
-    keys: pa.Array,
-    panes: Ints,
-    inputs: Sequence[pa.Array],
-    watermark: int,
-) -> Iterator[Stamped]:
-    """The results of windows that fire for elements, in order of the elements, which are not yet in the state."""
-    gone = max(watermark - operator.windows.lateness, MIN_TIMESTAMP)
-    places, starts = operator.windows.windows(panes, gone, watermark)
-    if not len(places):
-        return
-    held = _accumulators(operator, aggregate, chunks, keys, places, starts)
-    key_values = python_values(keys)
-    rows, function = aggregate.rows(inputs, len(key_values)), aggregate.function
-    # Of each element the later windows come first, as they are assigned.
-    for place, start in zip(places.tolist(), starts.tolist(), strict=True):
-        at = (key_values[place], start)
-        accumulator = held[at] if at in held else function.create_accumulator()
-        held[at] = accumulator = function.add(rows[place], accumulator)
-        end = start + operator.windows.size
-        yield aggregate.result(*at, end, accumulator), end - 1
-
-
-def _accumulators(
-    operator: PaneOperator, aggregate: RowAggregate, chunks: Chunks, keys: pa.Array, places: Ints, starts: Ints
-) -> dict[tuple[Any, int], Any]:
-    """The accumulators of the windows that fire, as far as the state has any: by key and start."""
-    low, high = int(starts.min()), int(starts.max()) + operator.windows.size
-    distinct = keys.take(pa.array(places)).unique()
-    parts: list[pa.RecordBatch] = []
-    in_chunks = chunks.read(lambda entry: entry.first < high and entry.last >= low)
-    for rows in [*(rows for _, rows in in_chunks), chunks.read_tail()]:
-        near = (panes_in(rows) >= low) & (panes_in(rows) < high)
-        of_key = pc.is_in(rows.column(0), value_set=distinct)
-        parts.append(rows.filter(pc.and_(pa.array(near), of_key)))
-    rows = concatenated(parts)
-    if not rows.num_rows:
-        return {}
-    found: dict[tuple[Any, int], Any] = {}
-    held = PaneRows(operator, rows, chunks.tuning)
-    for some_keys, some_starts, states in held.held_by([np.unique(starts)]):
-        pairs = zip(python_values(some_keys), some_starts.tolist(), strict=True)
-        found.update(zip(pairs, aggregate.accumulators(states), strict=True))
-    return found
 
 
 def fire_late_sessions(

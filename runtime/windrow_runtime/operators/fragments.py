@@ -106,9 +106,7 @@ class Fragment:
 
     def _is_wanted(self, step: Step) -> bool:
         """Returns whether a step leads to something that gets its elements from this fragment."""
-        if is_keyed(step.node):
-            return step.id not in self._fed_by_columns
-        return isinstance(step.node, SinkNode) or any(map(self._is_wanted, self._topology.readers(step)))
+        return self._topology.needs_objects(step, self._fed_by_columns)
 
     def _fused(self, steps: Iterable[Step]) -> list[_FusedStep]:
         fused: list[_FusedStep] = []

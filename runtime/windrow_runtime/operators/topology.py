@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +93,14 @@ class Topology:
         """The outputs of a source or a keyed step that have readers."""
         main = [Port(step.id)] if self.readers(step) else []
         return main + [Port(step.id, tag) for tag in sorted({name for _, name in self._side_outputs(step)})]
+
+    def needs_objects(self, step: Step, fed_by_columns: Container[str]) -> bool:
+        """Returns whether a step, or one behind it, takes objects: a sink, or a keyed step that columns do not feed."""
+        if is_keyed(step.node):
+            return step.id not in fed_by_columns
+        return isinstance(step.node, SinkNode) or any(
+            self.needs_objects(reader, fed_by_columns) for reader in self.readers(step)
+        )
 
     def stampers(self, step: Step) -> tuple[str, ...]:
         """The ids of the timestamp-assigning steps whose watermarks reach a step: on each way, the last one.

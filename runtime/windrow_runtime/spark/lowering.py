@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import replace
 from functools import partial, reduce
 from itertools import count
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from windrow.plan import KeyedProcessNode, Pipeline, ReturnsNode, SinkNode, Step, WindowNode
+from windrow.plan import KeyedProcessNode, Pipeline, Step, WindowNode
 from windrow.tags import OutputTag
-from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, columnar_form
-from windrow_runtime.columnar.forms.route import ScanTarget
-from windrow_runtime.columnar.forms.row_form import RowForm, fold_for, row_form
-from windrow_runtime.operators.choose import form_text, operator_for
+from windrow_runtime.columnar.forms.result_type import results_of
+from windrow_runtime.columnar.forms.row_form import fold_for, row_form
+from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, source_of
 from windrow_runtime.spark.checkpoint.folder import END_LINE, Checkpoint
@@ -31,18 +27,17 @@ from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.checkpoint.stored_plan import StoredPlan
 from windrow_runtime.spark.clock import END_OF_STREAM, ClockFiles, needs_keeper
 from windrow_runtime.spark.exchange.classes import register_classes, state_codec
-from windrow_runtime.spark.exchange.fragment import PortFragment, Routes
 from windrow_runtime.spark.exchange.picklable import check_picklable
 from windrow_runtime.spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow, RowKind, sequence_number
 from windrow_runtime.spark.keyed.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
-from windrow_runtime.spark.keyed.level import KeyedStep, Level
+from windrow_runtime.spark.keyed.level import Level
 from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
 from windrow_runtime.spark.paths import as_read_path
-from windrow_runtime.spark.run.progress import WatchedStep
-from windrow_runtime.spark.shipping import functions_of, known_classes, without_sources_and_sinks
+from windrow_runtime.spark.run.progress import WatchedStep, WatermarkBounds
+from windrow_runtime.spark.shipped_steps import ShippedSteps
+from windrow_runtime.spark.shipping import functions_of, known_classes
 from windrow_runtime.spark.sinks.parts import worker_sinks
-from windrow_runtime.spark.sinks.table import SinkWay, takes_columns, way_of
-from windrow_runtime.spark.sources.column_scan import ColumnTarget
+from windrow_runtime.spark.sinks.table import SinkWay, way_of
 from windrow_runtime.spark.sources.scan import ScanContext
 from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, MalformedRule, SourceStage
 from windrow_runtime.spark.sources.table import check_columns, scan_source
@@ -54,7 +49,7 @@ def forms_of(topology: Topology) -> dict[str, Form]:
     found: dict[str, Form] = {}
     for step in topology.keyed:
         try:
-            found[step.id] = columnar_form(topology, step, check_columns)
+            found[step.id] = columnar_form(topology, step, check_columns, partial(results_of, found))
         except DeclinedError as declined:
             found[step.id] = declined.with_traceback(None)  # which holds the frames of a plan
     return found
@@ -64,18 +59,20 @@ def form_texts(topology: Topology, *, columnar: bool) -> dict[str, str]:
     """Describes how each keyed step of a new query runs and, if not on columns, why, and how elements get there."""
     if not columnar:
         return {step.id: f"{form_text(step)}; not on columns: they are turned off" for step in topology.keyed}
+    forms = forms_of(topology)
     return {
-        step: form.describe() if isinstance(form, ColumnarForm) else _python_text(topology, topology.step(step), form)
-        for step, form in forms_of(topology).items()
+        step: form.describe() if isinstance(form, ColumnarForm) else _python_text(topology, topology.step(step), forms)
+        for step, form in forms.items()
     }
 
 
-def _python_text(topology: Topology, step: Step, reason: DeclinedError) -> str:
+def _python_text(topology: Topology, step: Step, forms: Mapping[str, Form]) -> str:
     """Describes how a step runs on Python objects, with the reason why not on columns."""
+    reason = forms[step.id]
     way = ""
     lacking = "elements cross the exchange one by one"
     try:
-        arrival = row_form(topology, step, check_columns)
+        arrival = row_form(topology, step, check_columns, partial(results_of, forms))
         way = f", {arrival.describe()}"
         lacking = "not folded before the exchange"
         fold_for(step)
@@ -140,28 +137,10 @@ class Lowered:
             self.clock = ClockFiles(checkpoint.clock_folder, stored.state_ids)
         # Spark runs no batch for a watermark that it does not know, unless it runs batches without end.
         self.by_clock = self.clock is not None or bool(steps_by_clock(topology))
-        # Workers get the steps without sources and sinks, which only the driver can load.
-        self.shipped = Topology(without_sources_and_sinks(topology.steps))
-        self._forms: dict[str, ColumnarForm] = {}
-        self._arrivals: dict[str, RowForm] = {}
-        for step in self.shipped.keyed if forms else ():
-            form = forms[step.id]
-            if isinstance(form, ColumnarForm) and step.id in stored.columnar:
-                self._forms[step.id] = replace(form, step=step)
-                continue
-            with suppress(DeclinedError):
-                arrival = row_form(topology, topology.step(step.id), check_columns)
-                self._arrivals[step.id] = replace(arrival, step=step)
-        # The steps that get their elements as columns.
-        self._by_columns: Mapping[str, ScanTarget] = {**self._forms, **self._arrivals}
+        self.steps = ShippedSteps(topology, forms, stored.columnar, stored.state_ids, self.clock, check_columns)
         self.classes = known_classes(topology.steps)
         for step in topology.steps:
             check_picklable(step, functions_of(step.node))
-        self._routes = Routes(
-            {step.id: number for number, step in enumerate(topology.keyed)},
-            {step.id: number for number, step in enumerate(topology.sinks)},
-            {step: level - 1 for step, level in topology.levels.items()},
-        )
         self.sinks = dict(enumerate(topology.sinks))
         # A job that is run again cannot be recognised, so each run has batches of its own.
         self.query_id = uuid.uuid4().hex if checkpoint is None else checkpoint.query_id()
@@ -204,7 +183,7 @@ class Lowered:
         """Returns the properties of each source, keyed step and sink that reports depend on."""
         found = [WatchedStep(step.id) for step in (*self.topology.sources, *self.topology.sinks)]
         for step in self.topology.keyed:
-            form = self._forms.get(step.id)
+            form = self.steps.forms.get(step.id)
             # Where windows share panes or pieces, nobody can count them.
             has_windows = isinstance(step.node, WindowNode) and (form is None or form.counts_windows)
             has_watermark = bool(self.topology.stampers(step))
@@ -239,17 +218,11 @@ class Lowered:
         scan = scan_source(source, ScanContext(self.spark, step, checkpoint, self.codec))
         self.has_few_rows = self.has_few_rows and scan.open is not None
         rule = source.on_malformed
-        aside = self._create(Port(step.id, rule.name)) if isinstance(rule, OutputTag) else None
-        targets = tuple(
-            ColumnTarget(self._routes.steps[step_id], form, route)
-            for step_id, form in self._by_columns.items()
-            for route in form.routes
-            if route.source == step.id
-        )
+        aside = self.steps.create(Port(step.id, rule.name)) if isinstance(rule, OutputTag) else None
         by_spark = any(way_of(sink) is SinkWay.QUERY for sink in self.topology.sinks)
         stage = SourceStage(
             decode=scan.decode,
-            create=self._create(Port(step.id)),
+            create=self.steps.create(Port(step.id)),
             groups=self.groups,
             levels=self._depth,
             malformed=MalformedRule(step.id, step.where, rule == "fail", aside, step.node.location),
@@ -257,8 +230,9 @@ class Lowered:
             classes=self.classes,
             end=None if checkpoint is None else checkpoint.end_mark,
             open=scan.open,
-            targets=targets,
+            targets=self.steps.targets(step),
             kind=scan.kind,
+            bounds=WatermarkBounds(None if checkpoint is None else checkpoint.progress_file, self.clock),
             note=checkpoint.newest_batch if checkpoint is not None and by_spark else None,
             sinks=None if self._depth else self.parts,
         )
@@ -270,13 +244,12 @@ class Lowered:
 
     def _level(self, number: int) -> Level:
         last = number == self._depth - 1
-        levels = self.topology.levels
         return Level(
             number=number,
             last=last,
             groups=self.groups,
             fingerprint=self._stored.fingerprint,
-            steps=tuple(self._keyed_step(step) for step in self.shipped.keyed if levels[step.id] == number + 1),
+            steps=self.steps.level(number),
             by_clock=self.by_clock,
             classes=self.classes,
             allow_pickled=self.pipeline.allow_pickled_state,
@@ -284,40 +257,3 @@ class Lowered:
             sinks=self.parts if last else None,
             end=None if self._checkpoint is None or number else self._checkpoint.end_mark,
         )
-
-    def _keyed_step(self, step: Step) -> KeyedStep:
-        ports = self.topology.ports(step)
-        return KeyedStep(
-            number=self._routes.steps[step.id],
-            step_id=step.id,
-            state_id=self._stored.state_ids[step.id],
-            create=partial(operator_for, step),
-            output=self._fragment(Port(step.id)) if Port(step.id) in ports else None,
-            side_outputs={port.tag: self._fragment(port) for port in ports if port.tag is not None},
-            has_watermark=bool(self.topology.stampers(step)),
-            name=step.node.name,
-            where=step.where,
-            form=self._forms.get(step.id),
-            arrival=self._arrivals.get(step.id),
-            direct_sinks=self._direct_sinks(step),
-        )
-
-    def _direct_sinks(self, step: Step) -> dict[int, tuple[str, RecordType]]:
-        """Returns the sinks that take the results of a step as columns; none if anything else reads them."""
-        found: dict[int, tuple[str, RecordType]] = {}
-        readers = self.topology.readers(step)
-        while readers:
-            reader = readers.pop()
-            if isinstance(reader.node, ReturnsNode):
-                readers += self.topology.readers(reader)
-                continue
-            if not isinstance(reader.node, SinkNode) or not takes_columns(reader):
-                return {}
-            found[self._routes.sinks[reader.id]] = reader.id, record_type(reader.node.element_type)
-        return found
-
-    def _create(self, port: Port) -> partial[PortFragment]:
-        return partial(PortFragment, self.shipped, port, self._routes, self.clock, frozenset(self._by_columns))
-
-    def _fragment(self, port: Port) -> PortFragment:
-        return PortFragment(self.shipped, port, self._routes, self.clock)

@@ -298,7 +298,7 @@ class SparkRunner:
             claim_folders(topology.sinks, lowered.query_id, begins=begins)
             keeper = None
             if lowered.clock is not None:
-                keeper = ClockKeeper(lowered.clock, lowered.shipped, self._clock, lowered.codec)
+                keeper = ClockKeeper(lowered.clock, lowered.steps.topology, self._clock, lowered.codec)
                 keeper.begin()
             query = Query(lowered, checkpoint, lock, outputs, keeper, verbose=self._is_verbose, on_progress=on_progress)
             query.opened = opened.pop_all()

@@ -1,9 +1,12 @@
-"""Finds the way by which the columns of a source get to a keyed step, if every function on it is a plain expression."""
+"""Finds the way by which columns get to a keyed step, if every function on it is a plain expression.
+
+Columns come from sources, and from other keyed steps on columns, whose results are columns.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,18 +22,21 @@ from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.records import own_constructor
-from windrow_runtime.codecs.value_type import Field, Kind, RecordType
+from windrow_runtime.codecs.value_type import Field, Kind, RecordType, ValueType
 from windrow_runtime.columnar import Hashes, Ints
 from windrow_runtime.columnar.rows.columns import ColumnExpression, check_element, column_expression
 from windrow_runtime.columnar.rows.groups import Keys
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.topology import Topology, is_keyed
 from windrow_runtime.operators.windows.table_loop import Partials
 
 # Any in this module: sources and selectors of elements of every type.
 
 CheckSource: TypeAlias = Callable[[Source[Any]], None]
 """Declines a source that gives an engine no columns."""
+
+ResultsOf: TypeAlias = Callable[[Step], RecordType]
+"""Returns the type of the results of a keyed step; declines a step whose results are no columns."""
 
 _KEYS = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.BYTES})
 
@@ -40,32 +46,39 @@ class _OnTheWay(NamedTuple):
 
     id: str
     kind: str  # of its node
-    expression: ColumnExpression
+    expression: ColumnExpression | None  # None: it takes the timestamps that elements have
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The steps between a source and a keyed step, in order."""
+    """The steps between a source, or a keyed step, and the next keyed step, in order."""
 
-    source: str  # its id
-    element: RecordType  # the type of the elements at the keyed step
+    source: str  # the id of the source, or of the keyed step whose results the elements are
+    element: RecordType  # the type of the elements at the next keyed step
     steps: tuple[_OnTheWay, ...] = ()
     key: ColumnExpression | None = None  # None: the stream has none
+    has_stamps: bool = False  # whether the elements have timestamps where the way begins
+
+    @property
+    def assigns_stamps(self) -> bool:
+        """Returns whether elements get timestamps on the way."""
+        return any(step.kind == TimestampsNode.kind and step.expression is not None for step in self.steps)
 
     @property
     def key_type(self) -> pa.DataType:
         """The Arrow type of keys."""
         return pa.null() if self.key is None else self.key.arrow_type
 
-    def run(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints, dict[str, int]]:
-        """Elements of a source at the keyed step, their timestamps in ms, and the highest that each step gave.
+    def run(self, batch: pa.RecordBatch, given: Ints | None) -> tuple[pa.RecordBatch, Ints, dict[str, int]]:
+        """Elements at the next keyed step, their timestamps in ms, and the highest that each step gave.
 
-        Where no step gives timestamps, they are 0.
+        They begin the way with timestamps, unless they are those of a source. Where no step gives any, they are 0.
         """
-        stamps: pa.Array = None
+        stamps: pa.Array = None if given is None else pa.array(given)
         highest: dict[str, int] = {}
         for step in self.steps:
-            found = step.expression.evaluate(dict(zip(batch.schema.names, batch.columns, strict=True)))
+            named = dict(zip(batch.schema.names, batch.columns, strict=True))
+            found = stamps if step.expression is None else step.expression.evaluate(named)
             if step.kind == FilterNode.kind:
                 batch = batch.filter(found)
                 stamps = stamps if stamps is None else stamps.filter(found)
@@ -85,15 +98,15 @@ class Route:
 
 @dataclass(frozen=True)
 class ScanTarget(ABC):
-    """A keyed step whose elements leave the scans of sources as columns; it may run on columns or on objects.
+    """A keyed step whose elements leave sources or other keyed steps as columns; it may run on columns or on objects.
 
-    A task calls ``check`` and ``columns_of`` for each batch that it reads, and then, for some batches in one before
+    A task calls ``check`` and ``columns_of`` for each batch that it has, and then, for some batches in one before
     they go through the exchange, ``packed``, ``hash_keys`` and ``partials``. In workers the step is without what only
     the driver can load.
     """
 
     step: Step
-    routes: tuple[Route, ...]  # from each source
+    routes: tuple[Route, ...]  # from each source, and from each keyed step in front
 
     @property
     def element(self) -> RecordType:
@@ -116,11 +129,6 @@ class ScanTarget(ABC):
     def raw_schema(self) -> pa.Schema:
         """The columns of elements one by one: key, timestamp, and what the step takes of them."""
 
-    @property
-    def exchange_schema(self) -> pa.Schema:
-        """The columns that go through the exchange."""
-        return self.raw_schema
-
     def check(self, stamps: Ints) -> None:  # noqa: B027  most steps take all timestamps
         """Refuses timestamps, in milliseconds, that are too far away for the step."""
 
@@ -128,9 +136,12 @@ class ScanTarget(ABC):
         """The columns that the step takes beside key and timestamp, from those of elements by field."""
         return list(named.values())
 
-    def packed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows as they cross the exchange, with the key in the first column."""
-        return rows
+    def packed(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[bool, pa.RecordBatch]]:
+        """Rows as they cross the exchange, with the key in the first column: folded ones (True), and elements.
+
+        No watermark is above the bound when the elements arrive; None: there is no bound that is known.
+        """
+        yield False, rows
 
     @staticmethod
     @abstractmethod
@@ -143,17 +154,32 @@ class ScanTarget(ABC):
 
     def elements_of(self, columns: Sequence[pa.Array]) -> list[Any]:
         """The elements whose columns these are."""
-        batch = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self.element))
-        return decode_batch(batch, self.element)
+        return decode_batch(self.batch_of(columns), self.element)
+
+    def batch_of(self, columns: Sequence[pa.Array]) -> pa.RecordBatch:
+        """The record batch of elements whose columns these are."""
+        return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self.element))
 
 
-def routes_to(topology: Topology, step: Step, check_source: CheckSource, *, stamped: bool = True) -> tuple[Route, ...]:
-    """All ways from sources to a keyed step; declined where elements cannot get there as columns, with timestamps."""
+def no_results(step: Step) -> RecordType:
+    """Declines each keyed step: its results are objects."""
+    raise DeclinedError(f"{step.id} is in front")
+
+
+def routes_to(
+    topology: Topology,
+    step: Step,
+    check_source: CheckSource,
+    results_of: ResultsOf = no_results,
+    *,
+    stamped: bool = True,
+) -> tuple[Route, ...]:
+    """All ways to a keyed step; declined where elements cannot get there as columns, with timestamps."""
     before = topology.step(step.inputs[0])
     key_by = before.node if isinstance(before.node, KeyByNode) else None
-    routes = _routes(topology, topology.step(before.inputs[0]) if key_by is not None else before)
+    routes = _routes(topology, topology.step(before.inputs[0]) if key_by is not None else before, results_of)
     for place, route in enumerate(routes):
-        if stamped and not any(on_the_way.kind == TimestampsNode.kind for on_the_way in route.steps):
+        if stamped and not (route.has_stamps or route.assigns_stamps):
             raise DeclinedError("elements have no timestamps on the way")
         if key_by is not None:
             key = expression_of(key_by.selector, route.element, "the key")
@@ -161,24 +187,26 @@ def routes_to(topology: Topology, step: Step, check_source: CheckSource, *, stam
                 raise DeclinedError(f"the key is a {key.value}")
             routes[place] = replace(route, key=key)
     if len({route.source for route in routes}) < len(routes):
-        raise DeclinedError("elements of one source get there by several ways")
+        raise DeclinedError("elements of one step get there by several ways")
     if len({route.element for route in routes}) > 1:
         raise DeclinedError("elements of several types get there")
     for route in routes:
         node = topology.step(route.source).node
-        assert isinstance(node, SourceNode), "ways begin at sources"
-        check_source(node.source)
+        if isinstance(node, SourceNode):
+            check_source(node.source)
     return tuple(routes)
 
 
-def _routes(topology: Topology, step: Step) -> list[Route]:
-    """The ways from sources to a step in front of which no key is taken."""
+def _routes(topology: Topology, step: Step, results_of: ResultsOf) -> list[Route]:
+    """The ways to a step in front of which no key is taken."""
     node = step.node
     if isinstance(node, SourceNode):
         return [Route(step.id, _element_of(node))]
+    if is_keyed(node):
+        return [Route(step.id, results_of(step), has_stamps=True)]
     if not isinstance(node, (FilterNode, MapNode, ReturnsNode, TimestampsNode, UnionNode)):
         raise DeclinedError(f"{step.id} is in front")
-    routes = [route for before in step.inputs for route in _routes(topology, topology.step(before))]
+    routes = [route for before in step.inputs for route in _routes(topology, topology.step(before), results_of)]
     if isinstance(node, (ReturnsNode, UnionNode)):
         return routes
     return [_extended(route, step, node) for route in routes]
@@ -191,26 +219,30 @@ def _element_of(node: SourceNode) -> RecordType:
         kind = record_type(node.element_type)
     except InvalidArgumentError as error:
         raise DeclinedError(error.message) from error
-    check_element(kind)
-    if not kind.single:
-        made_by = own_constructor(kind.root.python_type)
-        if made_by is not None:
-            # A record has to be made to know that it is well-formed.
-            raise DeclinedError(f"{kind.root.python_type.__name__} has a {made_by}")
+    check_made(kind)
     return kind
+
+
+def check_made(kind: RecordType) -> None:
+    """Declines a type of elements whose objects have to be made, as only they know whether they are well-formed."""
+    check_element(kind)
+    made_by = None if kind.single else own_constructor(kind.root.python_type)
+    if made_by is not None:
+        raise DeclinedError(f"{kind.root.python_type.__name__} has a {made_by}")
 
 
 def _extended(route: Route, step: Step, node: FilterNode | MapNode | TimestampsNode) -> Route:
     """The way that goes on through one more step."""
     element = route.element
+    found: ColumnExpression | None
     if isinstance(node, TimestampsNode):
         generator = type(node.strategy.create_generator())
         if node.strategy.ingestion_time or generator not in (BoundedOutOfOrdernessWatermarks, NoWatermarks):
             raise DeclinedError(f"the watermark generator of {step.id} looks at each element")
-        if node.timestamp is None:
+        found = None if node.timestamp is None else expression_of(node.timestamp, element, "the timestamp")
+        if found is None and not (route.has_stamps or route.assigns_stamps):
             raise DeclinedError(f"{step.id} takes the timestamps that elements have")
-        found = expression_of(node.timestamp, element, "the timestamp")
-        if found.value.kind not in (Kind.INT, Kind.DATETIME) or found.value.nullable:
+        if found is not None and (found.value.kind not in (Kind.INT, Kind.DATETIME) or found.value.nullable):
             raise DeclinedError(f"the timestamp is a {found.value}")
     elif isinstance(node, FilterNode):
         found = expression_of(node.function, element, "the filter")
@@ -218,8 +250,13 @@ def _extended(route: Route, step: Step, node: FilterNode | MapNode | TimestampsN
             raise DeclinedError(f"the filter gives a {found.value}")
     else:
         found = expression_of(node.function, element, "the map")
-        element = RecordType(None, str(found.value), found.value, (Field("value", "value", found.value),))
+        element = single(found.value)
     return replace(route, element=element, steps=(*route.steps, _OnTheWay(step.id, node.kind, found)))
+
+
+def single(value: ValueType) -> RecordType:
+    """The type of elements that are one value."""
+    return RecordType(None, str(value), value, (Field("value", "value", value),))
 
 
 def expression_of(selector: Any, element: RecordType, what: str) -> ColumnExpression:

@@ -32,7 +32,7 @@ from windrow.functions import AggregateFunction, RichFunction
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.windows import TimeWindow
 from windrow_runtime.columnar import Ints
-from windrow_runtime.columnar.forms.route import CheckSource, ScanTarget, routes_to
+from windrow_runtime.columnar.forms.route import CheckSource, ResultsOf, ScanTarget, no_results, routes_to
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, stable_hashes
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, windows_of
 from windrow_runtime.operators.copies import accumulator_maker
@@ -160,9 +160,9 @@ class RowSlice:
         return RowSlice(self.form, rows, [self.keys[place] for place in places])
 
 
-def row_form(topology: Topology, step: Step, check_source: CheckSource) -> RowForm:
+def row_form(topology: Topology, step: Step, check_source: CheckSource, results_of: ResultsOf = no_results) -> RowForm:
     """Decides how the elements of a keyed step get there as columns; declined where they do not."""
-    routes = routes_to(topology, step, check_source)
+    routes = routes_to(topology, step, check_source, results_of)
     fold: PaneFold | None = None
     with suppress(DeclinedError):
         fold = fold_for(step)

@@ -61,7 +61,7 @@ def kernel_for(aggregate: AggregateFunction[Any, Any, Any], input_types: InputTy
         types.append(_type_of(name, selector, input_types))
         kernels = tuple(kernel for kernel in kernels if kernel.accepts(types[0]))
         if not kernels:
-            raise DeclinedError(f"{name} of {_plural(types[0])}")
+            raise DeclinedError(f"{name} of {plural(types[0])}")
     kernel: Kernel = kernels[0](aggregate, *types)
     kernel.inputs = selectors
     return kernel
@@ -90,8 +90,8 @@ def _type_of(name: str, selector: Selector | None, input_types: InputTypes) -> p
     raise DeclinedError(f"the selector of {name} {reason}")
 
 
-def _plural(kind: pa.DataType) -> str:
-    """The name of the values of a type."""
+def plural(kind: pa.DataType) -> str:
+    """Returns the name of the values of a type."""
     names = (
         (pa.types.is_null, "nothing but None"),
         (pa.types.is_decimal, "decimals"),

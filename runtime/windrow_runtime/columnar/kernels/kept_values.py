@@ -245,6 +245,9 @@ class CountDistinctKernel(Kernel):
     def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
         return self.partial(rows_of_items(groups, states[0]), [states[0].flatten()])
 
+    def gives_none(self, inputs: Sequence[bool]) -> bool:
+        return False
+
     def results(self, states: Sequence[pa.Array]) -> pa.Array:
         return pa.array(lengths_of(states[0]))
 
@@ -317,6 +320,9 @@ class ApproxCountDistinctKernel(_SketchKernel):
             found.append(sketch.to_bytes())
             start += size
         return [pa.array(found, type=pa.binary())]
+
+    def gives_none(self, inputs: Sequence[bool]) -> bool:
+        return False
 
     def _union(self, a: bytes, b: bytes) -> bytes:
         return HllSketch(a).union(HllSketch(b), self._aggregate.lg_k).to_bytes()

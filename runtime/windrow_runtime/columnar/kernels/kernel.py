@@ -7,9 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias, final
 
+import numpy as np
 import pyarrow as pa
 
 from windrow.aggregates import Element, Opaque, recognise
+from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.rows.groups import Groups
 
 Selector: TypeAlias = Callable[[Any], Any]  # selectors of elements of every type
@@ -66,6 +68,34 @@ class Kernel(ABC):
     @abstractmethod
     def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
         """The states of groups of states, merged in the order of rows."""
+
+    @final
+    def merged_pairs(self, states: Sequence[pa.Array], count: int) -> list[pa.Array]:
+        """The states of ``count`` rows, each merged with the row that stands so many places behind it."""
+        return self.merge(Groups(np.tile(np.arange(count), 2), count), states)
+
+    @final
+    def running(self, states: Sequence[pa.Array], firsts: Ints) -> Sequence[pa.Array]:
+        """The states of rows, each merged with all before it in its run, whose first row ``firsts`` has for each row.
+
+        Runs of ever longer reach are merged (Hillis, Steele 1986).
+        """
+        reach = 1
+        ranks = np.arange(len(firsts)) - firsts
+        while (later := np.flatnonzero(ranks >= reach)).size:
+            pairs = pa.array(np.concatenate([later - reach, later]))
+            merged = self.merged_pairs([column.take(pairs) for column in states], len(later))
+            source = np.arange(len(ranks))
+            source[later] = np.arange(len(ranks), len(ranks) + len(later))
+            states = [
+                pa.concat_arrays([old, new]).take(pa.array(source)) for old, new in zip(states, merged, strict=True)
+            ]
+            reach *= 2
+        return states
+
+    def gives_none(self, inputs: Sequence[bool]) -> bool:
+        """Returns whether the result of a window may be None, where those of the inputs that are marked may be."""
+        return any(inputs)
 
     def results(self, states: Sequence[pa.Array]) -> pa.Array:
         """The result of each state; one that does not fit into 64 bits is refused."""

@@ -52,6 +52,9 @@ class CountKernel(Kernel):
     def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:
         return [pa.array(groups.int_totals(numbers(states[0])))]
 
+    def gives_none(self, inputs: Sequence[bool]) -> bool:
+        return False
+
 
 class _TotalKernel(Kernel):
     """``sum`` and ``mean``; the state is the count of values, and the columns of their total."""
@@ -281,6 +284,9 @@ class SpreadKernel(Kernel):
                 moments = self._aggregate.merge(moments, other)
             _, means[group], squares[group] = moments
         return [*map(pa.array, (held, means, squares))]
+
+    def gives_none(self, inputs: Sequence[bool]) -> bool:
+        return bool(self._aggregate.sample) or any(inputs)
 
     def results(self, states: Sequence[pa.Array]) -> pa.Array:
         held, _, squares = (numbers(state) for state in states)

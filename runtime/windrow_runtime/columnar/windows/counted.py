@@ -83,7 +83,7 @@ class CountOperator(ColumnOperator[Counted]):
         both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], fresh, strict=True)]
         states = self._continued(pieces, both)
         if self.windows.size is None:
-            states = self._summed(pieces, states)
+            states = self.kernel.running(states, pieces.first_of_lane)
         return self._fired(pieces, lanes, states), self._kept(pieces, lanes, states)
 
     def _continued(self, pieces: _Pieces, states: _States) -> _States:
@@ -92,31 +92,12 @@ class CountOperator(ColumnOperator[Counted]):
         if len(pieces.open_rows):
             pairs = pa.array(np.concatenate([pieces.open_rows, pieces.continued]))
             count = len(pieces.open_rows)
-            merged = self._merged_pairs([column.take(pairs) for column in states], count)
+            merged = self.kernel.merged_pairs([column.take(pairs) for column in states], count)
             states = [pa.concat_arrays([old, new]) for old, new in zip(states, merged, strict=True)]
             behind = np.arange(len(states[0]), dtype=np.int64)
             behind[pieces.continued] = np.arange(len(behind) - count, len(behind))
             source = behind[source]
         return [column.take(pa.array(source)) for column in states]
-
-    def _merged_pairs(self, states: _States, count: int) -> _States:
-        """The states of so many rows, each merged with the row that stands so many places behind it."""
-        return self.kernel.merge(Groups(np.tile(np.arange(count), 2), count), states)
-
-    def _summed(self, pieces: _Pieces, states: _States) -> _States:
-        """The states of pieces with all before them in their lanes, by ever longer runs (Hillis, Steele 1986)."""
-        reach = 1
-        ranks = np.arange(len(pieces.lanes)) - pieces.first_of_lane
-        while (later := np.flatnonzero(ranks >= reach)).size:
-            pairs = pa.array(np.concatenate([later - reach, later]))
-            merged = self._merged_pairs([column.take(pairs) for column in states], len(later))
-            source = np.arange(len(ranks))
-            source[later] = np.arange(len(ranks), len(ranks) + len(later))
-            states = [
-                pa.concat_arrays([old, new]).take(pa.array(source)) for old, new in zip(states, merged, strict=True)
-            ]
-            reach *= 2
-        return states
 
     def _fired(self, pieces: _Pieces, lanes: Lanes, states: _States) -> Fired | None:
         """The results of the firings, in the order of the elements that made them."""

@@ -128,6 +128,11 @@ class Panes:
             return np.zeros(len(panes), np.bool_)
         return gone(self.last_times(self.last_windows(panes)), self.lateness, watermark)
 
+    def ahead_of(self, watermark: int, panes: Ints) -> Mask:
+        """Marks the panes whose elements are on time: none is late, nor fires a window that has fired, by then."""
+        first = self.first_windows(panes) if self.lateness else self.last_windows(panes)
+        return self.last_times(first) > watermark
+
     def next_times(self, panes: Ints, watermark: int) -> Ints:
         """The time at which each pane has a window that fires or goes next; the end of time if that is never."""
         times = np.full(len(panes), MAX_TIMESTAMP)

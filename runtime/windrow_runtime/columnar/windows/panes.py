@@ -90,12 +90,12 @@ class PaneOperator(ColumnOperator[Panes]):
         for keys, starts, states in held.held_by(windows.ending(held.panes, previous, watermark)):
             yield Fired(keys, starts, starts + windows.size, windows.last_times(starts), self.kernel.results(states))
 
-    def add_elements(self, chunks: Chunks, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array]) -> None:
-        """Takes elements for windows that the watermark has not cleaned up; their columns are those of ``fold``."""
+    def fold_arrived(self, chunks: Chunks, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
+        """Rows of state for elements that arrived now; their columns are those of ``fold``."""
         folded, _ = self.fold(keys, stamps, inputs, chunks.arrived)
         if self.kernel.is_numbered:
             chunks.arrived += len(stamps)
-        self.add(chunks, [folded])
+        return folded
 
     def add(self, chunks: Chunks, batches: Sequence[pa.RecordBatch]) -> None:
         """Takes rows of state for windows that the watermark has not cleaned up."""

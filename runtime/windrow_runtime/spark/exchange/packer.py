@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.errors import check_hashable
 from windrow_runtime.spark.exchange.picklable import check_sendable
-from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, dump_values, pack_keyed, sequence_number
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, dump_values, no_bound, pack_keyed, sequence_number
 from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.run.facts import Count
+
+if TYPE_CHECKING:
+    from windrow_runtime.spark.exchange.column_sender import ColumnSender, ColumnTarget
 
 # Any: keys and values are the user's, of every type.
 
@@ -94,6 +98,8 @@ class Packer:
         self._levels: defaultdict[int, dict[int, _Routes]] = defaultdict(dict)
         self._sinks: defaultdict[int, list[Any]] = defaultdict(list)
         self._wheres: dict[tuple[type[ToStep | ToSink], int], str | None] = {}
+        self._columns: ColumnSender | None = None
+        self.bound_of: Callable[[str], int | None] = no_bound
 
     def start(self, origin: int, service_label: int) -> None:
         """Starts on the elements of another origin, which orders rows; those of the previous one have been flushed.
@@ -127,6 +133,22 @@ class Packer:
             check_hashable(target.keys, target.where)
             raise
 
+    def add_columns(
+        self, targets: Sequence[ColumnTarget], columns: Any, stamps: Any, observe: Callable[[str, int], None]
+    ) -> None:
+        """Takes elements as columns, with their timestamps; see :meth:`ColumnSender.add`."""
+        if self._columns is None:
+            # A plan without columns does not import the columnar modules.
+            from windrow_runtime.spark.exchange.column_sender import ColumnSender
+
+            self._columns = ColumnSender(self._groups, self._next_row)
+        self._columns.bound_of = self.bound_of
+        self._columns.add(targets, columns, stamps, observe)
+
+    def take_counts(self) -> list[Count]:
+        """Returns how many elements in columns went to each step since the last call."""
+        return [] if self._columns is None else self._columns.take_counts()
+
     def writes(self, sink: int) -> bool:
         """Returns whether the task writes a sink itself."""
         return self._writer is not None and sink in self._writer
@@ -147,11 +169,15 @@ class Packer:
 
     def full(self) -> Iterator[PackedRow]:
         """Yields the rows that are full. Call it after some elements have been added."""
-        return self._rows(self._limit)
+        if self._columns is not None:
+            yield from self._columns.full()
+        yield from self._rows(self._limit)
 
     def flush(self) -> Iterator[PackedRow]:
         """Yields all rows that are left."""
-        return self._rows(1)
+        if self._columns is not None:
+            yield from self._columns.flush()
+        yield from self._rows(1)
 
     def _rows(self, least: int) -> Iterator[PackedRow]:
         """Packs the elements of each group and each sink that has gathered ``least`` elements or more."""

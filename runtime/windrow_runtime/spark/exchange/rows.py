@@ -24,16 +24,17 @@ class RowKind:
     """The kinds of rows, which say how to read a row's payload and its target, the number of a level, step or sink."""
 
     ELEMENTS: Final = 0  # for the keyed steps of a level, see pack_keyed
-    COLUMNS: Final = 1  # elements for one keyed step of the first level, as an Arrow stream
-    PARTIALS: Final = 2  # elements for one keyed step of the first level, folded before the exchange
-    OUTPUT: Final = 3  # values for a sink
-    OUTPUT_COLUMNS: Final = 4  # elements for a sink, as an Arrow stream
-    PART: Final = 5  # the name of a file that a worker wrote for a sink, for the driver
-    CLOCK: Final = 6  # the time of the batch before, for the service group of a partition
-    END: Final = 7  # as CLOCK; besides, the stream is at its end
-    REPORTS: Final = 8  # reports of timestamp-assigning steps, for the driver
-    WARNINGS: Final = 9  # headers of CSV files, for the driver: (names, where, line of the user's program)
-    COUNTERS: Final = 10  # counts of steps, for the driver: (step id, counter or fact, increment)
+    COLUMNS: Final = 1  # elements for one keyed step, as an Arrow stream
+    FOLDED: Final = 2  # elements for one keyed step on columns, folded before the exchange, as an Arrow stream
+    PARTIALS: Final = 3  # elements for one keyed step on objects, folded before the exchange
+    OUTPUT: Final = 4  # values for a sink
+    OUTPUT_COLUMNS: Final = 5  # elements for a sink, as an Arrow stream
+    PART: Final = 6  # the name of a file that a worker wrote for a sink, for the driver
+    CLOCK: Final = 7  # the time of the batch before, for the service group of a partition
+    END: Final = 8  # as CLOCK; besides, the stream is at its end
+    REPORTS: Final = 9  # reports of timestamp-assigning steps, for the driver
+    WARNINGS: Final = 10  # headers of CSV files, for the driver: (names, where, line of the user's program)
+    COUNTERS: Final = 11  # counts of steps, for the driver: (step id, counter or fact, increment)
 
 
 EXCHANGE_SCHEMA: Final = (
@@ -122,10 +123,11 @@ class KeyedElements(NamedTuple):
 
 
 class ColumnElements(NamedTuple):
-    """Elements for one step as an Arrow stream, see :mod:`windrow_runtime.spark.sources.column_scan`."""
+    """Elements for one step as an Arrow stream, see :mod:`windrow_runtime.spark.exchange.column_sender`."""
 
     step: int
     stream: bytes
+    is_folded: bool
 
 
 class PartialElements(NamedTuple):
@@ -136,6 +138,11 @@ class PartialElements(NamedTuple):
 
 
 Arrived: TypeAlias = "KeyedElements | ColumnElements | PartialElements"
+
+
+def no_bound(step: str) -> int | None:
+    """Says for each step that no bound of its watermark is known."""
+    return None
 
 
 def sequence_number(phase: int, origin: int, row: int) -> int:

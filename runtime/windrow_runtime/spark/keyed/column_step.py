@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
-from windrow_runtime.columnar.results import RowAggregate, fire_late, fire_late_sessions, record_batch, values_of
+from windrow_runtime.columnar.results import RowAggregate, fire_late_sessions, record_batch, values_of
 from windrow_runtime.columnar.state import (
     Chunks,
     KeyedRows,
@@ -23,11 +24,11 @@ from windrow_runtime.columnar.state import (
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import Fired, Panes
 from windrow_runtime.columnar.windows.lanes import late
+from windrow_runtime.columnar.windows.late import fire_late
 from windrow_runtime.columnar.windows.panes import PaneOperator, panes_in
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.spark.clock import BatchTimes
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import Arrived, ColumnElements, PackedRow
@@ -42,6 +43,15 @@ _ROWS_IN_A_PAYLOAD: Final = 100_000
 _VALUES_AT_ONCE: Final = 50_000
 
 
+class _Phase(NamedTuple):
+    """A part of a batch: elements, and the watermark that advances right before them."""
+
+    watermark: int
+    elements: Any  # one by one, as rows of the exchange
+    folded: Any  # the same for those that were folded before it
+    packer: Packer  # takes what leaves for the elements
+
+
 class ColumnRunner(StepRunner):
     """Runs one columnar step in one task, on one key group at a time."""
 
@@ -51,7 +61,7 @@ class ColumnRunner(StepRunner):
         self._form = form
         self._operator = form.operator
         self._to_sinks: Counter[str] = Counter()
-        fires_late = form.windows.lateness and isinstance(form.operator, (PaneOperator, SessionOperator))
+        fires_late = form.windows.lateness and isinstance(form.operator, SessionOperator)
         self._on_rows = RowAggregate(form) if fires_late else None
 
     def take_counts(self) -> list[Count]:
@@ -70,65 +80,115 @@ class ColumnRunner(StepRunner):
         packers: tuple[Packer, Packer],
     ) -> Iterator[PackedRow]:
         """Runs one batch of one group; yields rows as soon as they are full."""
-        # Columns come from sources alone, and so behind the watermark.
-        elements = [part for part in arrived[1] if isinstance(part, ColumnElements)]
-        _, current = self.times(times)
-        watermark = max(current.watermark, record.watermark)
+        previous, current = self.times(times)
+        watermark, now = max(current.watermark, record.watermark), max(current.now, record.now)
+        # What timers upstream emitted comes under the watermark of the batch before.
+        before, after = map(self._elements_of, arrived)
+        phases = [_Phase(max(previous.watermark, record.watermark), *before, packers[0])]
+        phases.append(_Phase(watermark, *after, packers[1]))
+        if not any(arrived[0]):
+            del phases[0]
         operator = self._operator
         with errors_at(self._form.step.where):
             if not isinstance(operator, PaneOperator):
-                now = max(current.now, record.now)
-                yield from self._run_pages(operator, record, store, (watermark, now), elements, packers)
+                yield from self._run_pages(operator, record, store, phases, now, packers[0])
             else:
-                measure, tuning = partial(operator.measure, watermark), self._tuning.row_chunks
-                chunks = Chunks(record, operator.schema, store, measure, operator.merged, tuning)
-                if watermark > record.watermark:
-                    for fired in operator.advance(chunks, record.watermark, watermark):
-                        yield from self._emit(fired, packers[0])
-                        del fired  # frees its memory before the next ones are made
-                if elements:
-                    yield from self._add(operator, chunks, elements, watermark, packers[1])
-                chunks.end_batch()
-        record.watermark, record.now = watermark, max(current.now, record.now)
+                yield from self._run_panes(operator, record, store, phases, packers[0])
+        record.watermark, record.now = watermark, now
+
+    def _run_panes(
+        self, operator: PaneOperator, record: StepRecord, store: PageStore, phases: Sequence[_Phase], fires: Packer
+    ) -> Iterator[PackedRow]:
+        measure = partial(operator.measure, record.watermark)
+        chunks = Chunks(record, operator.schema, store, measure, operator.merged, self._tuning.row_chunks)
+        before = record.watermark
+        for watermark, elements, folded, packer in phases:
+            chunks.measure = partial(operator.measure, watermark)
+            if watermark > before:
+                for fired in operator.advance(chunks, before, watermark):
+                    yield from self._emit(fired, fires)
+                    del fired  # frees its memory before the next ones are made
+                before = watermark
+            fresh: list[Any] = []
+            if folded.num_rows:
+                fresh.append((yield from self._folded_before(operator, folded, watermark, packer)))
+            if elements.num_rows:
+                fresh.append((yield from self._folded_now(operator, chunks, elements, watermark, packer)))
+            if any(rows.num_rows for rows in fresh):
+                operator.add(chunks, fresh)
+        chunks.end_batch()
 
     def _run_pages(
         self,
         operator: SessionOperator | CountOperator | TimedOperator,
         record: StepRecord,
         store: PageStore,
-        times: tuple[int, int],
-        elements: Sequence[ColumnElements],
-        packers: tuple[Packer, Packer],
+        phases: Sequence[_Phase],
+        now: int,
+        fires: Packer,
     ) -> Iterator[PackedRow]:
         by_clock = operator.windows.by_clock
-        before, time = (record.now, times[1]) if by_clock else (record.watermark, times[0])
-        arrived = self._rows_of(elements)
-        contents = RowContents(operator.schema, partial(operator.next_time, time), operator.check, by_clock)
+        last = phases[-1].watermark
+        next_time = partial(operator.next_time, now if by_clock else last)
+        contents = RowContents(operator.schema, next_time, operator.check, by_clock)
         pages = RowPages(record, contents, store, self._tuning.row_pages)
-        for part, mask in pages.shares(arrived.column(0), *times):
-            inside = arrived if mask is None else arrived.filter(_mask(mask))
+        arrived = [phase.folded if self._form.folds_first else phase.elements for phase in phases]
+        keys = concatenated([rows.select(["key"]) for rows in arrived]).column(0)
+        for part, mask in pages.shares(keys, last, now):
             rows = pages.load(part).rows
             self.facts[OPEN_WINDOWS] -= rows.num_rows
-            if isinstance(operator, CountOperator):
-                rows = operator.advance(rows, time)
+            before, start = (record.now if by_clock else record.watermark), 0
+            for phase, some in zip(phases, arrived, strict=True):
+                time = now if by_clock else phase.watermark
+                # The clock fires behind what timers upstream emitted.
+                if not by_clock or phase is phases[-1]:
+                    rows = yield from self._advance(operator, rows, before, time, fires)
+                    before = time
+                inside = some if mask is None else some.filter(_mask(mask[start : start + some.num_rows]))
+                start += some.num_rows
                 if inside.num_rows:
-                    rows = yield from self._count(operator, rows, inside, time, packers[1])
-            elif isinstance(operator, TimedOperator):
-                firings, rows = operator.advance(rows, before, time)
-                for some in firings:
-                    yield from self._emit(some, packers[0])
-                if inside.num_rows:
-                    rows = yield from self._add_timed(operator, rows, inside, time, packers[1])
-            else:
-                fired, rows = operator.advance(rows, before, time)
-                if fired is not None:
-                    yield from self._emit(fired, packers[0])
-                if inside.num_rows:
-                    rows = self._add_to_sessions(operator, rows, inside, time)
-                    yield from self._drain(packers[1])
+                    rows = yield from self._add(operator, rows, inside, time, phase.packer)
             self.facts[OPEN_WINDOWS] += rows.num_rows
             pages.save(part, KeyedRows(rows))
         pages.end_batch()
+
+    def _advance(
+        self,
+        operator: SessionOperator | CountOperator | TimedOperator,
+        rows: Any,
+        before: int,
+        time: int,
+        packer: Packer,
+    ) -> Generator[PackedRow, None, Any]:
+        """Fires what is due; returns the rows of state that are kept."""
+        if isinstance(operator, CountOperator):
+            return operator.advance(rows, time)
+        if isinstance(operator, TimedOperator):
+            firings, rows = operator.advance(rows, before, time)
+            for some in firings:
+                yield from self._emit(some, packer)
+            return rows
+        fired, rows = operator.advance(rows, before, time)
+        if fired is not None:
+            yield from self._emit(fired, packer)
+        return rows
+
+    def _add(
+        self,
+        operator: SessionOperator | CountOperator | TimedOperator,
+        rows: Any,
+        arrived: Any,
+        time: int,
+        packer: Packer,
+    ) -> Generator[PackedRow, None, Any]:
+        """Adds elements; returns the rows of state."""
+        if isinstance(operator, CountOperator):
+            return (yield from self._count(operator, rows, arrived, time, packer))
+        if isinstance(operator, TimedOperator):
+            return (yield from self._add_timed(operator, rows, arrived, time, packer))
+        rows = yield from self._add_to_sessions(operator, rows, arrived, time, packer)
+        yield from self._drain(packer)
+        return rows
 
     def _count(
         self, operator: CountOperator, rows: Any, arrived: Any, time: int, packer: Packer
@@ -157,8 +217,7 @@ class ColumnRunner(StepRunner):
         behind = late(panes, arrived.column(1).to_numpy(), time)
         if not behind.any():
             return arrived
-        self._take_late(arrived.filter(_mask(behind)))
-        yield from self._drain(packer)
+        yield from self._take_late(arrived.filter(_mask(behind)), packer)
         return arrived.filter(_mask(~behind))
 
     def _emit_each(
@@ -175,84 +234,113 @@ class ColumnRunner(StepRunner):
         """The keys of elements, their timestamps, and what the kernel takes from them."""
         return arrived.column(0), arrived.column(1).to_numpy(), self._form.inputs_in(arrived)
 
-    def _add_to_sessions(self, operator: SessionOperator, rows: Any, arrived: Any, watermark: int) -> Any:
+    def _add_to_sessions(
+        self, operator: SessionOperator, rows: Any, arrived: Any, watermark: int, packer: Packer
+    ) -> Generator[PackedRow, None, Any]:
         """Returns the sessions with the elements that arrived for their keys."""
         keys, stamps, inputs = self._inputs_of(arrived)
         placed = operator.place(rows, keys, stamps, watermark)
         late = ~placed.kept[placed.known :]
         if late.any():
-            self._take_late(arrived.filter(_mask(late)))
+            yield from self._take_late(arrived.filter(_mask(late)), packer)
         if self._on_rows is not None:
             for result in fire_late_sessions(self._on_rows, rows, placed, inputs, watermark):
                 self._collector.collect(*result)
         return operator.add(rows, placed, inputs)
 
-    def _rows_of(self, elements: Sequence[ColumnElements]) -> Any:
-        schema = self._form.exchange_schema
-        return concatenated([no_rows(schema), *(load_rows(part.stream, schema) for part in elements)])
+    def _elements_of(self, arrived: Sequence[Arrived]) -> tuple[Any, Any]:
+        """Returns the rows of elements, and of folded elements."""
+        schemas = self._form.raw_schema, self._form.folded_schema
+        found: tuple[list[Any], list[Any]] = [no_rows(schemas[0])], [no_rows(schemas[1])]
+        for part in arrived:
+            assert isinstance(part, ColumnElements), "no others are sent to a step on columns"
+            found[part.is_folded].append(load_rows(part.stream, schemas[part.is_folded]))
+        return concatenated(found[0]), concatenated(found[1])
 
-    def _add(
-        self, operator: PaneOperator, chunks: Chunks, elements: Sequence[ColumnElements], watermark: int, packer: Packer
-    ) -> Iterator[PackedRow]:
-        form, windows = self._form, operator.windows
-        rows = self._rows_of(elements)
-        if form.folds_first:
-            gone = windows.gone(panes_in(rows), watermark)
-            if gone.any():
-                self._take_late(rows.filter(_mask(gone)))
-                rows = rows.filter(_mask(~gone))
-            operator.add(chunks, [rows.select(operator.schema.names)])
-            return
+    def _folded_now(
+        self, operator: PaneOperator, chunks: Chunks, rows: Any, watermark: int, packer: Packer
+    ) -> Generator[PackedRow, None, Any]:
+        """Fires windows for elements that are late for them; returns the rows of state of those that are kept."""
+        windows = operator.windows
         panes = windows.panes_of(rows.column(1).to_numpy())
         gone = windows.gone(panes, watermark)
         if gone.any():
-            self._take_late(rows.filter(_mask(gone)))
-            yield from self._drain(packer)
+            yield from self._take_late(rows.filter(_mask(gone)), packer)
             rows, panes = rows.filter(_mask(~gone)), panes[~gone]
-        if not rows.num_rows:
-            return
-        inputs = form.inputs_in(rows)
-        if self._on_rows is not None:
-            keys = rows.column(0)
-            results = fire_late(operator, self._on_rows, chunks, keys, panes, inputs, watermark)
-            for number, result in enumerate(results, 1):
-                self._collector.collect(*result)
-                if number % FIRINGS_AT_ONCE == 0:
-                    yield from self._drain(packer)
-            yield from self._drain(packer)
-        operator.add_elements(chunks, rows.column(0), rows.column(1).to_numpy(), inputs)
+        keys, stamps, inputs = self._inputs_of(rows)
+        if windows.lateness:
+            for fired in fire_late(operator, chunks, keys, panes, inputs, watermark):
+                yield from self._emit(fired, packer)
+        return operator.fold_arrived(chunks, keys, stamps, inputs)
 
-    def _take_late(self, rows: Any) -> None:
-        count = int(rows.columns[-1].to_numpy().sum()) if self._form.folds_first else rows.num_rows
+    def _folded_before(
+        self, operator: PaneOperator, rows: Any, watermark: int, packer: Packer
+    ) -> Generator[PackedRow, None, Any]:
+        """Takes away the late ones of elements that were folded before the exchange; returns the rows of state."""
+        panes = panes_in(rows)
+        if not self._form.folds_first:
+            assert operator.windows.ahead_of(watermark, panes).all(), "elements that are not on time cross one by one"
+            return rows.select(operator.schema.names)
+        gone = operator.windows.gone(panes, watermark)
+        if gone.any():
+            yield from self._take_late(rows.filter(_mask(gone)), packer)
+            rows = rows.filter(_mask(~gone))
+        return rows.select(operator.schema.names)
+
+    def _take_late(self, rows: Any, packer: Packer) -> Iterator[PackedRow]:
+        """Passes on late elements, or drops them, which may be folded."""
+        form, tag = self._form, self._form.late_tag
+        is_folded = tag is None and rows.schema.equals(form.folded_schema)
+        count = int(rows.columns[-1].to_numpy().sum()) if is_folded else rows.num_rows
         self._metrics.late += count
-        tag = self._form.late_tag
         if tag is None:
             self._metrics.count("late_records_dropped", count)
             return
         _, stamps, *columns = rows.columns
-        elements = self._form.elements_of(columns[len(self._form.inputs) :])
-        for element, stamp in zip(elements, stamps.to_pylist(), strict=True):
+        columns = columns[len(form.inputs) :]
+        direct = self.step.side_sinks.get(tag, {})
+        if direct and all(kind == form.element for _, kind in direct.values()):
+            batch = form.batch_of(columns)
+            yield from self._write(direct, dict.fromkeys(direct, batch), packer)
+            return
+        for element, stamp in zip(form.elements_of(columns), stamps.to_pylist(), strict=True):
             self._collector.side_output(tag, element, stamp)
+        yield from self._drain(packer)
 
     def _emit(self, fired: Fired, packer: Packer) -> Iterator[PackedRow]:
-        direct = self.step.direct_sinks
+        step = self.step
+        direct = step.direct_sinks
+        if step.targets:
+            assert step.results is not None, "columns have a type"
+            step.send(record_batch(self._form, fired, step.results), fired.stamps, packer)
+            yield from packer.full()
+            if step.output is None or step.output.is_idle:
+                self.facts[RECORDS_OUT] += len(fired)
+                return
         batches = {sink: record_batch(self._form, fired, kind) for sink, (_, kind) in direct.items()}
         if batches and all(batch is not None for batch in batches.values()):
             self.facts[RECORDS_OUT] += len(fired)
-            self._to_sinks.update(dict.fromkeys((step for step, _ in direct.values()), len(fired)))
-            for sink, batch in batches.items():
-                for start in range(0, len(fired), _ROWS_IN_A_PAYLOAD):
-                    part = batch.slice(start, _ROWS_IN_A_PAYLOAD)
-                    if packer.writes(sink):
-                        yield from packer.write_columns(sink, part)
-                    else:
-                        yield packer.row_of_columns(sink, dump_rows(part, compress=False))
+            yield from self._write(direct, batches, packer)
             return
         for start in range(0, len(fired), _VALUES_AT_ONCE):
             some = fired.slice(start, _VALUES_AT_ONCE)
             for value, stamp in zip(values_of(self._form, some), some.stamps.tolist(), strict=True):
                 self._collector.collect(value, stamp)
-            yield from self._drain(packer)
+            self._collector.drain(packer, have_columns=True)
+            yield from packer.full()
+
+    def _write(
+        self, sinks: Mapping[int, tuple[str, RecordType]], batches: Mapping[int, Any], packer: Packer
+    ) -> Iterator[PackedRow]:
+        """Writes record batches to sinks that take columns, or packs them for these."""
+        for sink, batch in batches.items():
+            self._to_sinks[sinks[sink][0]] += batch.num_rows
+            for start in range(0, batch.num_rows, _ROWS_IN_A_PAYLOAD):
+                part = batch.slice(start, _ROWS_IN_A_PAYLOAD)
+                if packer.writes(sink):
+                    yield from packer.write_columns(sink, part)
+                else:
+                    yield packer.row_of_columns(sink, dump_rows(part, compress=False))
 
 
 def _mask(chosen: Any) -> Any:

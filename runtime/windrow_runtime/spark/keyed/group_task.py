@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -113,7 +114,7 @@ class ObjectRunner(StepRunner):
                 # A plan without columns does not import the columnar modules.
                 from windrow_runtime.columnar.state import load_rows
 
-                found += form.slices(load_rows(part.stream, form.exchange_schema))
+                found += form.slices(load_rows(part.stream, form.raw_schema))
         return found
 
     def _run_share(
@@ -205,15 +206,15 @@ class GroupTask:
         """
         group = GroupState() if data is None else GroupState.load(data, self._level.fingerprint)
         origin = self._origin_of[label]
-        for packer in self._packers:
+        for place, packer in enumerate(self._packers):
             packer.start(origin, self._level.groups.service_label_of(label))
+            packer.bound_of = partial(_watermark_in, times, place)
         found: list[dict[int, list[Arrived]]] = []
         for rows, packer in zip((before, after), self._packers, strict=True):
             # Deeper levels get their rows as they are, in the phase in which they came.
             yield from (packer.row_for_level(row) for row in rows if self._is_deeper(row))
             found.append(_by_step(row for row in rows if not self._is_deeper(row)))
         steps_before, steps_after = found
-        assert steps_before.keys() | steps_after.keys() <= self._runners.keys(), "columns go to the first level"
         for number, runner in self._runners.items():
             arrived = steps_before.get(number, []), steps_after.get(number, [])
             step = runner.step.state_id
@@ -232,14 +233,16 @@ class GroupTask:
         yield self._update(group, times, spark_now)
 
     def _is_deeper(self, row: PackedRow) -> bool:
-        """Returns whether a row is for the steps of a deeper level; columns and partials go to the first one alone."""
-        return row.kind == RowKind.ELEMENTS and row.target != self._level.number
+        """Returns whether a row is for the steps of a deeper level; columns and partials name their step."""
+        if row.kind == RowKind.ELEMENTS:
+            return row.target != self._level.number
+        return row.target not in self._runners
 
     def _notes(self, origin: int, label: int) -> Iterator[PackedRow]:
         """Yields rows with the reports and the counts for the driver."""
         runners = self._runners.values()
         reports: list[Any] = [report for runner in runners for report in runner.step.take_reports()]
-        counts: list[Any] = [count for runner in runners for count in runner.take_counts()]
+        counts: list[Any] = [count for part in (*runners, *self._packers) for count in part.take_counts()]
         number = sequence_number(Phase.AFTER_WATERMARK, origin, (1 << 30) - 1)
         for kind, notes in ((RowKind.REPORTS, reports), (RowKind.COUNTERS, counts)):
             if notes:
@@ -279,6 +282,11 @@ class GroupTask:
         return min(max(min(clocks), spark_now + 1), _FARTHEST) if clocks else 0
 
 
+def _watermark_in(times: BatchTimes, phase: int, step: str) -> int:
+    """The watermark under which a step of a deeper level takes what is emitted in a phase, or a higher one."""
+    return times.of(step)[phase].watermark
+
+
 _FARTHEST = (1 << 62) // 1000  # a timer that far is never due; it has to fit what Spark computes with
 
 
@@ -292,8 +300,8 @@ def _by_step(rows: Iterable[PackedRow]) -> dict[int, list[Arrived]]:
 
 
 def _elements_of(row: PackedRow) -> Sequence[Arrived]:
-    if row.kind == RowKind.COLUMNS:
-        return [ColumnElements(row.target, row.payload)]
+    if row.kind in {RowKind.COLUMNS, RowKind.FOLDED}:
+        return [ColumnElements(row.target, row.payload, row.kind == RowKind.FOLDED)]
     if row.kind == RowKind.PARTIALS:
         return [PartialElements(row.target, unpack_partials(row.payload))]
     assert row.kind == RowKind.ELEMENTS, "rows of other kinds go to service groups"

@@ -23,15 +23,21 @@ if TYPE_CHECKING:
     from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
     from windrow_runtime.columnar.forms.row_form import RowForm
     from windrow_runtime.spark.checkpoint.folder import EndMark
+    from windrow_runtime.spark.exchange.column_sender import ColumnTarget
     from windrow_runtime.spark.sinks.parts import WorkerSinks
 
-# Any: elements, keys and states are of the user's types.
+# Any: elements, keys and states are of the user's types; pyarrow and numpy are not imported here.
 
 
 class Fragment(Protocol):
     """Runs stateless steps, one behind the other; :mod:`windrow_runtime.spark.exchange.fragment` has the real one."""
 
     def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> Iterable[Routed]: ...
+
+    @property
+    def is_idle(self) -> bool: ...
+
+    def observe(self, step: str, highest: int) -> None: ...
 
     def take_counts(self) -> list[Count]: ...
 
@@ -45,11 +51,6 @@ class SourceFragment(Fragment, Protocol):
 
     @property
     def watermark(self) -> int: ...
-
-    @property
-    def is_idle(self) -> bool: ...
-
-    def observe(self, step: str, highest: int) -> None: ...
 
     def end_batch(self) -> None: ...
 
@@ -69,9 +70,19 @@ class KeyedStep:
     where: str | None = None  # the step and its line in the user's program, in errors
     form: ColumnarForm | None = None  # how it runs on columns; None: it runs on Python objects
     arrival: RowForm | None = None  # how elements in columns become objects; None: they come as objects
+    # The keyed steps that take its results as columns, and the type of these; None: they are for the fragment alone.
+    targets: tuple[ColumnTarget, ...] = ()
+    results: RecordType | None = None
     # The sinks that take its results as columns, by number, with their step ids and the types of their rows; none if
-    # something else reads it, too.
+    # something else that takes no columns reads it, too.
     direct_sinks: Mapping[int, tuple[str, RecordType]] = field(default_factory=dict)
+    # The same for each side output that sinks alone read.
+    side_sinks: Mapping[str, Mapping[int, tuple[str, RecordType]]] = field(default_factory=dict)
+
+    def send(self, columns: Any, stamps: Any, packer: Packer) -> None:
+        """Sends results as columns, with their timestamps, to the keyed steps that take them so."""
+        assert self.output is not None, "somebody reads them"
+        packer.add_columns(self.targets, columns, stamps, self.output.observe)
 
     def close(self) -> None:
         """Closes the user's functions behind the step."""
@@ -134,10 +145,15 @@ class Collector:
             side[0].append(own(value))
             side[1].append(timestamp)
 
-    def drain(self, packer: Packer) -> None:
-        """Runs the emitted elements through the fragments, and hands the results to ``packer``."""
+    def drain(self, packer: Packer, *, have_columns: bool = False) -> None:
+        """Runs the emitted elements through the fragments, and hands the results to ``packer``.
+
+        Steps that take columns get these, unless they had them already.
+        """
         if self._values:
             self.emitted += len(self._values)
+            if self._step.targets and not have_columns:
+                self._send_columns(packer)
             if self._step.output is not None:
                 _run(self._step.output, self._values, self._timestamps, packer)
             # The lists are replaced, not cleared: a fragment without steps passes on the very lists that it was given.
@@ -146,6 +162,17 @@ class Collector:
             if values:
                 _run(self._step.side_outputs[tag], values, timestamps, packer)
                 self._sides[tag] = ([], [])
+
+    def _send_columns(self, packer: Packer) -> None:
+        """Sends the emitted elements to steps that take columns. The fragments, which may change them, come later."""
+        # A plan without columns does not import Arrow.
+        import numpy as np
+
+        from windrow_runtime.codecs.arrow.encoding import encode_batch
+
+        assert self._step.results is not None, "columns have a type"
+        stamps = np.array(self._timestamps, np.int64)
+        self._step.send(encode_batch(self._values, self._step.results), stamps, packer)
 
 
 def _run(fragment: Fragment, values: list[Any], timestamps: list[int | None], packer: Packer) -> None:

@@ -33,6 +33,7 @@ from windrow_runtime.spark.run.facts import (
     WATERMARK,
     Count,
 )
+from windrow_runtime.spark.worker import current_batch
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -137,11 +138,44 @@ class _Sums:
         self.batch, self.newest = batch, dict(changes)
         self.watermark = max(self.watermark_before, watermark)
 
+    def bound(self, batch: int) -> int | None:
+        """Returns the watermark of all sources before a batch began; None: it is not known."""
+        return {self.batch + 1: self.watermark, self.batch: self.watermark_before}.get(batch)
+
     def of(self, step: str) -> list[int]:
         """Returns the windows, timers and bytes of a step."""
         none = [0] * len(_SUMS)
         pairs = zip(self.before.get(step, none), self.newest.get(step, none), strict=True)
         return [before + newest for before, newest in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkBounds:
+    """Tells a task that reads a source which watermark that of a keyed step does not exceed in the task's batch.
+
+    Spark's watermark follows from what the sources had before the batch, and the file of the progress has that. No
+    result depends on the file: elements cross the exchange one by one where it is missing.
+    """
+
+    file: Path | None  # None: a batch job, whose elements come under no watermark
+    clock: ClockFiles | None  # has the watermarks themselves, where windrow keeps them
+
+    def read(self) -> Callable[[str], int | None]:
+        """Returns what gives the bound for a step, by its id; None: none is known."""
+        batch = current_batch()
+        if self.file is None or batch == 0:
+            return lambda step: MIN_TIMESTAMP
+        if batch is None:
+            return lambda step: None
+        if self.clock is not None:
+            watermarks = self.clock.read(batch).watermarks
+            return lambda step: watermarks.get(step, MIN_TIMESTAMP)
+        try:
+            sums = StoredFile(self.file, _Sums).read()
+        except CheckpointError:
+            sums = None
+        bound = None if sums is None else sums.bound(batch)
+        return lambda step: bound
 
 
 class ProgressKeeper:

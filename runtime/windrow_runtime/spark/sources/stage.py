@@ -21,12 +21,14 @@ from windrow_runtime.spark.faults import failures_marked
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.keyed.level import Fragment, SourceFragment
 from windrow_runtime.spark.run.facts import RECORDS_IN, RECORDS_OUT, WATERMARK, Count
+from windrow_runtime.spark.run.progress import WatermarkBounds
 from windrow_runtime.spark.worker import current_batch, infrequent_gc
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
+    from windrow_runtime.spark.exchange.column_sender import ColumnTarget
     from windrow_runtime.spark.sinks.parts import WorkerSinks
-    from windrow_runtime.spark.sources.column_scan import ColumnScan, ColumnTarget
+    from windrow_runtime.spark.sources.column_scan import ColumnScan
 
 # Any: elements and keys are of the user's types; pyarrow has no types.
 
@@ -61,6 +63,7 @@ class SourceStage:
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
     targets: tuple[ColumnTarget, ...] = ()  # the keyed steps that take the elements as columns
     kind: RecordType | None = None  # the type of the elements; needed for such steps
+    bounds: WatermarkBounds | None = None  # of the watermarks of these steps; needed for them
     note: BatchNote | None = None  # notes the newest batch, if Spark writes the sink and no other code sees batches
     sinks: WorkerSinks | None = None  # those that the stage writes itself, if no other stage follows
 
@@ -98,7 +101,9 @@ class _Task:
             from windrow_runtime.spark.sources.column_scan import ColumnScan
 
             assert stage.kind is not None, "forms were asked for the columns of the source"
-            self._scan = ColumnScan(stage.kind, stage.targets, stage.groups, self._origin, self._fragment.observe)
+            assert stage.bounds is not None, "there are steps that take columns"
+            bound_of, observe = stage.bounds.read(), self._fragment.observe
+            self._scan = ColumnScan(stage.kind, stage.targets, stage.groups, self._origin, observe, bound_of)
         self._unmatched: dict[str, str] = {}
         self._malformed = 0
         self._sent_to: set[int] = set()  # the labels of the key groups that got rows

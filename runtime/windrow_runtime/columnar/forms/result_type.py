@@ -1,0 +1,100 @@
+"""Finds the type of a columnar step's results: what the columns hold that the next keyed step takes.
+
+It is what kernels give, not what annotations promise: a result that may be None is one, whatever its field says.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from windrow.errors import InvalidArgumentError
+from windrow.plan import Step
+from windrow_runtime.codecs.arrow.encoding import arrow_type
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form, input_of
+from windrow_runtime.columnar.forms.route import check_made, no_results, single
+from windrow_runtime.columnar.kernels.choice import plural
+from windrow_runtime.columnar.kernels.kernel import CombinedKernel, Kernel
+from windrow_runtime.columnar.rows.columns import WholeElement
+from windrow_runtime.operators.errors import DeclinedError
+
+# Any in this module: what makes results is of every type.
+
+_INT: Final = ValueType(Kind.INT, int)
+_VALUES: Final = {
+    arrow_type(value): value
+    for value in (
+        _INT,
+        ValueType(Kind.BOOL, bool),
+        ValueType(Kind.FLOAT, float),
+        ValueType(Kind.STR, str),
+        ValueType(Kind.BYTES, bytes),
+        ValueType(Kind.DATETIME, datetime.datetime),
+        ValueType(Kind.DATE, datetime.date),
+        ValueType(Kind.TIMEDELTA, datetime.timedelta),
+    )
+}
+"""The types of results that are elements of columns. A sum of decimals has more digits than a column takes."""
+
+
+def results_of(forms: Mapping[str, Form], step: Step) -> RecordType:
+    """The type of the results of a keyed step, from the forms of keyed steps by id; declined if they are objects."""
+    form = forms.get(step.id)
+    if not isinstance(form, ColumnarForm):
+        return no_results(step)
+    try:
+        return result_type(form)
+    except DeclinedError as reason:
+        raise DeclinedError(f"{step.id} is in front: {reason}") from None
+
+
+def result_type(form: ColumnarForm) -> RecordType:
+    """The type of the results of a step; declined where they are no columns."""
+    kernels = form.kernel.members if isinstance(form.kernel, CombinedKernel) else (form.kernel,)
+    values = [_value_of(form, kernel) for kernel in kernels]
+    if form.filled is not None:
+        key = form.routes[0].key
+        facts = {"key": ValueType(Kind.NONE, type(None), nullable=True) if key is None else key.value}
+        values = [values[place] if isinstance(place, int) else facts.get(place, _INT) for place in form.filled.places]
+    combined = form.combined
+    if combined is None:
+        found = single(values[0])
+    elif combined.target is None:
+        root = ValueType(Kind.TUPLE, tuple, arguments=tuple(values))
+        columns = tuple([replace(part, name=part.column) for part in root.columns])
+        found = RecordType(None, str(root), root, columns)
+    else:
+        found = _record_of(combined.target, [name for name, _ in combined.members], values)
+    check_made(found)
+    return found
+
+
+def _value_of(form: ColumnarForm, kernel: Kernel) -> ValueType:
+    """The type of the results of one aggregate."""
+    value = _VALUES.get(kernel.result_type)
+    if value is None:
+        raise DeclinedError(f"it gives {plural(kernel.result_type)}")
+    inputs = [input_of(form.element, selector) for selector in kernel.inputs]
+    nullable = [not isinstance(taken, WholeElement) and taken.value.nullable for taken in inputs]
+    return replace(value, nullable=kernel.gives_none(nullable))
+
+
+def _record_of(target: Any, names: list[str], values: list[ValueType]) -> RecordType:
+    """The type of records that a class makes of its fields, in their order or by name."""
+    if not isinstance(target, type):
+        raise DeclinedError(f"{getattr(target, '__name__', 'a function')} makes its results")
+    try:
+        kind = record_type(target)
+    except InvalidArgumentError as error:
+        raise DeclinedError(error.message) from error
+    fields = kind.root.fields
+    by_name = dict(zip(names if names[0] else [field.name for field in fields], values, strict=False))
+    if kind.single or len(values) != len(fields) or by_name.keys() != {field.name for field in fields}:
+        # What is left out has a default, which the class knows.
+        raise DeclinedError(f"{target.__name__} makes its results")
+    fields = tuple([replace(field, type=by_name[field.name]) for field in fields])
+    return RecordType(None, kind.name, replace(kind.root, fields=fields), fields)

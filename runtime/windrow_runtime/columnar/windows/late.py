@@ -1,0 +1,97 @@
+"""Fires windows again for elements that come behind the watermark, over columns.
+
+A lane is a key and a window that has ended and is kept. Each of its late elements fires it, with all that it holds by
+then: what the state has, and the late elements up to this one. So the states of a lane's elements are merged with all
+before them, for all lanes at once::
+
+    lane     held  late elements of a batch
+    a        {9}   1      4      2
+    merged         {9 1}  {9 1 4}  {9 1 4 2}    each is the result of one firing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.columnar import Ints
+from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys
+from windrow_runtime.columnar.state import Chunks, concatenated, no_rows
+from windrow_runtime.columnar.windows.geometry import Fired
+from windrow_runtime.columnar.windows.panes import Held, PaneOperator, PaneRows, panes_in
+
+_FIRINGS_AT_ONCE: Final = 1 << 17
+
+
+def fire_late(
+    operator: PaneOperator, chunks: Chunks, keys: pa.Array, panes: Ints, inputs: Sequence[pa.Array], watermark: int
+) -> Iterator[Fired]:
+    """The windows that fire for elements, in order of the elements, which are not yet in the state.
+
+    Of each element the later windows come first, as they are assigned.
+    """
+    windows, kernel = operator.windows, operator.kernel
+    cleaned = max(watermark - windows.lateness, MIN_TIMESTAMP)
+    places, starts = windows.windows(panes, cleaned, watermark)
+    if not len(places):
+        return
+    late, of_late = np.unique(places, return_inverse=True)
+    taken = pa.array(late)
+    keys, given = keys.take(taken), [column.take(taken) for column in inputs]
+    if kernel.is_numbered:
+        given.append(pa.array(late + chunks.arrived))
+    states = kernel.partial(Groups(np.arange(len(late)), len(late)), given)
+    held = _held(operator, chunks, keys.unique(), starts)
+    for begin in range(0, len(starts), _FIRINGS_AT_ONCE):
+        some = slice(begin, begin + _FIRINGS_AT_ONCE)
+        rows = pa.array(of_late[some])
+        fired, held = _fired(operator, held, (keys.take(rows), starts[some], [column.take(rows) for column in states]))
+        yield fired
+
+
+def _fired(operator: PaneOperator, held: Held, late: Held) -> tuple[Fired, Held]:
+    """What fires for late elements, of which each has a row for each of its windows; and what lanes hold then."""
+    windows, kernel, known = operator.windows, operator.kernel, len(held[1])
+    encoded = encode_keys(pa.concat_arrays([held[0], late[0]]))
+    starts = np.concatenate([held[1], late[1]])
+    cells = cells_of(Keys(encoded.codes, encoded.distinct), (starts - windows.offset) // windows.slide)
+    lanes = cells.groups
+    # In each lane the row of what it holds comes first.
+    order = lanes.order
+    both = [pa.concat_arrays(pair).take(pa.array(order)) for pair in zip(held[2], late[2], strict=True)]
+    merged = kernel.running(both, lanes.starts[lanes.ids[order]])
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    firing = pa.array(place[known:])
+    results = kernel.results([column.take(firing) for column in merged])
+    fired = Fired(late[0], late[1], late[1] + windows.size, windows.last_times(late[1]), results)
+    newest = pa.array(lanes.starts + lanes.sizes - 1)
+    own = encoded.distinct.take(pa.array(cells.codes))
+    places = cells.places * windows.slide + windows.offset
+    return fired, (own, places, [column.take(newest) for column in merged])
+
+
+def _held(operator: PaneOperator, chunks: Chunks, keys: pa.Array, starts: Ints) -> Held:
+    """What the state has of the windows that fire."""
+    windows, distinct = operator.windows, np.unique(starts)
+    low, high = int(distinct[0]), int(distinct[-1]) + windows.size
+    parts: list[pa.RecordBatch] = []
+    in_chunks = chunks.read(lambda entry: entry.first < high and entry.last >= low)
+    for rows in [*(rows for _, rows in in_chunks), chunks.read_tail()]:
+        panes = panes_in(rows)
+        near = (panes >= low) & (panes < high)
+        if windows.windows_each == 1:
+            near &= np.isin(panes, distinct)
+        in_time = rows.filter(pa.array(near))
+        parts.append(in_time.filter(pc.is_in(in_time.column(0), value_set=keys)))
+    rows = concatenated([no_rows(operator.schema), *parts])
+    found = list(PaneRows(operator, rows, chunks.tuning).held_by([distinct])) if rows.num_rows else []
+    if not found:
+        return rows.column(0), np.zeros(0, np.int64), rows.columns[2:]
+    of_keys, of_starts, states = zip(*found, strict=True)
+    return pa.concat_arrays(of_keys), np.concatenate(of_starts), list(map(pa.concat_arrays, zip(*states, strict=True)))

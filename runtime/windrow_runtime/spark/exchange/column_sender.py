@@ -1,0 +1,136 @@
+"""Sends columns of elements to keyed steps: folded where no step needs single elements, and by key group."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from windrow_runtime.columnar import Ints
+from windrow_runtime.columnar.forms.route import Route, ScanTarget
+from windrow_runtime.columnar.rows.groups import encode_keys
+from windrow_runtime.columnar.state import concatenated, dump_rows
+from windrow_runtime.operators.errors import errors_at
+from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, no_bound, pack_partials
+from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_runtime.spark.run.facts import RECORDS_IN, Count
+
+# Any in this module: pyarrow has no types.
+
+_ROWS_AT_ONCE: Final = 1 << 19
+"""Elements are folded in portions of this size, so that the memory of a task does not grow with its partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTarget:
+    """A keyed step, by its number, that takes the elements of a source or a keyed step as columns, by a route."""
+
+    step: int
+    form: ScanTarget
+    route: Route
+
+
+class ColumnSender:
+    """Gathers the columns of elements, and packs them into rows; ``new_row`` makes a row and numbers it."""
+
+    def __init__(self, groups: KeyGroups, new_row: Callable[[int, int, int, bytes], PackedRow]) -> None:
+        self._groups = groups
+        self._new_row = new_row
+        # A watermark above which that of a step, by its id, is not when the elements arrive; None: none is known.
+        self.bound_of: Callable[[str], int | None] = no_bound
+        # The elements for each step that have not been sent yet, as Arrow batches.
+        self._waiting: dict[int, tuple[ColumnTarget, list[Any]]] = {}
+        self._records: Counter[str] = Counter()
+
+    def take_counts(self) -> list[Count]:
+        """Returns how many elements went to each step since the last call."""
+        counts: list[Count] = [(step, RECORDS_IN, records) for step, records in self._records.items()]
+        self._records.clear()
+        return counts
+
+    def add(
+        self, targets: Sequence[ColumnTarget], columns: Any, stamps: Ints | None, observe: Callable[[str, int], None]
+    ) -> None:
+        """Takes the columns of well-formed elements for targets, with their timestamps if they have some already.
+
+        ``observe`` is called with the highest timestamp that a timestamp-assigning step gave.
+        """
+        for target in targets:
+            form, route = target.form, target.route
+            with errors_at(form.step.where):
+                there, found, highest = route.run(columns, stamps)
+                form.check(found)
+            for step, stamp in highest.items():
+                observe(step, stamp)
+            count = len(found)
+            if not count:
+                continue
+            named = dict(zip(there.schema.names, there.columns, strict=True))
+            key = pa.nulls(count) if route.key is None else route.key.evaluate(named)
+            arrays = [key, pa.array(found), *form.columns_of(named)]
+            _, waiting = self._waiting.setdefault(target.step, (target, []))
+            waiting.append(pa.RecordBatch.from_arrays(arrays, schema=form.raw_schema))
+            self._records[form.step.id] += count
+
+    def full(self) -> Iterator[PackedRow]:
+        """Yields the rows that are full. Call it after some elements have been added."""
+        return self._rows(_ROWS_AT_ONCE)
+
+    def flush(self) -> Iterator[PackedRow]:
+        """Yields all rows that are left."""
+        return self._rows(1)
+
+    def _rows(self, least: int) -> Iterator[PackedRow]:
+        for target, waiting in self._waiting.values():
+            if sum(rows.num_rows for rows in waiting) >= least:
+                yield from self._send(target, waiting)
+
+    def _send(self, target: ColumnTarget, waiting: list[Any]) -> Iterator[PackedRow]:
+        form = target.form
+        rows = concatenated(waiting)
+        waiting.clear()
+        with errors_at(form.step.where):
+            parts = list(form.packed(rows, self.bound_of(form.step.id)))
+        for is_folded, part in parts:
+            yield from self._send_rows(target, part, RowKind.FOLDED if is_folded else RowKind.COLUMNS)
+
+    def _send_rows(self, target: ColumnTarget, rows: Any, kind: int) -> Iterator[PackedRow]:
+        form = target.form
+        keys = encode_keys(rows.column(0))
+        groups, labels = self._groups.count, self._groups.labels
+        # The smallest type that holds the number of a group: numpy sorts small ones in one pass.
+        of_key = (form.hash_keys(keys.distinct) % np.uint64(groups)).astype(np.min_scalar_type(groups - 1))
+        folded = form.partials(keys, rows)
+        if folded is None:
+            order, bounds = _by_group(of_key[keys.codes])
+            rows = rows.take(pa.array(order)) if groups > 1 else rows
+            for number, start, end in bounds:
+                # Spark compresses what it shuffles.
+                part = rows.slice(start, end - start)
+                yield self._new_row(labels[number], kind, target.step, dump_rows(part, compress=False))
+            return
+        codes, partials = folded
+        order, bounds = _by_group(of_key[codes])
+        places = order.tolist()
+        for number, start, end in bounds:
+            payload = pack_partials(partials.pick(places[start:end]))
+            yield self._new_row(labels[number], RowKind.PARTIALS, target.step, payload)
+
+
+def _by_group(
+    of_row: npt.NDArray[np.unsignedinteger[Any]],
+) -> tuple[npt.NDArray[np.intp], Iterator[tuple[int, int, int]]]:
+    """Returns an order that puts the rows of a key group side by side, and the number, begin and end of each group.
+
+    Rows of one group stay in order. Groups without rows cost nothing: a query may have thousands of groups.
+    """
+    order = np.argsort(of_row, kind="stable")
+    sorted_groups = of_row[order]
+    starts = np.flatnonzero(np.diff(sorted_groups.astype(np.int64), prepend=-1))
+    ends = np.append(starts, len(of_row))[1:]
+    return order, zip(sorted_groups[starts].tolist(), starts.tolist(), ends.tolist(), strict=True)

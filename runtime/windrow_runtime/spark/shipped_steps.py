@@ -1,0 +1,120 @@
+"""Describes the steps of a plan for workers: how each keyed step runs, how elements get there, where its results go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from windrow.plan import ReturnsNode, SinkNode, Step
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, Form
+from windrow_runtime.columnar.forms.result_type import results_of
+from windrow_runtime.columnar.forms.route import CheckSource, ScanTarget
+from windrow_runtime.columnar.forms.row_form import RowForm, row_form
+from windrow_runtime.operators.choose import operator_for
+from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.spark.clock import ClockFiles
+from windrow_runtime.spark.exchange.column_sender import ColumnTarget
+from windrow_runtime.spark.exchange.fragment import PortFragment, Routes
+from windrow_runtime.spark.keyed.level import KeyedStep
+from windrow_runtime.spark.shipping import without_sources_and_sinks
+from windrow_runtime.spark.sinks.table import takes_columns
+
+
+class ShippedSteps:
+    """The steps of a plan as workers get them.
+
+    Keyed steps with a columnar form run on columns if they are among ``columnar``, which names them by id: others have
+    their stored state in objects. Without forms nothing is done on columns.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        forms: Mapping[str, Form],
+        columnar: Collection[str],
+        state_ids: Mapping[str, str],
+        clock: ClockFiles | None,
+        check_source: CheckSource,
+    ) -> None:
+        self._whole = topology
+        # Workers get the steps without sources and sinks, which only the driver can load.
+        self.topology = Topology(without_sources_and_sinks(topology.steps))
+        self._state_ids = state_ids
+        self._clock = clock
+        self._all_forms = forms
+        self.forms: dict[str, ColumnarForm] = {}
+        self._arrivals: dict[str, RowForm] = {}
+        for step in self.topology.keyed if forms else ():
+            form = forms[step.id]
+            if isinstance(form, ColumnarForm) and step.id in columnar:
+                self.forms[step.id] = replace(form, step=step)
+                continue
+            with suppress(DeclinedError):
+                arrival = row_form(topology, topology.step(step.id), check_source, partial(results_of, forms))
+                self._arrivals[step.id] = replace(arrival, step=step)
+        # The steps that get their elements as columns.
+        self._by_columns: Mapping[str, ScanTarget] = {**self.forms, **self._arrivals}
+        self._routes = Routes(
+            {step.id: number for number, step in enumerate(topology.keyed)},
+            {step.id: number for number, step in enumerate(topology.sinks)},
+            {step: level - 1 for step, level in topology.levels.items()},
+        )
+
+    def create(self, port: Port) -> partial[PortFragment]:
+        """Returns what makes the fragment behind a port, without the keyed steps that columns feed."""
+        return partial(PortFragment, self.topology, port, self._routes, self._clock, frozenset(self._by_columns))
+
+    def targets(self, step: Step) -> tuple[ColumnTarget, ...]:
+        """Returns the keyed steps that take what a source or a keyed step gives as columns."""
+        return tuple(
+            ColumnTarget(self._routes.steps[step_id], form, route)
+            for step_id, form in self._by_columns.items()
+            for route in form.routes
+            if route.source == step.id
+        )
+
+    def level(self, number: int) -> tuple[KeyedStep, ...]:
+        """Returns the keyed steps of a level; the first one has the number 0."""
+        levels = self.topology.levels
+        return tuple(self._keyed_step(step) for step in self.topology.keyed if levels[step.id] == number + 1)
+
+    def _keyed_step(self, step: Step) -> KeyedStep:
+        ports, targets = self.topology.ports(step), self.targets(step)
+        return KeyedStep(
+            number=self._routes.steps[step.id],
+            step_id=step.id,
+            state_id=self._state_ids[step.id],
+            create=partial(operator_for, step),
+            output=self.create(Port(step.id))() if Port(step.id) in ports else None,
+            side_outputs={port.tag: self.create(port)() for port in ports if port.tag is not None},
+            has_watermark=bool(self.topology.stampers(step)),
+            name=step.node.name,
+            where=step.where,
+            form=self.forms.get(step.id),
+            arrival=self._arrivals.get(step.id),
+            targets=targets,
+            results=results_of(self._all_forms, step) if targets else None,
+            direct_sinks=self._direct_sinks(Port(step.id)),
+            side_sinks={port.tag: self._direct_sinks(port) for port in ports if port.tag is not None},
+        )
+
+    def _direct_sinks(self, port: Port) -> dict[int, tuple[str, RecordType]]:
+        """Returns the sinks that take an output of a step as columns; none if anything takes it as objects."""
+        found: dict[int, tuple[str, RecordType]] = {}
+        readers = self._whole.entries(port)
+        while readers:
+            reader = readers.pop()
+            if isinstance(reader.node, ReturnsNode):
+                readers += self._whole.readers(reader)
+                continue
+            if not self.topology.needs_objects(reader, self._by_columns):
+                continue
+            if not isinstance(reader.node, SinkNode) or not takes_columns(reader):
+                return {}
+            found[self._routes.sinks[reader.id]] = reader.id, record_type(reader.node.element_type)
+        return found
