@@ -64,7 +64,11 @@ QUERY_SETTINGS: Final = {
 
 # Spark makes code for rows of state, of timers and of the exchange when it plans a batch, and in each task. Measured on
 # batches of 2,000 rows, two cores: the JVM took 275 ms of processor time a batch without that, and 331 with it.
-FEW_ROWS_SETTINGS: Final = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+FEW_ROWS_SETTINGS: Final = {
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Each rule that changes the plan below a stateful operator makes Spark build that operator anew.
+    "spark.sql.codegen.wholeStage": "false",
+}
 """The further settings, in the same way, of a query whose records pass no expression of Spark's: workers read and write
 them, and Spark handles names of files, and one row for all elements of a key group."""
 

@@ -108,7 +108,7 @@ class Query:
         """Starts the query with a trigger of Spark's."""
         self._gate = BatchGate()
         settings = {**QUERY, SHUFFLE_PARTITIONS: str(self.lowered.groups.partitions)}
-        defaults = {**QUERY_SETTINGS, **(FEW_ROWS_SETTINGS if self.lowered.has_few_rows else {})}
+        defaults = {**(FEW_ROWS_SETTINGS if self.lowered.has_few_rows else {}), **QUERY_SETTINGS}
         with settings_during(self.lowered.spark, settings, defaults):
             writer = self._writer().queryName(self._free_name())
             writer = writer.option("checkpointLocation", self._checkpoint.spark_folder)
