@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, run, told
 from tests.counting import Count
-from windrow import DataStream
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import UserFunctionError
 from windrow.evictors import CountEvictor
 from windrow.functions import (
@@ -24,6 +25,8 @@ from windrow.functions import (
     ProcessWindowFunction,
     RuntimeContext,
 )
+from windrow.sinks import CollectSink
+from windrow.sources import ParquetFileSource
 from windrow.state import ValueStateDescriptor
 from windrow.triggers import CountTrigger, PurgingTrigger
 from windrow.windows import (
@@ -36,6 +39,7 @@ from windrow.windows import (
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.columnar.forms.row_form import row_form
 from windrow_runtime.columnar.rows.groups import stable_hashes
+from windrow_runtime.operators.topology import Topology
 from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning, StateTuning
 
 # Any in this module: results of every type.
@@ -130,6 +134,13 @@ def counted(keyed: Keyed) -> DataStream[Any]:
 
 def process(keyed: Keyed) -> DataStream[Any]:
     return keyed.process(Steps())
+
+
+class Stamps(KeyedProcessFunction["str | None", Element, Any]):
+    """Says which timestamps elements have."""
+
+    def process_element(self, value: Element, context: KeyedProcessContext[str | None]) -> list[Any]:
+        return [(value.key, context.timestamp, value)]
 
 
 PLANS: dict[str, Callable[[Keyed], DataStream[Any]]] = {
@@ -242,3 +253,26 @@ def test_flags_and_no_keys_are_in_the_key_group_of_the_object() -> None:
     flags = [True, False, None]
     assert stable_hashes(pa.array(flags, pa.bool_())).tolist() == list(map(stable_hash, flags))
     assert stable_hashes(pa.nulls(2)).tolist() == [stable_hash(None)] * 2
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_elements_without_timestamps_have_none(seed: int) -> None:
+    inputs = [*batches(random.Random(seed))]
+    for build in (evicted, lambda keyed: keyed.process(Stamps())):
+        engine, (expected,), _ = run(build, inputs, row_form, crash_at=seed, stamped=False)
+        assert len(expected) > 100
+        assert by_key(engine.results) == by_key(expected)
+
+
+def test_some_elements_have_timestamps_and_some_have_none() -> None:
+    first, second = (from_source(ParquetFileSource(name, Element)) for name in ("first", "second"))
+    stamped = first.assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda e: e.at
+    )
+    stream = stamped.union(second).key_by(lambda e: e.key).process(Stamps())
+    topology = Topology(Pipeline("plan", stream.sink_to(CollectSink())).steps)
+    (step,) = topology.keyed
+    form = row_form(topology, step, lambda source: None)
+    assert [route.is_stamped for route in form.routes] == [True, False]
+    columns = [form.stamps_of(route, np.array([3, 4])).to_pylist() for route in form.routes]
+    assert columns == [[3, 4], [None, None]]

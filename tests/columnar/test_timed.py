@@ -82,6 +82,9 @@ PLANS: dict[str, Build] = {
     "all time at intervals, purged": fired(GlobalWindows.create(), PurgingTrigger.of(EVENTS), some),
     "purged at the end": fired(TUMBLING, AT_END),
     "purged at the end, sliding": fired(SlidingEventTimeWindows.of(millis(90), millis(20)), AT_END),
+    "late, purged at the end": in_time(TUMBLING, AT_END, 70),
+    "late, purged at the end, sliding": in_time(SlidingEventTimeWindows.of(millis(90), millis(20)), AT_END, 40),
+    "late, purged at the end for ever": in_time(TUMBLING, AT_END, timedelta.max),
     "purged at the end, sessions": fired(EventTimeSessionWindows.with_gap(millis(12)), AT_END, unordered),
     "clock": fired(ON_CLOCK),
     "clock, purged": fired(ENDS_WITH_BATCHES, PurgingTrigger.of(ProcessingTimeTrigger.create())),
@@ -144,7 +147,9 @@ def test_many_firings_come_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
         assert by_key(engine.results) == by_key(wanted)
 
 
-@pytest.mark.parametrize("damage", [{"next": None}, {"filled": 2}, {"filled": -1}, {"next": -(2**63)}, {"start": None}])
+@pytest.mark.parametrize(
+    "damage", [{"next": None}, {"filled": 2}, {"filled": -1}, {"next": -(2**63)}, {"next": 100}, {"start": None}]
+)
 def test_damaged_rows_are_refused(damage: dict[str, int | None]) -> None:
     engine, _, _ = run(PLANS["intervals"], [[at(1)]], columnar_form)
     assert isinstance(engine.form, ColumnarForm)

@@ -128,6 +128,7 @@ class Everything:
                 "counted_in_time",
                 "intervals",
                 "python",
+                "python_counted",
             )
         }
         keyed = stamped(found).filter(lambda r: r.celsius > 3.5).key_by(lambda r: r.sensor)
@@ -159,6 +160,9 @@ class Everything:
             "python": keyed.window(TumblingEventTimeWindows.of(millis(100))).apply(
                 lambda key, window, elements: [(key, window.start, len(elements))]
             ),
+            "python_counted": found.key_by(lambda r: r.sensor)
+            .count_window(4)
+            .apply(lambda key, window, elements: [(key, [r.number for r in elements])]),
         }
         ends = [stream.sink_to(self.sinks[name]) for name, stream in streams.items()]
         self.pipeline = Pipeline("everything", *ends)
@@ -179,7 +183,7 @@ def test_columns_give_what_the_interpreter_gives(
     runner = SparkRunner(spark)
     forms = everything.pipeline.explain(runner)
     assert forms.count("runs as columns") == 9
-    assert forms.count("runs as Python") == 1
+    assert forms.count("elements cross the exchange as columns") == 2
     expected = everything.run(LocalRunner())
     assert all(expected.values())
     assert everything.run(runner) == expected

@@ -65,6 +65,11 @@ class Route:
         return any(step.kind == TimestampsNode.kind and step.expression is not None for step in self.steps)
 
     @property
+    def is_stamped(self) -> bool:
+        """Returns whether elements have timestamps at the end of the way."""
+        return self.has_stamps or self.assigns_stamps
+
+    @property
     def key_type(self) -> pa.DataType:
         """The Arrow type of keys."""
         return pa.null() if self.key is None else self.key.arrow_type
@@ -132,6 +137,10 @@ class ScanTarget(ABC):
     def check(self, stamps: Ints) -> None:  # noqa: B027  most steps take all timestamps
         """Refuses timestamps, in milliseconds, that are too far away for the step."""
 
+    def stamps_of(self, route: Route, stamps: Ints) -> pa.Array:
+        """The timestamps of elements that came by a route; those of elements without any are 0."""
+        return pa.array(stamps)
+
     def columns_of(self, named: Mapping[str, pa.Array]) -> list[pa.Array]:
         """The columns that the step takes beside key and timestamp, from those of elements by field."""
         return list(named.values())
@@ -179,7 +188,7 @@ def routes_to(
     key_by = before.node if isinstance(before.node, KeyByNode) else None
     routes = _routes(topology, topology.step(before.inputs[0]) if key_by is not None else before, results_of)
     for place, route in enumerate(routes):
-        if stamped and not (route.has_stamps or route.assigns_stamps):
+        if stamped and not route.is_stamped:
             raise DeclinedError("elements have no timestamps on the way")
         if key_by is not None:
             key = expression_of(key_by.selector, route.element, "the key")
@@ -240,7 +249,7 @@ def _extended(route: Route, step: Step, node: FilterNode | MapNode | TimestampsN
         if node.strategy.ingestion_time or generator not in (BoundedOutOfOrdernessWatermarks, NoWatermarks):
             raise DeclinedError(f"the watermark generator of {step.id} looks at each element")
         found = None if node.timestamp is None else expression_of(node.timestamp, element, "the timestamp")
-        if found is None and not (route.has_stamps or route.assigns_stamps):
+        if found is None and not route.is_stamped:
             raise DeclinedError(f"{step.id} takes the timestamps that elements have")
         if found is not None and (found.value.kind not in (Kind.INT, Kind.DATETIME) or found.value.nullable):
             raise DeclinedError(f"the timestamp is a {found.value}")

@@ -32,7 +32,7 @@ from windrow.functions import AggregateFunction, RichFunction
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.windows import TimeWindow
 from windrow_runtime.columnar import Ints
-from windrow_runtime.columnar.forms.route import CheckSource, ResultsOf, ScanTarget, no_results, routes_to
+from windrow_runtime.columnar.forms.route import CheckSource, ResultsOf, Route, ScanTarget, no_results, routes_to
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, stable_hashes
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, windows_of
 from windrow_runtime.operators.copies import accumulator_maker
@@ -79,6 +79,10 @@ class RowForm(ScanTarget):
         shared = ", panes shared by windows" if self.fold and self.fold.panes.windows_each > 1 else ""
         return f"elements cross the exchange as columns{folded}{shared}"
 
+    def stamps_of(self, route: Route, stamps: Ints) -> pa.Array:
+        """The timestamps of elements that came by a route; those of elements without any are null."""
+        return pa.array(stamps) if route.is_stamped else pa.nulls(len(stamps), pa.int64())
+
     def slices(self, rows: pa.RecordBatch) -> Iterator[RowSlice]:
         """Rows that came through the exchange, a few thousand at a time."""
         encoded = encode_keys(rows.column(0))
@@ -95,8 +99,10 @@ class RowForm(ScanTarget):
 
     def partials(self, keys: Keys, rows: pa.RecordBatch) -> tuple[Ints, Partials] | None:
         """Folds elements, if that is worth it."""
+        if self.fold is None:
+            return None
         stamps = rows.column(1).to_numpy()
-        if self.fold is None or not len(stamps) or stamps.min() < -FARTHEST or stamps.max() > FARTHEST:
+        if not len(stamps) or stamps.min() < -FARTHEST or stamps.max() > FARTHEST:
             return None
         panes = self.fold.panes
         cells = cells_of(keys, panes.numbers_of(stamps))
@@ -151,7 +157,8 @@ class RowSlice:
     @property
     def timestamps(self) -> Sequence[int | None]:
         """Their timestamps in milliseconds."""
-        stamps: list[int | None] = self.rows.column(1).to_numpy().tolist()
+        column = self.rows.column(1)
+        stamps: list[int | None] = column.to_pylist() if column.null_count else column.to_numpy().tolist()
         return stamps
 
     def pick(self, places: Sequence[int]) -> RowSlice:
@@ -162,7 +169,8 @@ class RowSlice:
 
 def row_form(topology: Topology, step: Step, check_source: CheckSource, results_of: ResultsOf = no_results) -> RowForm:
     """Decides how the elements of a keyed step get there as columns; declined where they do not."""
-    routes = routes_to(topology, step, check_source, results_of)
+    # A plan with windows of event time was checked for timestamps.
+    routes = routes_to(topology, step, check_source, results_of, stamped=False)
     fold: PaneFold | None = None
     with suppress(DeclinedError):
         fold = fold_for(step)

@@ -30,6 +30,7 @@ from windrow.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     CountTrigger,
+    EventTimeTrigger,
     MergingPurgingTrigger,
     ProcessingTimeTrigger,
     PurgingTrigger,
@@ -73,11 +74,17 @@ class Panes:
     offset: int
     lateness: int  # how long windows are kept behind their end; MAX_TIMESTAMP: for ever
     by_clock: bool = False  # whether elements are in them, or fire them, by processing time
+    purges: bool = False  # whether their end drops what they hold; a late element then fires them with itself alone
 
     @property
     def is_global(self) -> bool:
         """Returns whether there is one window, of all time."""
         return not self.size
+
+    @property
+    def held(self) -> Panes:
+        """The windows as the state holds what is in them: it need not keep what their end drops."""
+        return replace(self, lateness=0) if self.purges else self
 
     @property
     def windows_each(self) -> int:
@@ -276,6 +283,10 @@ def windows_of(node: WindowNode) -> Windows:
         return _counted(node, inner.max_count, purges=purges)
     if node.evictor is None and type(inner) in _TIMED:
         return _timed(node, inner, purges=purges)
+    if node.evictor is None and type(inner) is EventTimeTrigger and purges and node.allowed_lateness:
+        windows = _assigned(node, shape_assigned(node))
+        if isinstance(windows, Panes) and not (windows.is_global or windows.by_clock):
+            return replace(windows, purges=True)
     return _assigned(node, shape_of(node))
 
 

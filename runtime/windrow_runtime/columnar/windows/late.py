@@ -33,7 +33,7 @@ def fire_late(
 ) -> Iterator[Fired]:
     """The windows that fire for elements, in order of the elements, which are not yet in the state.
 
-    Of each element the later windows come first, as they are assigned.
+    Of each element the later windows come first, as they are assigned. Windows that purge hold nothing else by then.
     """
     windows, kernel = operator.windows, operator.kernel
     cleaned = max(watermark - windows.lateness, MIN_TIMESTAMP)
@@ -46,11 +46,16 @@ def fire_late(
     if kernel.is_numbered:
         given.append(pa.array(late + chunks.arrived))
     states = kernel.partial(Groups(np.arange(len(late)), len(late)), given)
-    held = _held(operator, chunks, keys.unique(), starts)
+    held = None if windows.purges else _held(operator, chunks, keys.unique(), starts)
     for begin in range(0, len(starts), _FIRINGS_AT_ONCE):
         some = slice(begin, begin + _FIRINGS_AT_ONCE)
         rows = pa.array(of_late[some])
-        fired, held = _fired(operator, held, (keys.take(rows), starts[some], [column.take(rows) for column in states]))
+        fresh = keys.take(rows), starts[some], [column.take(rows) for column in states]
+        if held is None:
+            results = kernel.results(fresh[2])
+            yield Fired(fresh[0], fresh[1], fresh[1] + windows.size, windows.last_times(fresh[1]), results)
+            continue
+        fired, held = _fired(operator, held, fresh)
         yield fired
 
 

@@ -69,7 +69,7 @@ class PaneOperator(ColumnOperator[Panes]):
     def measure(self, watermark: int, rows: pa.RecordBatch) -> tuple[int, int, int]:
         """Measures rows for the entry of their chunk: when they are due, their first and their last pane."""
         panes = np.unique(panes_in(rows))
-        return int(self.windows.next_times(panes, watermark).min()), int(panes[0]), int(panes[-1])
+        return int(self.windows.held.next_times(panes, watermark).min()), int(panes[0]), int(panes[-1])
 
     def advance(self, chunks: Chunks, previous: int, watermark: int) -> Iterator[Fired]:
         """Fires the windows whose end lies behind the previous watermark and not behind this one."""
@@ -78,7 +78,7 @@ class PaneOperator(ColumnOperator[Panes]):
             chunks,
             watermark,
             fires=lambda entry: windows.any_ends(entry.first, entry.last, previous, watermark),
-            gone=lambda rows: windows.gone(panes_in(rows), watermark),
+            gone=lambda rows: windows.held.gone(panes_in(rows), watermark),
         )
         for rows in due.parts():
             yield from self._fire(rows, previous, watermark, chunks.tuning)

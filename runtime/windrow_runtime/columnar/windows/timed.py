@@ -43,9 +43,13 @@ class TimedOperator(ColumnOperator[Timed]):
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)
-        following, filled = rows.column(2).to_numpy(), rows.column(3).to_numpy()
-        if len(following) and not (following.min() > -FARTHEST and 0 <= filled.min() <= filled.max() <= 1):
-            raise damaged_state(f"a window that fires next at {following.min()}, or is filled {filled.max()} times")
+        starts, following, filled = (rows.column(place).to_numpy() for place in (1, 2, 3))
+        ends = self.windows.panes.last_times(starts)
+        far = (starts > 2 * FARTHEST) | (starts < -2 * FARTHEST) | (following < -FARTHEST)
+        if (far | (following > ends)).any():
+            raise damaged_state("a window that fires next behind its end, or too far away")
+        if ((filled != 0) & (filled != 1)).any():
+            raise damaged_state("a window that is neither filled nor empty")
 
     def fold(self, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
         """One row for all elements of a key and a window, before anybody has looked whether they are late."""
@@ -124,8 +128,8 @@ class TimedOperator(ColumnOperator[Timed]):
         ones = pa.array(np.ones(held.num_rows, np.int64))
         known = operator.rows([*held.columns[:2], ones, *held.columns[4:]])
         for fired, left in operator.add(known, keys, stamps, inputs, time):
-            count = left.num_rows
-            filled = [pa.array(np.zeros(count, np.int64)), pa.array(np.ones(count, np.int64))]
+            ends = self.windows.panes.last_times(left.column(1).to_numpy())
+            filled = [pa.array(ends), pa.array(np.ones(len(ends), np.int64))]
             yield fired, concatenated([others, self.rows([*left.columns[:2], *filled, *left.columns[3:]])])
 
     def add(self, rows: pa.RecordBatch, folded: pa.RecordBatch, time: int) -> pa.RecordBatch:

@@ -271,6 +271,9 @@ class ColumnRunner(StepRunner):
         if windows.lateness:
             for fired in fire_late(operator, chunks, keys, panes, inputs, watermark):
                 yield from self._emit(fired, packer)
+            dropped = windows.held.gone(panes, watermark)
+            if windows.purges and dropped.any():
+                keys, stamps, inputs = self._inputs_of(rows.filter(_mask(~dropped)))
         return operator.fold_arrived(chunks, keys, stamps, inputs)
 
     def _folded_before(
