@@ -194,3 +194,48 @@ def test_a_time_line_takes_what_a_window_touches() -> None:
     assert line.take(5, 9) == (0, 9, ["a"])
     assert line.take(12, 20) == (10, 25, ["b", "c"])
     assert line.held == []
+
+
+def in_order(gap: int) -> Callable[[Keyed], DataStream[Any]]:
+    """What depends on the order in which elements come and sessions merge."""
+    return sessions(
+        gap,
+        millis(0),
+        agg.collect_list(lambda e: e.number),
+        agg.first(lambda e: e.text),
+        agg.last(lambda e: e.level),
+        agg.min_by(lambda e: e.text, lambda e: e.at),
+        agg.top_k(2, lambda e: e.text, lambda e: e.at),
+        agg.count(),
+    )
+
+
+def test_contents_of_sessions_stand_in_the_order_in_which_these_were_born() -> None:
+    # Gap 10: two sessions grow in turn until an element joins them; a third one, of a later batch, joins all of it.
+    first = [at(moment, number=number) for number, moment in enumerate((0, 30, 5, 8, 38, 15, 20))]
+    later = [at(70, number=10), at(60, number=11), at(48, number=12), at(55, number=13)]
+    ran = run(in_order(10), [first, later], columnar_form)
+    assert ran.engine.results == ran.expected[0]
+    assert [result[3] for result in ran.engine.results] == [[0, 2, 3, 5, 1, 4, 6, 12, 10, 11, 13]]
+
+
+@pytest.mark.parametrize("are_small", [False, True])
+def test_aggregates_that_depend_on_order_have_it_in_sessions(are_small: bool) -> None:
+    small = replace(ROW_PAGES, inline_bytes=100, small=100, dense=300, hot_keys=small_working_sets(2_000))
+    pages = small if are_small else ROW_PAGES
+    merged = 0
+    for seed in range(8):
+        chance = random.Random(seed)
+        inputs = [
+            [
+                at(150 * number + chance.randrange(-160, 150), chance.choice("abcd"), chance.randrange(1000))
+                for _ in range(chance.choice([0, 5, 30, 60]))
+            ]
+            for number in range(10)
+        ]
+        build = in_order(chance.choice([3, 8, 20]))
+        ran = run(build, inputs, columnar_form, crash_at=seed % 5, tuning=replace(StateTuning(), row_pages=pages))
+        assert by_key(ran.engine.results) == by_key(ran.expected[0])
+        assert ran.engine.counted["late_records_dropped"] == ran.dropped
+        merged += sum(result[-1] > 8 for result in ran.expected[0])
+    assert merged > 5

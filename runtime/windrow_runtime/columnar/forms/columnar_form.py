@@ -215,8 +215,11 @@ def columnar_form(
     _check_key(routes[0].key, spec.process)
     kernel = kernel_for(spec.aggregate, partial(_input_type, element))
     if kernel.ordered:
-        if isinstance(windows, Sessions) and not windows.by_clock:
-            raise DeclinedError("the aggregate depends on the order in which sessions merge")
+        if isinstance(windows, Sessions) and windows.lateness:
+            # Late elements would have to be added one by one in this order, too.
+            raise DeclinedError(
+                "the aggregate depends on the order in which sessions merge, and late elements fire them"
+            )
         if isinstance(windows, Panes) and windows.windows_each > 1:
             # The panes of a window are merged in order of time, which is not that of arrival.
             kernel = kernel.numbered()

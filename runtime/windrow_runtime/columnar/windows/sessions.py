@@ -88,17 +88,64 @@ class SessionOperator(ColumnOperator[Sessions]):
         np.maximum.at(last, ids, placed.ends[kept])
         codes = np.zeros(count, np.int64)
         codes[ids] = placed.keys.codes[kept]
-        fresh_count, fresh_ids = _renumbered(ids[known:])
-        fresh = np.empty(fresh_count, np.int64)
-        fresh[fresh_ids] = ids[known:]
         if not kept[known:].all():
             inputs = [column.filter(pa.array(kept[known:])) for column in inputs]
-        states = self.kernel.partial(Groups(fresh_ids, fresh_count), inputs)
-        if known:
-            both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], states, strict=True)]
-            states = self.kernel.merge(Groups(np.concatenate([ids[:known], fresh]), count), both)
+        if self.kernel.ordered:
+            states = self._in_order(rows, placed, ids, count, inputs)
+        else:
+            fresh_count, fresh_ids = _renumbered(ids[known:])
+            fresh = np.empty(fresh_count, np.int64)
+            fresh[fresh_ids] = ids[known:]
+            states = self.kernel.partial(Groups(fresh_ids, fresh_count), inputs)
+            if known:
+                states = self._merged(rows, states, np.concatenate([ids[:known], fresh]), count)
         keys = placed.keys.distinct.take(pa.array(codes))
-        return self.rows([keys, pa.array(first), pa.array(last), *states])
+        found = self.rows([keys, pa.array(first), pa.array(last), *states])
+        if self.kernel.ordered:
+            # Sessions of a key stand in the order in which they were born, by which they merge.
+            born = np.full(count, len(kept))
+            np.minimum.at(born, ids, np.flatnonzero(kept))
+            found = found.take(pa.array(np.argsort(born)))
+        return found
+
+    def _merged(
+        self, rows: pa.RecordBatch, states: Sequence[pa.Array], owners: Ints, count: int, order: Ints | None = None
+    ) -> list[pa.Array]:
+        """Merges the states of known sessions and other ones, by the owners of all, in their order or in another."""
+        both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], states, strict=True)]
+        if order is not None:
+            both = [column.take(pa.array(order)) for column in both]
+        return self.kernel.merge(Groups(owners, count), both)
+
+    def _in_order(
+        self, rows: pa.RecordBatch, placed: Placed, ids: Ints, count: int, inputs: Sequence[pa.Array]
+    ) -> list[pa.Array]:
+        """The states of sessions whose parts are merged as the general operator does it, by the owners of kept rows.
+
+        What a session has had from its birth on stands in front of what it takes, and where sessions meet, the one that
+        was born first stands in front of the other::
+
+            gap 10, elements in order of arrival   0  30  5  8  38  15  20
+            sessions                               0  5  8  15 | 30  38
+            the last one joins both                0  5  8  15   30  38   20
+        """
+        known = placed.known
+        ranks = _ranks(ids, placed.starts[placed.kept], placed.ends[placed.kept])
+        order = np.lexsort((ranks, ids))
+        is_known = order < known
+        begins = np.ones(len(order), np.bool_)
+        begins[1:] = (np.diff(ids[order]) != 0) | is_known[1:] | is_known[:-1]
+        runs = begins & ~is_known
+        elements = order[~is_known]
+        of_elements = (np.cumsum(runs) - 1)[~is_known]
+        taken = [column.take(pa.array(elements - known)) for column in inputs]
+        states = self.kernel.partial(Groups(of_elements, int(runs.sum())), taken)
+        if not known:
+            # Each session has one run.
+            return states
+        # The places of known sessions and of runs among the states of both.
+        places = np.where(is_known, order, known + np.cumsum(runs) - 1)[begins]
+        return self._merged(rows, states, ids[order][begins], count, places)
 
     def next_time(self, watermark: int, rows: pa.RecordBatch) -> int:
         """The time at which the first of some sessions fires or goes next; the end of time if that is never."""
@@ -117,6 +164,41 @@ def _by_key_and_start(keys: Keys, starts: Ints) -> Ints:
     if high - low >= FARTHEST:
         return np.lexsort((starts, keys.codes))
     return Groups(keys.codes, len(keys.distinct)).ordered_by(starts - low, high - low + 1)
+
+
+def _ranks(owners: Ints, starts: Ints, ends: Ints) -> Ints:
+    """Numbers that put the rows of each session into the order of its contents; known sessions come before elements."""
+    ranks = np.arange(len(owners))
+    if not len(owners):
+        return ranks
+    # Where all rows meet the first one, that takes them as they come.
+    firsts = Groups(owners, int(owners.max()) + 1).first_rows[owners]
+    apart = (starts > ends[firsts]) | (starts[firsts] > ends)
+    merging = np.zeros(int(owners.max()) + 1, np.bool_)
+    merging[owners[apart]] = True
+    for part in by_owner(owners, merging[owners]):
+        ranks[_contents_in_order(part.tolist(), starts, ends)] = part
+    return ranks
+
+
+def _contents_in_order(rows: list[int], starts: Ints, ends: Ints) -> list[int]:
+    """The rows of one session as its contents have them, from the order in which they came."""
+    sessions: list[tuple[int, int, list[int]]] = []  # that are live, in the order of their births
+    for row in rows:
+        start, end = int(starts[row]), int(ends[row])
+        met = [place for place, other in enumerate(sessions) if other[0] <= end and start <= other[1]]
+        if not met:
+            sessions.append((start, end, [row]))
+            continue
+        parts = [sessions[place] for place in met]
+        members = parts[0][2]
+        for part in parts[1:]:
+            members.extend(part[2])
+        members.append(row)
+        sessions[met[0]] = min(start, *(it[0] for it in parts)), max(end, *(it[1] for it in parts)), members
+        for place in reversed(met[1:]):
+            del sessions[place]
+    return list(chain.from_iterable(members for _, _, members in sessions))
 
 
 def _renumbered(numbers: Ints) -> tuple[int, Ints]:
