@@ -138,6 +138,15 @@ def late_results_to_sessions(stream: DataStream[Element]) -> dict[str, DataStrea
 
 
 @plan
+def results_to_sessions_in_order(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
+    """Sessions show the order in which results come, and in which sessions merge."""
+    patient = stream.key_by(lambda e: e.key).window(tumbling(10)).allowed_lateness(millis(90))
+    found: DataStream[Total] = patient.aggregate(totals())
+    second = found.key_by(lambda t: t.key).window(EventTimeSessionWindows.with_gap(millis(12)))
+    return {"last": second.aggregate(of_totals())}
+
+
+@plan
 def sessions_then_tumbling(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
     sessions = stream.key_by(lambda e: e.key).window(EventTimeSessionWindows.with_gap(millis(12)))
     found: DataStream[Total] = sessions.aggregate(totals())
