@@ -1,4 +1,4 @@
-"""Each declared aggregate with allowed lateness on columns: late elements are added in Python to what columns hold."""
+"""Each declared aggregate with allowed lateness on columns, whose late elements fire their windows again."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from tests.columnar.engine import Element, Keyed, at, millis, run, told
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
+from windrow.triggers import CountTrigger
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.columnar.forms.columnar_form import columnar_form
+from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.spark.keyed import column_step
 
 # Any in this module: aggregates and results of every type.
 
@@ -114,3 +117,24 @@ def test_the_tables_have_all_aggregates() -> None:
     functions = {name for name in agg.__all__ if name[0].islower()}
     others = {"key", "window_start", "window_end", "recognise", "combine", "into"}
     assert functions - others <= {*UNORDERED, *ORDERED}
+
+
+def test_late_elements_copy_no_large_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(keyed: Keyed) -> DataStream[Any]:
+        windowed = keyed.window(TumblingEventTimeWindows.of(millis(100))).allowed_lateness(millis(100_000))
+        return windowed.aggregate(agg.count_distinct(lambda e: e.number))
+
+    # It would copy all values of the window for each late element: gigabytes for some thousands.
+    monkeypatch.delattr(column_step, "fire_late")
+    inputs = [[at(5, number=n) for n in range(1_500)], [at(500, "o")], [at(600, "o")]]
+    engine, (wanted,), _ = run(build, [*inputs, [at(6, number=n) for n in range(1_000, 2_500)]], columnar_form)
+    assert engine.results == wanted
+
+
+def test_a_firing_of_count_windows_copies_no_values_that_its_result_lacks() -> None:
+    def build(keyed: Keyed) -> DataStream[Any]:
+        windowed = keyed.window(TumblingEventTimeWindows.of(millis(100))).trigger(CountTrigger.of(1))
+        return windowed.aggregate(agg.count_distinct(lambda e: e.number))
+
+    with pytest.raises(DeclinedError, match="copy all values that its window holds"):
+        run(build, [[at(5)]], columnar_form)

@@ -11,7 +11,7 @@ a result of its own; they are added one by one in Python, to what the state hold
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -23,15 +23,19 @@ from windrow.aggregates import DeclaredAggregate
 from windrow.aggregates.arithmetic import Count
 from windrow.aggregates.combined import Combined
 from windrow.functions import AggregateFunction
+from windrow.time import MIN_TIMESTAMP
 from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.records import own_constructor
 from windrow_runtime.codecs.value_type import Kind, RecordType
-from windrow_runtime.columnar import Mask
+from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.kernels.kernel import same_input
 from windrow_runtime.columnar.rows.columns import element_values, python_values
+from windrow_runtime.columnar.state import Chunks
 from windrow_runtime.columnar.windows.geometry import Counted, Fired, Panes, Timed
+from windrow_runtime.columnar.windows.late import held_by_windows
+from windrow_runtime.columnar.windows.panes import PaneOperator
 from windrow_runtime.columnar.windows.sessions import Placed, TimeLine, by_owner
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 
@@ -192,6 +196,42 @@ def _on_rows(aggregate: AggregateFunction[Any, Any, Any], selectors: Sequence[An
         if takes_element or any(held is selector for selector in declared):
             changes[field.name] = places[same_input(held)]
     return dataclasses.replace(aggregate, **changes)
+
+
+def fire_late_rows(
+    operator: PaneOperator,
+    aggregate: RowAggregate,
+    chunks: Chunks,
+    keys: pa.Array,
+    panes: Ints,
+    inputs: Sequence[pa.Array],
+    watermark: int,
+) -> Iterator[Stamped]:
+    """The results of windows that fire for late elements, which are added in Python to what the windows hold.
+
+    They are those of :func:`~windrow_runtime.columnar.windows.late.fire_late`, which copies a state for each firing.
+    """
+    windows, function = operator.windows, aggregate.function
+    places, starts = windows.windows(panes, max(watermark - windows.lateness, MIN_TIMESTAMP), watermark)
+    if not len(places):
+        return
+    held: dict[tuple[Any, int], Any] = {}
+    if not windows.purges:
+        distinct = keys.take(pa.array(places)).unique()
+        held_keys, held_starts, states = held_by_windows(operator, chunks, distinct, starts)
+        pairs = zip(python_values(held_keys), held_starts.tolist(), strict=True)
+        held = dict(zip(pairs, aggregate.accumulators(states), strict=True))
+    key_values = python_values(keys)
+    rows = aggregate.rows(inputs, len(key_values))
+    # Of each element the later windows come first, as they are assigned.
+    for place, start in zip(places.tolist(), starts.tolist(), strict=True):
+        at = (key_values[place], start)
+        accumulator = held[at] if at in held else function.create_accumulator()
+        accumulator = function.add(rows[place], accumulator)
+        if not windows.purges:
+            held[at] = accumulator
+        end = start + windows.size
+        yield aggregate.result(*at, end, accumulator), end - 1
 
 
 def fire_late_sessions(

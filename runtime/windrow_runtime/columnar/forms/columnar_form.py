@@ -214,6 +214,8 @@ def columnar_form(
     element = routes[0].element
     _check_key(routes[0].key, spec.process)
     kernel = kernel_for(spec.aggregate, partial(_input_type, element))
+    if kernel.outgrows_result and isinstance(windows, Counted) and windows.size is None:
+        raise DeclinedError("each firing would copy all values that its window holds")
     if kernel.ordered:
         if isinstance(windows, Sessions) and windows.lateness:
             # Late elements would have to be added one by one in this order, too.

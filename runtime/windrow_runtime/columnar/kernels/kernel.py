@@ -61,6 +61,17 @@ class Kernel(ABC):
         found.is_numbered, found.state_types = True, (*self.state_types, self.number_type)
         return found
 
+    @property
+    def is_large(self) -> bool:
+        """Returns whether a state may take many bytes, so that none should be copied for each element."""
+        return any(pa.types.is_list(kind) or pa.types.is_binary(kind) for kind in self.state_types)
+
+    @property
+    def outgrows_result(self) -> bool:
+        """Returns whether a state may take many bytes more than its result."""
+        kind = self.result_type
+        return self.is_large and not pa.types.is_list(kind) and kind not in self.state_types
+
     @abstractmethod
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         """The states of rows, whose columns are in the order of ``inputs``: an array per type, a value per group."""
@@ -137,6 +148,10 @@ class CombinedKernel(Kernel):
         self.inputs = tuple(inputs.values())
         places = {taken: place for place, taken in enumerate(inputs)}
         self._taken = [[places[same_input(selector)] for selector in kernel.inputs] for kernel in self.members]
+
+    @property
+    def outgrows_result(self) -> bool:
+        return any(kernel.outgrows_result for kernel in self.members)
 
     @property
     def ordered(self) -> bool:

@@ -30,6 +30,7 @@ from windrow_runtime.columnar.windows.lanes import Lanes, cleaned, lanes_of, win
 _States = Sequence[pa.Array]
 
 _LEAST_AT_ONCE: Final = 4_096
+_LARGE_AT_ONCE: Final = 1_024  # where a firing copies a state of many values
 _MERGED_AT_ONCE: Final = 500_000
 """About as many pieces are merged at a time for firings that have some in common."""
 
@@ -64,6 +65,8 @@ class CountOperator(ColumnOperator[Counted]):
         panes, every = self.windows.panes, self.windows.every
         pieces = self.windows.pieces_each
         at_once = max(_LEAST_AT_ONCE, _MERGED_AT_ONCE * min(every, pieces) // pieces // panes.windows_each)
+        if self.kernel.is_large:
+            at_once = min(at_once, _LARGE_AT_ONCE)
         for start in range(0, len(keys), at_once):
             some = slice(start, start + at_once)
             fired, rows = self._add_some(rows, keys[some], stamps[some], [column[some] for column in inputs], time)

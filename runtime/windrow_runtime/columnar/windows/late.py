@@ -46,7 +46,7 @@ def fire_late(
     if kernel.is_numbered:
         given.append(pa.array(late + chunks.arrived))
     states = kernel.partial(Groups(np.arange(len(late)), len(late)), given)
-    held = None if windows.purges else _held(operator, chunks, keys.unique(), starts)
+    held = None if windows.purges else held_by_windows(operator, chunks, keys.unique(), starts)
     for begin in range(0, len(starts), _FIRINGS_AT_ONCE):
         some = slice(begin, begin + _FIRINGS_AT_ONCE)
         rows = pa.array(of_late[some])
@@ -81,7 +81,7 @@ def _fired(operator: PaneOperator, held: Held, late: Held) -> tuple[Fired, Held]
     return fired, (own, places, [column.take(newest) for column in merged])
 
 
-def _held(operator: PaneOperator, chunks: Chunks, keys: pa.Array, starts: Ints) -> Held:
+def held_by_windows(operator: PaneOperator, chunks: Chunks, keys: pa.Array, starts: Ints) -> Held:
     """What the state has of the windows that fire."""
     windows, distinct = operator.windows, np.unique(starts)
     low, high = int(distinct[0]), int(distinct[-1]) + windows.size

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
-from windrow_runtime.columnar.results import RowAggregate, fire_late_sessions, record_batch, values_of
+from windrow_runtime.columnar.results import RowAggregate, fire_late_rows, fire_late_sessions, record_batch, values_of
 from windrow_runtime.columnar.state import (
     Chunks,
     KeyedRows,
@@ -29,6 +29,7 @@ from windrow_runtime.columnar.windows.panes import PaneOperator, panes_in
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.operators.errors import errors_at
+from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.spark.clock import BatchTimes
 from windrow_runtime.spark.exchange.packer import Packer
 from windrow_runtime.spark.exchange.rows import Arrived, ColumnElements, PackedRow
@@ -61,8 +62,11 @@ class ColumnRunner(StepRunner):
         self._form = form
         self._operator = form.operator
         self._to_sinks: Counter[str] = Counter()
-        fires_late = form.windows.lateness and isinstance(form.operator, SessionOperator)
-        self._on_rows = RowAggregate(form) if fires_late else None
+        # Columns would copy the state of a window for each late element that fires it.
+        by_rows = isinstance(form.operator, SessionOperator) or (
+            isinstance(form.operator, PaneOperator) and form.kernel.is_large
+        )
+        self._on_rows = RowAggregate(form) if form.windows.lateness and by_rows else None
 
     def take_counts(self) -> list[Count]:
         counts = super().take_counts()
@@ -269,8 +273,16 @@ class ColumnRunner(StepRunner):
             rows, panes = rows.filter(_mask(~gone)), panes[~gone]
         keys, stamps, inputs = self._inputs_of(rows)
         if windows.lateness:
-            for fired in fire_late(operator, chunks, keys, panes, inputs, watermark):
-                yield from self._emit(fired, packer)
+            if self._on_rows is None:
+                for fired in fire_late(operator, chunks, keys, panes, inputs, watermark):
+                    yield from self._emit(fired, packer)
+            else:
+                results = fire_late_rows(operator, self._on_rows, chunks, keys, panes, inputs, watermark)
+                for number, result in enumerate(results, 1):
+                    self._collector.collect(*result)
+                    if number % FIRINGS_AT_ONCE == 0:
+                        yield from self._drain(packer)
+                yield from self._drain(packer)
             dropped = windows.held.gone(panes, watermark)
             if windows.purges and dropped.any():
                 keys, stamps, inputs = self._inputs_of(rows.filter(_mask(~dropped)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -106,7 +106,6 @@ class _Task:
             self._scan = ColumnScan(stage.kind, stage.targets, stage.groups, self._origin, observe, bound_of)
         self._unmatched: dict[str, str] = {}
         self._malformed = 0
-        self._sent_to: set[int] = set()  # the labels of the key groups that got rows
 
     def close(self) -> None:
         with ExitStack() as stack:
@@ -122,12 +121,10 @@ class _Task:
             records += count
             rows = [*([] if scan is None else scan.add(columns)), *packer.full()]
             if rows:
-                self._sent_to.update(row.group for row in rows)
                 yield packed_batch(rows, encode_watermark(fragment.watermark), records)
                 total += records
                 records = 0
         rows = [*([] if scan is None else scan.flush()), *packer.flush()]
-        self._sent_to.update(row.group for row in rows)
         fragment.end_batch()
         watermark = encode_watermark(fragment.watermark)
         needed = not rows and (records > 0 or watermark is not None)
@@ -183,19 +180,11 @@ class _Task:
             for number, (kind, values) in enumerate(for_driver, start=first)
             if values
         ]
-        labels = self._clocked([*self._sent_to, *(row.group for row in rows)]) if self._stage.levels > 1 else set()
+        # All of them: a partition that never had a row of the first level has no timer that would give it the time.
+        labels = self._stage.groups.service_labels if self._stage.levels > 1 else ()
         if needed and not rows and not labels:
-            labels = {self._label}
-        return rows + [PackedRow(label, RowKind.CLOCK, 0, 0, CLOCK_PAYLOAD) for label in sorted(labels)]
-
-    def _clocked(self, labels: Iterable[int]) -> set[int]:
-        """Returns the labels of the service groups in the partitions to which rows with these labels go.
-
-        Groups there need the time of the batch before. In other partitions the timer of the service group gives it, and
-        to send it there as well would take a row for each pair of a task and a partition.
-        """
-        groups = self._stage.groups
-        return {label if label < 0 else groups.service_label_of(label) for label in labels}
+            labels = (self._label,)
+        return rows + [PackedRow(label, RowKind.CLOCK, 0, 0, CLOCK_PAYLOAD) for label in labels]
 
     def _counts(self, records: int) -> list[Count]:
         """Returns the counts of the partition, with its facts."""
