@@ -430,6 +430,11 @@ def test_moments(texts: list[str], zone: ZoneInfo | None) -> None:
     assert_read_alike("\n".join(lines).encode(), Named, zone)
 
 
+class Dated(NamedTuple):
+    day: date
+    n: int
+
+
 class Keyed(TypedDict):
     name: str
     size: NotRequired[int]
@@ -470,3 +475,11 @@ def test_floats_are_the_nearest_ones() -> None:
     values = [math.nextafter(0.1, 1), 2**53 + 1.0, 5e-324, 1.7976931348623157e308, 0.1 + 0.2, 1e22, 1e23]
     text = "\n".join(f'{{"sensor":"a","at":1,"celsius":{value!r}}}' for value in values)
     assert assert_read_alike(text.encode(), Reading) == len(values)
+
+
+def test_an_int_that_python_does_not_make_is_malformed_where_no_field_has_it_too() -> None:
+    ones = "1" * 4_301
+    line = f'{{"sensor":"a","at":1,"celsius":2.5,"other":{ones}}}'
+    dated = f'{{"day":"2024-01-01","n":1,"other":[{ones}]}}'
+    assert_read_alike("\n".join([GOOD] * 40 + [line]).encode(), Reading)
+    assert_read_alike("\n".join(['{"day":"2024-01-01","n":1}'] * 40 + [dated]).encode(), Dated)

@@ -35,6 +35,10 @@ _NEWLINE, _OPEN, _CLOSE = b"\n{}"
 _SHALLOW: Final = 1000
 """A line with fewer bytes, or a fifth as many opening brackets, is not nested too deeply for Python's reader."""
 
+_LONGEST_INT: Final = 4_300
+"""Python makes no int of more digits, and takes a line with one, in a member that no field has too, for no JSON."""
+
+_LONG_INT: Final = re.compile(rb"[0-9]{%d}" % _LONGEST_INT)
 _NO_NUMBER: Final = re.compile(rb"[:,\[][ \t]*-?(?:NaN|Inf)")
 _ROW: Final = re.compile(r" in row (\d+)$")
 _MINUS_ZERO: Final = -(2**63)  # the bits of -0.0 as an int
@@ -181,7 +185,8 @@ def _without_object(text: bytes, starts: npt.NDArray[np.intp], ends: npt.NDArray
 
 def _is_object(line: bytes) -> bool:
     is_deep = len(line) >= _SHALLOW and line.count(b"[") + line.count(b"{") >= _SHALLOW // 5
-    return line.startswith(b"{") and line.endswith(b"}") and not is_deep and _is_plain(line)
+    is_long = len(line) >= _LONGEST_INT and _LONG_INT.search(line) is not None
+    return line.startswith(b"{") and line.endswith(b"}") and not is_deep and not is_long and _is_plain(line)
 
 
 def _is_plain(text: bytes) -> bool:

@@ -18,7 +18,7 @@ from windrow_runtime.codecs.value_type import RecordType
 
 _BLOCK: Final = 1 << 20  # more leaves the processor's cache
 
-_LONGEST_ROW: Final = 64 << 20
+_LONGEST_ROW: Final = 16 << 20
 """Where no row ends within this many bytes, the rest of the file is read row by row."""
 
 _FEWEST_LINES: Final = 32
@@ -70,7 +70,8 @@ def blocks_of(file: BinaryIO, end_of_rows: Callable[[bytes], int]) -> Iterator[t
     Then the rest of its row, and all rows behind it, are still to be read from the file.
     """
     rest = b""
-    while data := file.read(max(_BLOCK, len(rest))):
+    # Twice as much each time: where no row ends, all of it is looked at again.
+    while data := file.read(max(_BLOCK, min(len(rest), _LONGEST_ROW - len(rest) + 1))):
         rest += data
         end = end_of_rows(rest)
         if end:
