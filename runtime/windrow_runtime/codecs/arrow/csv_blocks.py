@@ -29,7 +29,7 @@ _CLOSE: Final = 1 << 13
 
 _MOST_PLAIN: Final = 4096
 _LEAST: Final = 1024
-"""Rows of so many bytes in all are read one by one in the time that an attempt to read columns takes."""
+"""The bytes of the rows that are read one by one in the time that an attempt to read columns takes."""
 
 
 class _Rows(NamedTuple):

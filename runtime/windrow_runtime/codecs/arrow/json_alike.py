@@ -35,7 +35,7 @@ _FEW: Final = 16
 """Where one in this many lines is another, or as many numbers have exponents, another way is faster."""
 
 _INLINE: Final = 12
-"""Arrow's views hold texts of so many bytes themselves."""
+"""Arrow's views hold texts of up to this many bytes themselves."""
 
 _MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 _LEADING: Final = _MASKS[np.minimum(np.arange(_INLINE + 1), 4)]
@@ -211,7 +211,7 @@ class _Values:
         return pa.Array.from_buffers(pa.string_view(), len(words), buffers)
 
     def having_letter_e(self, longest: int) -> _Truths:
-        """Whether there is the letter e, of whatever case, in each of them."""
+        """Whether each of them has a letter e or E."""
         found = np.zeros(len(self.lengths), bool)
         for at in range(0, longest, 8):
             mask = _MASKS[np.clip(self.lengths - at, 0, 8)]

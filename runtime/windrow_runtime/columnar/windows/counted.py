@@ -1,4 +1,4 @@
-"""Windows that fire at every so many of their elements, over columns.
+"""Windows that fire whenever a fixed number of elements has come to them, over columns.
 
 A lane is a key and a window, whose elements are numbered from 1 in order of arrival. They are folded into pieces: as
 firings begin and end where pieces do, each takes whole ones. State is a row for each piece that a later firing takes,

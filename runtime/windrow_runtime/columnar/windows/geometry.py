@@ -213,10 +213,10 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Windows that fire at every so many of their elements."""
+    """Windows that fire whenever a fixed number of elements has come to them."""
 
     panes: Panes  # the windows that the elements are in; those of all time make count windows
-    every: int  # a window fires at each of so many elements
+    every: int  # how many elements come to a window between two firings
     size: int | None  # how many of its last elements a firing takes; None: all
 
     @property

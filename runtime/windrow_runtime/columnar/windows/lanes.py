@@ -1,4 +1,4 @@
-"""Lanes: the windows of keys, each of which fires by itself."""
+"""Lanes, which are pairs of a key and a window: each fires by itself."""
 
 from __future__ import annotations
 

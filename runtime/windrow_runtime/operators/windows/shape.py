@@ -74,7 +74,7 @@ def shape_of(node: WindowNode) -> WindowShape | None:
 
 
 def shape_assigned(node: WindowNode) -> WindowShape | None:
-    """Returns the shape of the windows of a step, whatever fires them; None for others."""
+    """Returns the shape of the windows of a step, without a look at what fires them; None for others."""
     assigner = node.assigner
     if type(assigner) is GlobalWindows:
         return WindowOfAllTime()
