@@ -130,7 +130,7 @@ SPARK_WORKLOADS = (
         problem="tumbling",
         inputs=(
             InputSize(1_000, 50_000, 5, left_out=(GENERAL, PYFLINK)),
-            InputSize(1_000, 200_000, 5),
+            InputSize(1_000, 250_000, 8),
             InputSize(1_000, 1_000_000, 4, left_out=(HANDWRITTEN, PYFLINK)),
         ),
         contenders=(NATIVE, TUNED, *_WINDROW, HANDWRITTEN, FOLDING, PYFLINK),
@@ -141,7 +141,7 @@ SPARK_WORKLOADS = (
         problem="tumbling",
         inputs=(
             InputSize(100_000, 20_000, 4, left_out=(GENERAL, PYFLINK)),
-            InputSize(100_000, 100_000, 3),
+            InputSize(100_000, 250_000, 4, left_out=(FOLDING,)),
             InputSize(100_000, 1_000_000, 4, left_out=(HANDWRITTEN, FOLDING, PYFLINK)),
         ),
         contenders=(NATIVE, TUNED, *_WINDROW, HANDWRITTEN, FOLDING, PYFLINK),
@@ -151,12 +151,15 @@ SPARK_WORKLOADS = (
             name=f"tumbling-{format_}-{suffix}",
             title=f"tumbling mean, 5 s, of {lines}, {keys:,} sensors",
             problem="tumbling",
-            inputs=(InputSize(keys, 250_000, batches),),
+            inputs=inputs,
             contenders=(NATIVE, TUNED, DECLARED, PYTHON),
             format=format_,
         )
         for format_, lines in _TEXT_FORMATS
-        for suffix, keys, batches in (("1k", 1_000, 8), ("100k", 100_000, 4))
+        for suffix, keys, inputs in (
+            ("1k", 1_000, (InputSize(1_000, 250_000, 8), InputSize(1_000, 1_000_000, 4))),
+            ("100k", 100_000, (InputSize(100_000, 250_000, 4),)),
+        )
     ],
     # The fixed cost of a batch: what it takes beside its rows.
     *[
