@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from operator import methodcaller
 from pathlib import Path
 
 from benchmarks.environment import environment
@@ -29,6 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not interpreted and not on_spark and not in_real_time:
         known = ", ".join([*(w.name for w in SPARK_WORKLOADS), LATENCY, *(w.name for w in INTERPRETER_WORKLOADS)])
         print(f"no workload begins with {' or '.join(names)}; there are {known}", file=sys.stderr)
+        return 2
+    contenders = {name for workload in on_spark for name in workload.contenders}
+    unknown = [name for name in options.contender if on_spark and not any(map(methodcaller("startswith", name), contenders))]
+    if unknown:
+        print(f"no contender begins with {unknown[0]}; there are {'; '.join(sorted(contenders))}", file=sys.stderr)
         return 2
     scale = Scale(
         quick=options.quick,

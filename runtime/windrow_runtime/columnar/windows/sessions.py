@@ -183,22 +183,23 @@ def _ranks(owners: Ints, starts: Ints, ends: Ints) -> Ints:
 
 def _contents_in_order(rows: list[int], starts: Ints, ends: Ints) -> list[int]:
     """The rows of one session as its contents have them, from the order in which they came."""
-    sessions: list[tuple[int, int, list[int]]] = []  # that are live, in the order of their births
-    for row in rows:
-        start, end = int(starts[row]), int(ends[row])
-        met = [place for place, other in enumerate(sessions) if other[0] <= end and start <= other[1]]
-        if not met:
-            sessions.append((start, end, [row]))
-            continue
-        parts = [sessions[place] for place in met]
-        members = parts[0][2]
-        for part in parts[1:]:
-            members.extend(part[2])
-        members.append(row)
-        sessions[met[0]] = min(start, *(it[0] for it in parts)), max(end, *(it[1] for it in parts)), members
-        for place in reversed(met[1:]):
-            del sessions[place]
-    return list(chain.from_iterable(members for _, _, members in sessions))
+    # Of each live session when it was born, and its first and its last row; each row leads to the one behind it.
+    line: TimeLine[tuple[int, int, int]] = TimeLine()
+    behind: dict[int, int] = {}
+    for birth, row in enumerate(rows):
+        start, end, parts = line.take(int(starts[row]), int(ends[row]))
+        parts.sort()
+        born, first, last = parts[0] if parts else (birth, row, row)
+        for _, next_first, next_last in (*parts[1:], (birth, row, row)) if parts else ():
+            behind[last] = next_first
+            last = next_last
+        line.put(start, end, (born, first, last))
+    found: list[int] = []
+    for _, first, last in sorted(line.held):
+        found.append(first)
+        while found[-1] != last:
+            found.append(behind[found[-1]])
+    return found
 
 
 def _renumbered(numbers: Ints) -> tuple[int, Ints]:

@@ -20,7 +20,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from decimal import Decimal
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, Protocol, TypeVar
 
 from windrow.time import MAX_TIMESTAMP
@@ -42,6 +42,9 @@ class _Nothing:
 
 
 NOTHING: Final = _Nothing()
+
+_MOST_SCANS: Final = 4
+"""A queue of timers is looked through so often before it keeps all of them in order."""
 
 
 class GrowingList(list[Any]):
@@ -131,17 +134,20 @@ class KeyState:
 
 
 class TimerQueue:
-    """Timers of one time domain: unique by key, namespace and time; taken in order of time, then of registration."""
+    """Timers of one time domain: unique by key, namespace and time; taken in order of time, then of registration.
 
-    __slots__ = ("_active", "_heap", "_next", "deletions")
+    A batch sets and deletes most of its timers before it takes any. So the heap holds no timers beyond ``_horizon``, the
+    latest time that somebody has asked for; a queue that is asked again and again, as the interpreter's is, holds all.
+    """
+
+    __slots__ = ("_active", "_heap", "_horizon", "_next", "_scans", "deletions")
 
     def __init__(self, timers: Sequence[tuple[Hashable, Any, int]] = ()) -> None:
         # The heap may hold timers that were deleted, or deleted and set again; the number tells them apart.
         self._active: dict[tuple[Hashable, Any, int], int] = {timer: n for n, timer in enumerate(timers)}
-        self._heap: list[tuple[int, int, Hashable, Any]] = [
-            (time, n, key, namespace) for n, (key, namespace, time) in enumerate(timers)
-        ]
-        heapq.heapify(self._heap)
+        self._heap: list[tuple[int, int, Hashable, Any]] = []
+        self._horizon: float = -math.inf
+        self._scans = 0  # how often all timers were looked at
         self._next = len(timers)
         self.deletions = 0  # how many timers were taken back
 
@@ -152,7 +158,8 @@ class TimerQueue:
             number = self._next
             self._next = number + 1
             self._active[timer] = number
-            heapq.heappush(self._heap, (time, number, key, namespace))
+            if time <= self._horizon:
+                heapq.heappush(self._heap, (time, number, key, namespace))
 
     def delete(self, key: Hashable, namespace: Any, time: int) -> None:
         """Take a timer back; does nothing where it is not set."""
@@ -160,11 +167,12 @@ class TimerQueue:
             return
         self.deletions += 1
         if len(self._heap) > 64 + 4 * len(self._active):
-            self._heap = [(timer[2], number, timer[0], timer[1]) for timer, number in self._active.items()]
-            heapq.heapify(self._heap)
+            self._fill_heap()
 
     def pop_due(self, time: int) -> tuple[int, Hashable, Any] | None:
         """Take the earliest timer at or before ``time``: its time, key and namespace."""
+        if time > self._horizon:
+            self._look_as_far_as(time)
         heap = self._heap
         while heap and heap[0][0] <= time:
             due, number, key, namespace = heapq.heappop(heap)
@@ -182,7 +190,24 @@ class TimerQueue:
             if self._active.get((key, namespace, due)) == number:
                 return due
             heapq.heappop(heap)
-        return None
+        if self._scans >= _MOST_SCANS and self._horizon < math.inf:
+            self._look_as_far_as(math.inf)
+            return self.earliest()
+        self._scans += 1
+        return min(map(itemgetter(2), self._active), default=None)
+
+    def _look_as_far_as(self, time: float) -> None:
+        """Have the timers up to a time in the heap; all of them if many times were asked for."""
+        self._scans += 1
+        self._horizon = time if self._scans <= _MOST_SCANS else math.inf
+        self._fill_heap()
+
+    def _fill_heap(self) -> None:
+        horizon = self._horizon
+        self._heap = [
+            (timer[2], number, timer[0], timer[1]) for timer, number in self._active.items() if timer[2] <= horizon
+        ]
+        heapq.heapify(self._heap)
 
     def __len__(self) -> int:
         return len(self._active)

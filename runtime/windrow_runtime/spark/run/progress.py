@@ -128,7 +128,7 @@ class _Sums:
     before: dict[str, _Numbers] = field(default_factory=dict)
     newest: dict[str, _Numbers] = field(default_factory=dict)
     watermark_before: StoredTime = MIN_TIMESTAMP  # of all sources, after the batches before the newest
-    watermark: StoredTime = MIN_TIMESTAMP  # the same with the newest
+    watermark: StoredTime = MIN_TIMESTAMP  # the same, the newest included
 
     def put(self, batch: int, changes: Mapping[str, list[int]], watermark: int) -> None:
         """Add the changes of a batch and the watermark that it saw; a batch that runs again replaces its own."""
@@ -151,10 +151,11 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkBounds:
-    """Tells a task that reads a source which watermark that of a keyed step does not exceed in the task's batch.
+    """Gives a task that reads a source a watermark that the one of a keyed step does not exceed in the task's batch.
 
-    Spark's watermark follows from what the sources had before the batch, and the file of the progress has that. No
-    result depends on the file: elements cross the exchange one by one where it is missing.
+    Where windrow keeps the clock, it is the watermark itself. Elsewhere Spark's watermark follows from what the sources
+    had before the batch, and the file of the progress has that. No result depends on this file: elements cross the
+    exchange one by one where it is missing.
     """
 
     file: Path | None  # None: a batch job, whose elements come under no watermark
