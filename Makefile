@@ -48,7 +48,8 @@ java:
 demo: java $(STAMP) ## run the sensor pipeline on an embedded Spark and show its result
 	$(BIN)/python examples/sensor_min.py $(ARGS)
 
-test: java lint types docs ## run everything that CI runs
+test: java $(STAMP) ## run everything that CI runs
+	@$(MAKE) --jobs 2 lint types docs
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: lint types docs ## run everything that needs neither Spark nor Java

@@ -124,6 +124,8 @@ class CountedMean(NamedTuple):
 class Stats(AggregateFunction[Reading, tuple[int, int, float], CountedMean]):
     """Count and average, and the time of the earliest."""
 
+    commutative = True
+
     def create_accumulator(self) -> tuple[int, int, float]:
         return 1 << 62, 0, 0.0
 

@@ -32,7 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"no workload begins with {' or '.join(names)}; there are {known}", file=sys.stderr)
         return 2
     contenders = {name for workload in on_spark for name in workload.contenders}
-    unknown = [name for name in options.contender if on_spark and not any(map(methodcaller("startswith", name), contenders))]
+    unknown = [
+        name for name in options.contender if on_spark and not any(map(methodcaller("startswith", name), contenders))
+    ]
     if unknown:
         print(f"no contender begins with {unknown[0]}; there are {'; '.join(sorted(contenders))}", file=sys.stderr)
         return 2

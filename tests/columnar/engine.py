@@ -157,7 +157,7 @@ class Engine:
             rows += scan.flush()
             for row in rows:
                 found[row.group].append(row)
-                self.folded |= row.kind == RowKind.PARTIALS
+                self.folded |= row.kind in {RowKind.PARTIALS, RowKind.FOLDED}
         return found
 
     def _run(self, label: int, times: BatchTimes, arrived: list[PackedRow]) -> list[PackedRow]:

@@ -165,6 +165,14 @@ def test_columns(told: str) -> None:
     assert text(COLUMNS[told]()) == told
 
 
+def test_sessions_are_folded_where_no_element_fires_one_again() -> None:
+    windows = keyed().window(EventTimeSessionWindows.with_gap(FIVE))
+    told = "columns, folded before the exchange where on time and worth it"
+    assert text(windows.aggregate(agg.count())) == told
+    assert text(windows.side_output_late_data(LATE).aggregate(agg.count())) == told
+    assert text(windows.aggregate(agg.last(lambda r: r.celsius))) == "columns"
+
+
 def test_expressions_that_columns_compute() -> None:
     stream = (
         from_source(ParquetFileSource("never read", Reading))
@@ -304,6 +312,14 @@ def test_elements_of_python_functions_cross_the_exchange_as_columns() -> None:
     assert f"loop of tumbling windows, {told}; not on" in late
     # What is left of a reduce need not stand for the elements that it was made of.
     assert f"loop of tumbling windows, {told}; not on" in text(keyed().window(WINDOW).reduce(max))
+    of_sessions = keyed().window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(Shared())
+    assert f"loop of sessions, {told}, {folded}; not on" in text(of_sessions)
+
+
+class Shared(MergingCount):
+    """Says that order makes no difference."""
+
+    commutative = True
 
 
 class Opened(MergingCount):
@@ -330,7 +346,7 @@ UNFOLDED: dict[str, Callable[[], DataStream[Any]]] = {
     "late elements leave one by one": lambda: (
         keyed().window(TumblingEventTimeWindows.of(FIVE)).side_output_late_data(LATE).aggregate(MergingCount())
     ),
-    "a task does not know where sessions end": lambda: (
+    "sessions merge in the order of their births, and the function is not commutative": lambda: (
         keyed().window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(MergingCount())
     ),
     "the function has no merge": lambda: keyed().window(WINDOW).aggregate(Count()),
@@ -387,7 +403,7 @@ BEHIND: dict[str, Callable[[], DataStream[Any]]] = {
     "columns, folded before the exchange": lambda: (
         means().filter(lambda m: m.mean > 3).key_by(lambda m: m.sensor).window(WINDOW).aggregate(agg.count())
     ),
-    "columns": lambda: (
+    "columns, folded before the exchange where on time and worth it": lambda: (
         means().key_by(lambda m: m.sensor).window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(agg.count())
     ),
     "not on columns: the filter: .spare > 3 may meet None": lambda: (

@@ -22,6 +22,7 @@ from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.operator import KeyedOperator, Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.operators.windows.table_loop import TableOperator
 
 # Any in this module: accumulators and results of every type.
@@ -367,7 +368,7 @@ def test_an_accumulator_that_cannot_be_copied_is_told_with_step_and_key(accumula
     assert isinstance(loop, TableOperator)
     loop.bind(OperatorState(), Nowhere())
     with pytest.raises(UserFunctionError, match=told) as caught:
-        loop.merge_batch(["j", "k", "l"], [[1], accumulator, [2]], [20, 20, 20], [1, 1, 1])
+        loop.merge_batch(Partials(["j", "k", "l"], [[1], accumulator, [2]], [20, 20, 20], (), [1, 1, 1]))
     assert caught.value.where == loop.step.where
     assert caught.value.given == "key 'k', window TimeWindow(start=20, end=80)"
 
@@ -377,7 +378,7 @@ def test_an_error_of_the_language_from_a_copy_is_told_with_the_step() -> None:
     assert isinstance(loop, TableOperator)
     loop.bind(OperatorState(), Nowhere())
     with pytest.raises(InvalidArgumentError, match="not to be written") as caught:
-        loop.merge_batch(["k"], [[Refusing()]], [20], [1])
+        loop.merge_batch(Partials(["k"], [[Refusing()]], [20], (), [1]))
     assert caught.value.where == loop.step.where
 
 
@@ -396,14 +397,19 @@ class Nowhere:
 
 
 def operators(function: AggregateFunction[Element, Any, Any]) -> Iterator[KeyedOperator]:
-    """The general operator, then the loop."""
+    """The general operator of sliding windows, then the loop."""
+    return operators_of(sliding(function, 60, 20))
+
+
+def operators_of(build: Callable[[Keyed], DataStream[Any]]) -> Iterator[KeyedOperator]:
+    """The general operator of a step, then the loop."""
     steps: list[Step] = []
 
     def form_of(topology: Topology, step: Step, check_source: Any) -> object:
         steps.append(step)
         return row_form(topology, step, check_source)
 
-    run(sliding(function, 60, 20), [], form_of)
+    run(build, [], form_of)
     for fast in (False, True):
         operator = operator_for(steps[0], fast=fast)
         operator.metrics = Metrics()
@@ -419,7 +425,7 @@ def test_what_the_general_operator_began_goes_on(function: Numbers) -> None:
     general.bind(state, output)
     general.process_batch(["k"], [at(25, number=1)], [25])
     loop.bind(state, output)
-    loop.merge_batch(["k", "l", "k"], [[2, 3], [9], [4]], [20, 20, 40], [2, 1, 1])
+    loop.merge_batch(Partials(["k", "l", "k"], [[2, 3], [9], [4]], [20, 20, 40], (), [2, 1, 1]))
     loop.process_batch(["k"], [at(41, number=5)], [41])
     loop.advance_watermark(1_000)
     assert sorted(output.values) == [

@@ -33,7 +33,8 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co, E_co, K_co
         commutative: Set it to True if results do not depend on the order in which elements are added and accumulators
             are merged, floats but for their last bits, and if ``merge`` is associative, as for counts, sums and sets.
             Then sliding windows share what they have in common: an engine may fold each element once, and merge the
-            accumulator of a stretch of time into all windows that hold it. Without a ``merge`` it changes nothing.
+            accumulator of a stretch of time into all windows that hold it. Elements of one session may be folded
+            before they are merged into it. Without a ``merge`` it changes nothing.
     """
 
     commutative: ClassVar[bool] = False

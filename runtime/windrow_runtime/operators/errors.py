@@ -10,7 +10,7 @@ from traceback import walk_tb
 from typing import Final, NoReturn
 
 from windrow.addresses.redaction import redact, redact_address, secrets_in_address
-from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError, WindrowError
+from windrow.errors import CheckpointError, InvalidArgumentError, SinkError, UserFunctionError, WindrowError
 from windrow.plan import Step
 from windrow.plan.keys import HINT as HASH_HINT
 from windrow_runtime.operators.state.model import NOTHING
@@ -53,6 +53,17 @@ def raise_call_error(step: Step, error: BaseException, given: str) -> NoReturn:
     if isinstance(error, WindrowError):
         raise error.at(step.where) from error.__cause__
     raise function_failed(step, error, given) from error
+
+
+def folded_behind(step: Step, watermark: int) -> CheckpointError:
+    """The error for elements that were folded before the exchange as those on time, and are behind the watermark."""
+    return CheckpointError(
+        "elements that were folded before the exchange are behind the watermark",
+        given=f"watermark {watermark}",
+        expected="the watermark that the end of the batch before has left in the checkpoint",
+        where=step.where,
+        hint="let one run at a time write to a checkpoint; with SparkRunner(columnar=False) nothing is folded",
+    )
 
 
 @contextmanager

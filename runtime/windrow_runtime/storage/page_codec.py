@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import chain, count, islice
+from operator import attrgetter, eq
 from typing import Any, Final
 
 from windrow_runtime.codecs.malformed import damaged_state
@@ -34,6 +35,9 @@ TIMERS: Final = ("event_timers", "processing_timers")
 
 _PAGE: Final = "page"
 _NONE: Final = packed("")
+_LISTS: Final = frozenset({GrowingList, StoredList})
+_OF_A_KEY: Final = ("arrivals", "live", "state", "windows")
+_OF_AN_ENTRY: Final = ("contents", "born", "trigger_state", "window_state")
 
 
 def keys_in(state: OperatorState) -> dict[Hashable, None]:
@@ -76,7 +80,7 @@ class PageCodec:
             return _NONE
         held = list(sessions.values())
         flat = list(chain.from_iterable(held))
-        if not {GrowingList, StoredList}.isdisjoint(map(type, flat[2::3])):
+        if not _LISTS.isdisjoint(map(type, flat[2::3])):
             for some in held:
                 some[2::3] = [self._store_tail(contents, write_segment) for contents in some[2::3]]
             flat = list(chain.from_iterable(held))
@@ -89,23 +93,27 @@ class PageCodec:
             return _NONE
         pack = self._codec.pack
         held = list(state.keys.values())
-        entries = [entry for key_state in held for entry in key_state.windows.values()]
-        for entry in entries:
-            entry.contents = self._store_tail(entry.contents, write_segment)
-        for key_state in held:
-            for name, value in key_state.state.items():
-                key_state.state[name] = self._store_tail(value, write_segment)
+        arrivals, lives, states, windows = (list(map(attrgetter(name), held)) for name in _OF_A_KEY)
+        entries: list[WindowEntry] = list(chain.from_iterable(map(dict.values, windows)))
+        if not _LISTS.isdisjoint(map(type, map(attrgetter("contents"), entries))):
+            for entry in entries:
+                entry.contents = self._store_tail(entry.contents, write_segment)
+        for cells in filter(None, states):
+            cells.update({name: self._store_tail(value, write_segment) for name, value in cells.items()})
+        contents, born, triggers, window_states = (list(map(attrgetter(name), entries)) for name in _OF_AN_ENTRY)
+        # Windows that merge are mostly in the order in which they came to be, and need not be there twice.
+        are_alike = any(lives) and all(map(eq, lives, map(list, windows)))
         columns = [
-            pack([key_state.arrivals for key_state in held]),
-            pack([key_state.live for key_state in held]),
-            pack([key_state.state for key_state in held]),
-            pack([window for key_state in held for window in key_state.windows]),
-            pack([entry.contents for entry in entries]),
-            pack([entry.born for entry in entries]),
-            pack([entry.trigger_state or None for entry in entries]),
-            pack([entry.window_state or None for entry in entries]),
+            pack(arrivals),
+            _NONE if are_alike else pack(lives),
+            pack(states),
+            pack(list(chain.from_iterable(windows))),
+            pack(contents),
+            pack(born),
+            pack([state or None for state in triggers]),
+            pack([state or None for state in window_states]),
         ]
-        return packed("", array("I", [len(key_state.windows) for key_state in held]).tobytes(), columns=columns)
+        return packed("", array("I", map(len, windows)).tobytes(), columns=columns)
 
     def _store_tail(self, value: Any, write_segment: Callable[[bytes], int]) -> Any:
         """Moves the elements of a long list into a segment, so that the page stays small."""
@@ -220,7 +228,9 @@ class _PageReader:
             held_by_key = ({window: entry} for window, entry in pairs)
         else:
             held_by_key = (self._windows(list(islice(pairs, number))) for number in numbers)
-        columns = (held_by_key, self._typed(lives, list), self._typed(arrivals, int), self._typed(cells, dict))
+        found = list(held_by_key)
+        live = list(map(list, found)) if not lives.tag else self._typed(lives, list)
+        columns = (found, live, self._typed(arrivals, int), self._typed(cells, dict))
         return [KeyState(*row) for row in zip(*columns, strict=True)]
 
     def _windows(self, pairs: list[tuple[Any, WindowEntry]]) -> dict[Any, WindowEntry]:

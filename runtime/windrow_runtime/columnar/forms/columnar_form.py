@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -20,6 +21,7 @@ from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.forms.route import (
     CheckSource,
+    Crossing,
     ResultsOf,
     ScanTarget,
     expression_of,
@@ -43,7 +45,7 @@ from windrow_runtime.columnar.windows.geometry import (
     windows_of,
 )
 from windrow_runtime.columnar.windows.panes import PaneOperator
-from windrow_runtime.columnar.windows.sessions import SessionOperator
+from windrow_runtime.columnar.windows.sessions import SessionOperator, pieces_of, with_any
 from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
@@ -53,6 +55,14 @@ from windrow_runtime.operators.topology import Topology
 
 _WORTH_IT: Final = 2
 """From this many elements for each key on, folding saves more before the exchange than it costs."""
+
+
+class Folding(enum.Enum):
+    """Which elements of a step are folded before the exchange."""
+
+    NONE = enum.auto()
+    ALL = enum.auto()  # nobody asks for late ones, nor for an order
+    ON_TIME = enum.auto()  # those that are neither late nor fire windows again: others cross one by one
 
 
 @dataclass(frozen=True)
@@ -68,28 +78,28 @@ class ColumnarForm(ScanTarget):
 
     hash_keys = staticmethod(hash_keys)
 
+    @cached_property
+    def folding(self) -> Folding:
+        """Which elements are folded before the exchange, where a task has several for each key."""
+        windows, kernel = self.windows, self.kernel
+        is_asked = windows.lateness or self.late_tag is not None or kernel.is_numbered
+        if isinstance(windows, Timed):
+            # In the window of all time each element fires at the end of the stream.
+            fires_each = windows.panes.is_global and not windows.panes.by_clock
+            return Folding.NONE if is_asked or fires_each else Folding.ALL
+        if isinstance(windows, Panes) and not is_asked:
+            return Folding.ALL
+        is_ordered = kernel.ordered or kernel.is_numbered
+        if isinstance(windows, Panes) and not is_ordered:
+            return Folding.ON_TIME
+        if isinstance(windows, Sessions) and not (is_ordered or windows.lateness or windows.by_clock):
+            return Folding.ON_TIME
+        return Folding.NONE
+
     @property
     def folds_first(self) -> bool:
-        """Returns whether all elements are folded before the exchange: nobody asks for late ones, nor for an order."""
-        windows = self.windows
-        is_asked = windows.lateness or self.late_tag is not None or self.kernel.is_numbered
-        if isinstance(windows, Timed) and windows.panes.is_global and not windows.panes.by_clock:
-            return False  # at the end of the stream each element fires
-        return isinstance(windows, (Panes, Timed)) and not is_asked
-
-    @property
-    def folds_on_time(self) -> bool:
-        """Returns whether elements are folded before the exchange that are neither late there nor fire windows again.
-
-        They are where a task has several elements for each key: else that saves nothing behind the exchange.
-        Elements of one pane may cross folded from one task, and one by one from another.
-        """
-        return isinstance(self.windows, Panes) and not self.folds_first and not self._is_ordered
-
-    @property
-    def _is_ordered(self) -> bool:
-        """Returns whether results depend on the order of elements, also where states have numbers of their arrival."""
-        return self.kernel.ordered or self.kernel.is_numbered
+        """Returns whether elements are folded before anybody has looked whether they are late."""
+        return self.folding is Folding.ALL
 
     @property
     def counts_windows(self) -> bool:
@@ -143,32 +153,53 @@ class ColumnarForm(ScanTarget):
         """The inputs of the kernel, in rows of elements."""
         return list(rows.columns[2 : 2 + len(self.inputs)])
 
-    def packed(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[bool, pa.RecordBatch]]:
-        operator, windows = self.operator, self.windows
-        if isinstance(windows, Panes) and not self._is_ordered:
-            few = rows.num_rows < _WORTH_IT * len(encode_keys(rows.column(0)).distinct)
-            if few or (bound is None and not self.folds_first):
-                yield False, rows
-                return
-        elif not self.folds_first:
-            yield False, rows
+    def crossing(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
+        folding, operator = self.folding, self.operator
+        if folding is Folding.NONE or (folding is Folding.ON_TIME and bound is None):
+            yield Crossing.ELEMENTS, rows
+        elif isinstance(operator, TimedOperator):
+            yield Crossing.FOLDED, operator.fold(rows.column(0), rows.column(1).to_numpy(), self.inputs_in(rows))
+        elif isinstance(operator, SessionOperator):
+            assert bound is not None, "sessions are folded where a bound is known"
+            yield from self._sessions(operator, rows, bound)
+        else:
+            assert isinstance(operator, PaneOperator), "counted elements are not folded"
+            yield from self._panes(operator, rows, None if folding is Folding.ALL else bound)
+
+    def _panes(
+        self, operator: PaneOperator, rows: pa.RecordBatch, bound: int | None
+    ) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
+        """Rows for windows of panes; where there is a bound, elements that may be behind it cross one by one."""
+        may_cross = not (self.kernel.ordered or self.kernel.is_numbered)
+        if may_cross and rows.num_rows < _WORTH_IT * len(encode_keys(rows.column(0)).distinct):
+            yield Crossing.ELEMENTS, rows
             return
-        if not self.folds_first:
-            assert isinstance(windows, Panes), "others are not folded in part"
-            assert bound is not None, "they need one"
-            stays = ~windows.ahead_of(bound, windows.panes_of(rows.column(1).to_numpy()))
+        if bound is not None:
+            stays = ~operator.windows.ahead_of(bound, operator.windows.panes_of(rows.column(1).to_numpy()))
             if stays.any():
-                yield False, rows.filter(pa.array(stays))
+                yield Crossing.ELEMENTS, rows.filter(pa.array(stays))
                 rows = rows.filter(pa.array(~stays))
             if not rows.num_rows:
                 return
-        arrived = rows.column(0), rows.column(1).to_numpy(), self.inputs_in(rows)
-        if isinstance(operator, TimedOperator):
-            yield True, operator.fold(*arrived)
-            return
-        assert isinstance(operator, PaneOperator), "others are not folded before the exchange"
-        folded, counts = operator.fold(*arrived)
-        yield True, pa.RecordBatch.from_arrays([*folded.columns, pa.array(counts)], schema=self.folded_schema)
+        folded, counts = operator.fold(rows.column(0), rows.column(1).to_numpy(), self.inputs_in(rows))
+        columns = [*folded.columns, pa.array(counts)]
+        yield Crossing.FOLDED, pa.RecordBatch.from_arrays(columns, schema=self.folded_schema)
+
+    def _sessions(
+        self, operator: SessionOperator, rows: pa.RecordBatch, bound: int
+    ) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
+        """Rows for sessions; the elements of a key of which one may be behind the bound cross one by one."""
+        keys = encode_keys(rows.column(0))
+        stays = with_any(keys, rows.column(1).to_numpy() + (operator.windows.gap - 1) <= bound)
+        if stays.any():
+            yield Crossing.ELEMENTS, rows.filter(pa.array(stays))
+            rows = rows.filter(pa.array(~stays))
+            keys = encode_keys(rows.column(0))
+        pieces = pieces_of(keys, rows.column(1).to_numpy(), operator.windows.gap)
+        if rows.num_rows < _WORTH_IT * pieces.groups.count:
+            yield Crossing.ELEMENTS, rows
+        elif rows.num_rows:
+            yield Crossing.FOLDED, operator.fold(keys, pieces, self.inputs_in(rows))
 
     @property
     def state_text(self) -> str:
@@ -184,8 +215,9 @@ class ColumnarForm(ScanTarget):
         elif isinstance(windows, Timed) and windows.interval is not None:
             shared = ", firings at intervals"
         clock = ", by the clock" if windows.by_clock else ""
-        folded = ", folded before the exchange" if self.folds_first else ""
-        folded = ", folded before the exchange where on time and worth it" if self.folds_on_time else folded
+        folded = "" if self.folding is Folding.NONE else ", folded before the exchange"
+        if self.folding is Folding.ON_TIME:
+            folded += " where on time and worth it"
         return f"columns{clock}{shared}{folded}"
 
 

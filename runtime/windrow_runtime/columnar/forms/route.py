@@ -5,6 +5,7 @@ Columns come from sources, and from other keyed steps on columns, whose results 
 
 from __future__ import annotations
 
+import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from windrow_runtime.columnar.rows.columns import ColumnExpression, check_elemen
 from windrow_runtime.columnar.rows.groups import Keys
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology, is_keyed
-from windrow_runtime.operators.windows.table_loop import Partials
+from windrow_runtime.operators.windows.partials import Partials
 
 # Any in this module: sources and selectors of elements of every type.
 
@@ -101,12 +102,20 @@ class Route:
         return batch, stamps.to_numpy(), highest
 
 
+class Crossing(enum.Enum):
+    """What rows are when they cross the exchange."""
+
+    ELEMENTS = enum.auto()
+    FOLDABLE = enum.auto()  # elements, unless accumulators of Python functions cross in their place
+    FOLDED = enum.auto()
+
+
 @dataclass(frozen=True)
 class ScanTarget(ABC):
     """A keyed step whose elements leave sources or other keyed steps as columns; it may run on columns or on objects.
 
     A task calls ``check`` and ``columns_of`` for each batch that it has, and then, for some batches in one before
-    they go through the exchange, ``packed``, ``hash_keys`` and ``partials``. In workers the step is without what only
+    they go through the exchange, ``crossing``, ``hash_keys`` and ``partials``. In workers the step is without what only
     the driver can load.
     """
 
@@ -145,12 +154,12 @@ class ScanTarget(ABC):
         """The columns that the step takes beside key and timestamp, from those of elements by field."""
         return list(named.values())
 
-    def packed(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[bool, pa.RecordBatch]]:
-        """Rows as they cross the exchange, with the key in the first column: folded ones (True), and elements.
+    def crossing(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
+        """Rows as they cross the exchange, and what they are then; the key is in the first column.
 
         No watermark is above the bound when the elements arrive; None: there is no bound that is known.
         """
-        yield False, rows
+        yield Crossing.ELEMENTS, rows
 
     @staticmethod
     @abstractmethod
@@ -158,7 +167,7 @@ class ScanTarget(ABC):
         """Hashes that decide in which key group keys lie."""
 
     def partials(self, keys: Keys, rows: pa.RecordBatch) -> tuple[Ints, Partials] | None:
-        """Accumulators that stand for packed rows, and the code of the key of each; None: they cross as rows."""
+        """Accumulators that stand for foldable rows, and the code of the key of each; None: they cross as they are."""
         return None
 
     def elements_of(self, columns: Sequence[pa.Array]) -> list[Any]:

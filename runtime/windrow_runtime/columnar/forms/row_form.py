@@ -12,6 +12,9 @@ one by one.
 A tumbling window has its elements in order of arrival either way: those of one task are folded in their order, and
 ``merge`` gets the earlier accumulator first. A sliding window has those of one pane after those of another, so its
 function must say that order makes no difference.
+
+Elements that make a session by themselves are folded as well, where the function says the same and no element of the
+key may be behind the watermark when it arrives: whether one that is behind is late depends on those before it.
 """
 
 from __future__ import annotations
@@ -32,15 +35,24 @@ from windrow.functions import AggregateFunction, RichFunction
 from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.windows import TimeWindow
 from windrow_runtime.columnar import Ints
-from windrow_runtime.columnar.forms.route import CheckSource, ResultsOf, Route, ScanTarget, no_results, routes_to
+from windrow_runtime.columnar.forms.route import (
+    CheckSource,
+    Crossing,
+    ResultsOf,
+    Route,
+    ScanTarget,
+    no_results,
+    routes_to,
+)
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, stable_hashes
-from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, windows_of
+from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, Sessions, windows_of
+from windrow_runtime.columnar.windows.sessions import pieces_of, with_any
 from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, call_description, raise_call_error
 from windrow_runtime.operators.state.model import NOTHING
 from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.operators.windows.shape import GapWindows, shape_of
-from windrow_runtime.operators.windows.table_loop import Partials
 
 # Any in this module: keys, elements and accumulators of every type.
 
@@ -53,18 +65,32 @@ _WORTH_SHARING: Final = 3
 """The same where windows share panes: an element is added once, and its accumulator is copied and merged many times."""
 
 
-class PaneFold(NamedTuple):
-    """How the elements of tumbling or sliding windows are folded; the function has a ``merge``."""
+class Fold(NamedTuple):
+    """How the elements of tumbling windows, of sliding ones or of sessions are folded; the function has a ``merge``."""
 
-    panes: Panes
+    windows: Panes | Sessions
     function: AggregateFunction[Any, Any, Any]
+
+    @property
+    def shares_panes(self) -> bool:
+        """Returns whether a window is made of several panes."""
+        return isinstance(self.windows, Panes) and self.windows.windows_each > 1
+
+
+class _Folded(NamedTuple):
+    """Elements by what they are folded to."""
+
+    groups: Groups  # the accumulator of each element
+    codes: Ints  # the key of each accumulator, by its number
+    starts: list[int]
+    ends: list[int]  # of sessions; none of panes
 
 
 @dataclass(frozen=True)
 class RowForm(ScanTarget):
     """A keyed step on Python objects whose elements get there as columns."""
 
-    fold: PaneFold | None  # None: elements are not folded in front of the exchange
+    fold: Fold | None  # None: elements are not folded in front of the exchange
     by_key: bool  # whether elements of one key come side by side, which the loop of sessions takes at once
 
     hash_keys = staticmethod(stable_hashes)  # keys lie where they would if they came as objects
@@ -76,7 +102,7 @@ class RowForm(ScanTarget):
     def describe(self) -> str:
         """A few words for ``explain()``."""
         folded = "" if self.fold is None else ", folded before where that pays"
-        shared = ", panes shared by windows" if self.fold and self.fold.panes.windows_each > 1 else ""
+        shared = ", panes shared by windows" if self.fold and self.fold.shares_panes else ""
         return f"elements cross the exchange as columns{folded}{shared}"
 
     def stamps_of(self, route: Route, stamps: Ints) -> pa.Array:
@@ -97,6 +123,21 @@ class RowForm(ScanTarget):
         for start in range(0, len(keys), _ROWS_AT_ONCE):
             yield RowSlice(self, rows.slice(start, _ROWS_AT_ONCE), keys[start : start + _ROWS_AT_ONCE])
 
+    def crossing(self, rows: pa.RecordBatch, bound: int | None) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
+        fold = self.fold
+        if fold is None or (isinstance(fold.windows, Sessions) and bound is None):
+            yield Crossing.ELEMENTS, rows
+            return
+        if isinstance(fold.windows, Sessions):
+            # Far timestamps are looked for later, and here the sum may not leave 64 bits.
+            ends = np.clip(rows.column(1).to_numpy(), -FARTHEST, FARTHEST) + fold.windows.gap
+            stays = with_any(encode_keys(rows.column(0)), ends - 1 <= bound)
+            if stays.any():
+                yield Crossing.ELEMENTS, rows.filter(pa.array(stays))
+                rows = rows.filter(pa.array(~stays))
+        if rows.num_rows:
+            yield Crossing.FOLDABLE, rows
+
     def partials(self, keys: Keys, rows: pa.RecordBatch) -> tuple[Ints, Partials] | None:
         """Folds elements, if that is worth it."""
         if self.fold is None:
@@ -104,25 +145,23 @@ class RowForm(ScanTarget):
         stamps = rows.column(1).to_numpy()
         if not len(stamps) or stamps.min() < -FARTHEST or stamps.max() > FARTHEST:
             return None
-        panes = self.fold.panes
-        cells = cells_of(keys, panes.numbers_of(stamps))
-        least = _WORTH_SHARING if panes.windows_each > 1 else _WORTH_IT
-        if cells.groups.count * least > len(stamps):
+        found = _folded_in(self.fold.windows, keys, stamps)
+        least = _WORTH_SHARING if self.fold.shares_panes else _WORTH_IT
+        if found.groups.count * least > len(stamps):
             return None
-        counts = cells.groups.sizes.tolist()
-        starts = panes.panes_at(cells.places).tolist()
-        in_order = rows.take(pa.array(cells.groups.order))
+        counts = found.groups.sizes.tolist()
+        in_order = rows.take(pa.array(found.groups.order))
         slices = (RowSlice(self, in_order.slice(at, _ROWS_AT_ONCE), ()) for at in range(0, len(stamps), _ROWS_AT_ONCE))
         values = chain.from_iterable(some.values for some in slices)
         distinct = keys.distinct.to_pylist()
-        owners = [distinct[code] for code in cells.codes.tolist()]
-        accumulators = self._folded(self.fold, values, owners, starts, counts)
-        return cells.codes, Partials(owners, accumulators, starts, counts)
+        owners = [distinct[code] for code in found.codes.tolist()]
+        accumulators = self._accumulators(self.fold, values, owners, found, counts)
+        return found.codes, Partials(owners, accumulators, found.starts, found.ends, counts)
 
-    def _folded(
-        self, fold: PaneFold, values: Iterator[Any], owners: Sequence[Any], starts: Sequence[int], counts: Sequence[int]
+    def _accumulators(
+        self, fold: Fold, values: Iterator[Any], owners: Sequence[Any], found: _Folded, counts: Sequence[int]
     ) -> list[Any]:
-        """Folds elements, sorted by key and pane, into one accumulator for each key and pane."""
+        """Folds elements, which lie side by side by what they are folded to."""
         create, add = accumulator_maker(fold.function), fold.function.add
         made: list[Any] = []
         value: Any = NOTHING
@@ -134,11 +173,22 @@ class RowForm(ScanTarget):
                     accumulator = add(value, accumulator)
                 made.append(accumulator)
         except USER_ERRORS as error:
-            pane, panes = starts[len(made)], fold.panes
-            start = pane - (pane - panes.offset) % panes.slide
-            window = TimeWindow(start, start + panes.size)
-            raise_call_error(self.step, error, call_description(owners[len(made)], window=window, element=value))
+            start, windows = found.starts[len(made)], fold.windows
+            if isinstance(windows, Panes):
+                start -= (start - windows.offset) % windows.slide
+            end = start + windows.size if isinstance(windows, Panes) else found.ends[len(made)]
+            given = call_description(owners[len(made)], window=TimeWindow(start, end), element=value)
+            raise_call_error(self.step, error, given)
         return made
+
+
+def _folded_in(windows: Panes | Sessions, keys: Keys, stamps: Ints) -> _Folded:
+    """Groups elements by key, and by pane or by the session that they make by themselves."""
+    if isinstance(windows, Sessions):
+        pieces = pieces_of(keys, stamps, windows.gap)
+        return _Folded(pieces.groups, pieces.codes, pieces.starts.tolist(), pieces.ends.tolist())
+    cells = cells_of(keys, windows.numbers_of(stamps))
+    return _Folded(cells.groups, cells.codes, windows.panes_at(cells.places).tolist(), [])
 
 
 @dataclass(slots=True)
@@ -171,7 +221,7 @@ def row_form(topology: Topology, step: Step, check_source: CheckSource, results_
     """Decides how the elements of a keyed step get there as columns; declined where they do not."""
     # A plan with windows of event time was checked for timestamps.
     routes = routes_to(topology, step, check_source, results_of, stamped=False)
-    fold: PaneFold | None = None
+    fold: Fold | None = None
     with suppress(DeclinedError):
         fold = fold_for(step)
     has_sessions = False
@@ -180,7 +230,7 @@ def row_form(topology: Topology, step: Step, check_source: CheckSource, results_
     return RowForm(step, routes, fold, has_sessions)
 
 
-def fold_for(step: Step) -> PaneFold:
+def fold_for(step: Step) -> Fold:
     """How elements are folded before the exchange; declined where they are looked at singly, or nothing can merge."""
     node = step.node
     if not isinstance(node, WindowNode):
@@ -192,22 +242,24 @@ def fold_for(step: Step) -> PaneFold:
         raise DeclinedError("the function takes all elements of a window")
     if node.allowed_lateness:
         raise DeclinedError("each late element fires its window")
-    if node.late_tag is not None:
-        raise DeclinedError("late elements leave one by one")
     shape_of(node)
     windows = windows_of(node)
-    if not isinstance(windows, Panes):
-        raise DeclinedError("a task does not know where sessions end")
-    if windows.is_global:
+    if node.late_tag is not None and isinstance(windows, Panes):
+        raise DeclinedError("late elements leave one by one")
+    assert isinstance(windows, (Panes, Sessions)), "the others have triggers that are asked at each element"
+    if isinstance(windows, Panes) and windows.is_global:
         raise DeclinedError("the general operator runs the window of all time")
     function = node.function.aggregate
     if not function.can_merge:
         raise DeclinedError("the function has no merge")
     if _has_life(function):
         raise DeclinedError("the function is opened and closed where the step runs")
-    if windows.windows_each > 1 and not function.can_share:
+    fold = Fold(windows, function)
+    if fold.shares_panes and not function.can_share:
         raise DeclinedError("sliding windows share panes, and the function is not commutative")
-    return PaneFold(windows, function)
+    if isinstance(windows, Sessions) and not function.can_share:
+        raise DeclinedError("sessions merge in the order of their births, and the function is not commutative")
+    return fold
 
 
 def _has_life(function: RichFunction) -> bool:

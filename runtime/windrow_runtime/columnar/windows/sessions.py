@@ -10,6 +10,9 @@ elements of a batch and the sessions of their keys are sorted by key and start; 
 
 With allowed lateness, sessions stay when they have fired. State does not say which have: those whose last timestamp is
 not ahead of the watermark under which it was left.
+
+Elements of a key that are on time may be folded where they are read: those that make one session by themselves are one
+row with its start and its end. None of them is late, whatever comes before it, so this row stands for them all.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ T = TypeVar("T")
 
 
 class Placed(NamedTuple):
-    """In which sessions elements are. Rows are the sessions known before, and then the elements in order of arrival."""
+    """In which sessions elements are. Rows are the sessions known before, folded elements, and elements one by one."""
 
     keys: Keys
     starts: Ints  # of the window of each row by itself, in milliseconds
@@ -39,6 +42,36 @@ class Placed(NamedTuple):
     owners: Ints  # the number of each row's session; of no meaning for a late element
     kept: Mask  # marks the rows that are not late
     known: int  # how many rows are sessions known before
+    single: int  # the row of the first element that came one by one
+
+
+class Pieces(NamedTuple):
+    """Elements of each key in the sessions that they make by themselves."""
+
+    groups: Groups  # the session of each element
+    codes: Ints  # the key of each session, by its number
+    starts: Ints
+    ends: Ints
+
+
+def pieces_of(keys: Keys, stamps: Ints, gap: int) -> Pieces:
+    """Finds the sessions that elements make, were there no others; timestamps and the gap are in milliseconds."""
+    order = _by_key_and_start(keys, stamps)
+    codes, sorted_stamps = keys.codes[order], stamps[order]
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (codes[1:] != codes[:-1]) | (np.diff(sorted_stamps) > gap)
+    owners = np.empty(len(order), np.int64)
+    owners[order] = np.cumsum(begins) - 1
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], len(order)) - 1 if len(first) else first
+    return Pieces(Groups(owners, len(first)), codes[first], sorted_stamps[first], sorted_stamps[last] + gap)
+
+
+def with_any(keys: Keys, chosen: Mask) -> Mask:
+    """Marks all rows of the keys of which a row is chosen."""
+    found = np.zeros(len(keys.distinct), np.bool_)
+    found[keys.codes[chosen]] = True
+    return found[keys.codes]
 
 
 class SessionOperator(ColumnOperator[Sessions]):
@@ -61,26 +94,50 @@ class SessionOperator(ColumnOperator[Sessions]):
         results = self.kernel.results(states)
         return Fired(keys, starts.to_numpy(), ends.to_numpy(), last[chosen], results), kept
 
-    def place(self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, watermark: int) -> Placed:
-        """Finds the sessions of elements; one is late if its own window is cleaned up, and it touches no session."""
-        known = rows.num_rows
+    def fold(self, keys: Keys, pieces: Pieces, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
+        """One row for the elements of each session that they make by themselves."""
+        states = self.kernel.partial(pieces.groups, inputs)
+        own, bounds = keys.distinct.take(pa.array(pieces.codes)), map(pa.array, (pieces.starts, pieces.ends))
+        return pa.RecordBatch.from_arrays(
+            [own, *bounds, *states, pa.array(pieces.groups.sizes)], schema=self.folded_schema
+        )
+
+    def place(
+        self,
+        rows: pa.RecordBatch,
+        folded: pa.RecordBatch,
+        keys: pa.Array,
+        stamps: Ints,
+        watermark: int,
+        arrival: Ints | None = None,
+    ) -> Placed:
+        """Finds the sessions of elements; one is late if its own window is cleaned up, and it touches no session.
+
+        Some elements were folded, and others came one by one, with their keys and timestamps. ``arrival`` numbers all
+        rows of both in the order in which they came; None: the folded ones came first.
+        """
+        known, single = rows.num_rows, rows.num_rows + folded.num_rows
         if self.windows.by_clock:
             stamps, watermark = np.full(len(stamps), watermark), watermark - 1
-        encoded = encode_keys(pa.concat_arrays([rows.column(0), keys]))
-        starts = np.concatenate([rows.column(1).to_numpy(), stamps])
-        ends = np.concatenate([rows.column(2).to_numpy(), stamps + self.windows.gap])
-        is_new = np.arange(len(starts)) >= known
-        order = _by_key_and_start(encoded, starts)
-        owners = _owners(encoded.codes, starts, ends, is_new, order)
-        behind = is_new & gone(ends - 1, self.windows.lateness, watermark)
+        encoded = encode_keys(pa.concat_arrays([rows.column(0), folded.column(0), keys]))
+        starts = np.concatenate([rows.column(1).to_numpy(), folded.column(1).to_numpy(), stamps])
+        ends = np.concatenate([rows.column(2).to_numpy(), folded.column(2).to_numpy(), stamps + self.windows.gap])
+        owners = _owners(encoded, starts, ends)
+        behind = gone(ends - 1, self.windows.lateness, watermark)
+        behind[:known] = False
         late = np.zeros(len(starts), np.bool_)
         if behind.any():
-            owners, late = _without_late(owners, starts, ends, behind)
-        return Placed(encoded, starts, ends, owners, ~late, known)
+            came = np.arange(len(starts))
+            if arrival is not None:
+                came[known:] = known + arrival
+            owners, late = _without_late(owners, starts, ends, behind, came)
+        return Placed(encoded, starts, ends, owners, ~late, known, single)
 
-    def add(self, rows: pa.RecordBatch, placed: Placed, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
+    def add(
+        self, rows: pa.RecordBatch, folded: pa.RecordBatch, placed: Placed, inputs: Sequence[pa.Array]
+    ) -> pa.RecordBatch:
         """The sessions with elements that are not late: one row for each owner that has anything."""
-        known, kept = placed.known, placed.kept
+        known, kept = placed.single, placed.kept
         count, ids = _renumbered(placed.owners[kept])
         first = np.full(count, np.iinfo(np.int64).max)
         last = np.full(count, MIN_TIMESTAMP)
@@ -90,15 +147,18 @@ class SessionOperator(ColumnOperator[Sessions]):
         codes[ids] = placed.keys.codes[kept]
         if not kept[known:].all():
             inputs = [column.filter(pa.array(kept[known:])) for column in inputs]
+        held = rows.columns[3:]
+        if folded.num_rows:
+            held = [pa.concat_arrays(both) for both in zip(held, folded.columns[3:-1], strict=True)]
         if self.kernel.ordered:
-            states = self._in_order(rows, placed, ids, count, inputs)
+            states = self._in_order(held, placed, ids, count, inputs)
         else:
             fresh_count, fresh_ids = _renumbered(ids[known:])
             fresh = np.empty(fresh_count, np.int64)
             fresh[fresh_ids] = ids[known:]
             states = self.kernel.partial(Groups(fresh_ids, fresh_count), inputs)
             if known:
-                states = self._merged(rows, states, np.concatenate([ids[:known], fresh]), count)
+                states = self._merged(held, states, np.concatenate([ids[:known], fresh]), count)
         keys = placed.keys.distinct.take(pa.array(codes))
         found = self.rows([keys, pa.array(first), pa.array(last), *states])
         if self.kernel.ordered:
@@ -109,16 +169,16 @@ class SessionOperator(ColumnOperator[Sessions]):
         return found
 
     def _merged(
-        self, rows: pa.RecordBatch, states: Sequence[pa.Array], owners: Ints, count: int, order: Ints | None = None
+        self, held: Sequence[pa.Array], states: Sequence[pa.Array], owners: Ints, count: int, order: Ints | None = None
     ) -> list[pa.Array]:
-        """Merges the states of known sessions and other ones, by the owners of all, in their order or in another."""
-        both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], states, strict=True)]
+        """Merges states that are held and other ones, by the owners of all, in their order or in another."""
+        both = [pa.concat_arrays([old, new]) for old, new in zip(held, states, strict=True)]
         if order is not None:
             both = [column.take(pa.array(order)) for column in both]
         return self.kernel.merge(Groups(owners, count), both)
 
     def _in_order(
-        self, rows: pa.RecordBatch, placed: Placed, ids: Ints, count: int, inputs: Sequence[pa.Array]
+        self, held: Sequence[pa.Array], placed: Placed, ids: Ints, count: int, inputs: Sequence[pa.Array]
     ) -> list[pa.Array]:
         """The states of sessions whose parts are merged as the general operator does it, by the owners of kept rows.
 
@@ -145,7 +205,7 @@ class SessionOperator(ColumnOperator[Sessions]):
             return states
         # The places of known sessions and of runs among the states of both.
         places = np.where(is_known, order, known + np.cumsum(runs) - 1)[begins]
-        return self._merged(rows, states, ids[order][begins], count, places)
+        return self._merged(held, states, ids[order][begins], count, places)
 
     def next_time(self, watermark: int, rows: pa.RecordBatch) -> int:
         """The time at which the first of some sessions fires or goes next; the end of time if that is never."""
@@ -210,27 +270,34 @@ def _renumbered(numbers: Ints) -> tuple[int, Ints]:
     return int(places[-1]) if len(places) else 0, places[numbers] - 1
 
 
-def _owners(codes: Ints, starts: Ints, ends: Ints, is_new: Mask, order: Ints) -> Ints:
+def _owners(keys: Keys, starts: Ints, ends: Ints) -> Ints:
     """The number of the session that each row falls into, were there no late elements."""
+    order = _by_key_and_start(keys, starts)
     if not len(order):
         return order
-    codes, starts, ends, is_new = codes[order], starts[order], ends[order], is_new[order]
-    places = np.arange(len(order))
-    first_of_key = np.concatenate([[True], codes[1:] != codes[:-1]])
-    key_began = np.maximum.accumulate(np.where(first_of_key, places, 0))
-    # Sessions of a key do not touch, and gaps are alike: so in each of the two kinds ends rise with starts.
-    reached = np.full(len(order), MIN_TIMESTAMP)
-    for kind in (is_new, ~is_new):
-        latest = np.maximum.accumulate(np.where(kind, places, -1))
-        reached = np.where(latest >= key_began, np.maximum(reached, ends[latest]), reached)
-    begins = first_of_key.copy()
-    begins[1:] |= starts[1:] > reached[:-1]
+    codes, starts, ends = keys.codes[order], starts[order], ends[order]
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (codes[1:] != codes[:-1]) | (starts[1:] > _highest_so_far(codes, ends)[:-1])
     owners = np.empty(len(order), np.int64)
     owners[order] = np.cumsum(begins) - 1
     return owners
 
 
-def _without_late(owners: Ints, starts: Ints, ends: Ints, behind: Mask) -> tuple[Ints, Mask]:
+def _highest_so_far(codes: Ints, ends: Ints) -> Ints:
+    """The highest end up to each row among those of its key; rows are sorted by key."""
+    low = int(ends.min())
+    span = int(ends.max()) - low + 1
+    # The keys lie one behind the other, so that one pass over all rows takes the highest of each.
+    if span <= FARTHEST // (int(codes.max()) + 1):
+        shifts = codes * span - low
+        highest: Ints = np.maximum.accumulate(ends + shifts) - shifts
+        return highest
+    distinct, ranks = np.unique(ends, return_inverse=True)
+    shifts = codes * len(distinct)
+    return distinct[np.maximum.accumulate(ranks + shifts) - shifts]
+
+
+def _without_late(owners: Ints, starts: Ints, ends: Ints, behind: Mask, came: Ints) -> tuple[Ints, Mask]:
     """Leaves out elements that were late when they arrived, and what only they had held together.
 
     Whether an element behind the watermark is late depends on what had arrived before it. Where all elements of a
@@ -243,7 +310,8 @@ def _without_late(owners: Ints, starts: Ints, ends: Ints, behind: Mask) -> tuple
     mixed = (behind_in > 0) & (behind_in < of_session)
     owners = owners.copy()
     for part in by_owner(owners, mixed[owners]):
-        _replay(part.tolist(), owners, starts, ends, behind, late, count)
+        arrived = part[np.argsort(came[part])]
+        _replay(arrived.tolist(), owners, starts, ends, behind, late, count)
         count += len(part)
     return owners, late
 

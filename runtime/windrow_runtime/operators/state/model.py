@@ -136,15 +136,15 @@ class KeyState:
 class TimerQueue:
     """Timers of one time domain: unique by key, namespace and time; taken in order of time, then of registration.
 
-    A batch sets and deletes most of its timers before it takes any. So the heap holds no timers beyond ``_horizon``, the
-    latest time that somebody has asked for; a queue that is asked again and again, as the interpreter's is, holds all.
+    A batch sets and deletes most of its timers before it takes any. So the heap holds no timers beyond ``_horizon``,
+    the latest time that somebody has asked for; a queue that is asked often, as the interpreter's is, has all in it.
     """
 
     __slots__ = ("_active", "_heap", "_horizon", "_next", "_scans", "deletions")
 
     def __init__(self, timers: Sequence[tuple[Hashable, Any, int]] = ()) -> None:
         # The heap may hold timers that were deleted, or deleted and set again; the number tells them apart.
-        self._active: dict[tuple[Hashable, Any, int], int] = {timer: n for n, timer in enumerate(timers)}
+        self._active: dict[tuple[Hashable, Any, int], int] = dict(zip(timers, range(len(timers)), strict=True))
         self._heap: list[tuple[int, int, Hashable, Any]] = []
         self._horizon: float = -math.inf
         self._scans = 0  # how often all timers were looked at

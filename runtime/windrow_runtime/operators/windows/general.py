@@ -257,6 +257,22 @@ class WindowOperator(KeyedOperator):
             # Else the cleanup timer is set: a trigger may have taken it back as one of its own.
             self._register_cleanup(key, window)
 
+    def merge_session(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
+        """Adds a session of elements on time, with what was folded of them; the trigger waits for its end alone."""
+        key_state = self.state.keys.setdefault(key, KeyState())
+        into = self._add_to_live(key, key_state, window, NOTHING)
+        entry = key_state.windows.setdefault(into, WindowEntry())
+        if entry.contents is NOTHING:
+            entry.contents, entry.born = contents, key_state.arrivals
+        else:
+            try:
+                entry.contents = self.contents.merge(entry.contents, contents)
+            except USER_ERRORS as error:
+                raise_call_error(self.step, error, call_description(key, window=into))
+        key_state.arrivals += 1
+        self.state.event_timers.register(key, into, into.max_timestamp())
+        self._register_cleanup(key, into)
+
     def _late(self, value: Any, timestamp: int | None) -> None:
         self.metrics.late += 1
         if self.node.late_tag is not None:
@@ -269,17 +285,17 @@ class WindowOperator(KeyedOperator):
     def _add_to_live(self, key: Hashable, key_state: KeyState, window: Any, value: Any) -> Any:
         assert self.merging is not None
         live = key_state.live
-        if not live:
-            live.append(window)
-            return window
-        if self._are_sessions:
+        if not self._are_sessions:
+            result, merges = add_window(live, window, self.merging)
+        elif live:
             result, merges = add_session(live, window)
         else:
-            result, merges = add_window(live, window, self.merging)
+            live.append(window)
+            return window
         for merge in merges:
             try:
                 if len(merge.sources) == 1:
-                    self._move(key, key_state, *merge.sources, merge.into)
+                    self._move(key, key_state, merge.sources[0], merge.into)
                 else:
                     self._merge(key, key_state, merge)
             except USER_ERRORS as error:

@@ -23,7 +23,7 @@ from windrow_runtime.operators.errors import USER_ERRORS, call_description, rais
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
 from windrow_runtime.operators.windows.contents import AggregatedContents
-from windrow_runtime.operators.windows.general import WindowOperator
+from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
 from windrow_runtime.operators.windows.shape import GapWindows
 
 # Any in this module: elements and accumulators of every type.
@@ -35,7 +35,7 @@ _NO_SESSIONS: Final[list[Any]] = []
 """The sessions of a key that has none; never written to."""
 
 
-class SessionLoopOperator(WindowOperator):
+class SessionLoopOperator(PartialsOperator):
     """Runs sessions in event time with the default trigger.
 
     Sessions of one end fire in the order in which their keys came, and not in that in which they reached this end.
@@ -120,6 +120,30 @@ class SessionLoopOperator(WindowOperator):
                 held[place + _CONTENTS] = contents
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, element=value))
+
+    def merge_batch(self, partials: Partials) -> None:
+        assert not self.lateness, "a late element might have to be seen by itself"
+        keyed = self.state.keys
+        for key, more, start, end in zip(*partials[:4], strict=True):
+            # The accumulator is that of a session, which a key takes as it takes one of its own that another one meets.
+            if keyed and self._is_general(key, start, end):
+                self.open_sessions(key)
+                self.merge_session(key, TimeWindow(start, end), more)
+                continue
+            held = self.state.sessions.get(key)
+            if held is None:
+                self.state.sessions[key] = [start, end, more]
+                continue
+            place = self._place_in(held, key, start, end, NOTHING)
+            if place < 0:
+                held += (start, end, more)
+                continue
+            window = TimeWindow(min(start, held[place]), max(end, held[place + _END]))
+            try:
+                contents = self.contents.merge(held[place + _CONTENTS], more)
+            except USER_ERRORS as error:
+                raise_call_error(self.step, error, call_description(key, window=window))
+            held[place : place + _ITEMS] = *window, contents
 
     def _next_arrival(self, key: Hashable) -> int:
         """Numbers an element that is kept itself."""

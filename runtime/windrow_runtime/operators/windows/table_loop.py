@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Hashable, Iterator, Sequence
 from copy import deepcopy
 from itertools import chain, groupby, repeat
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from windrow.plan import Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
@@ -21,7 +21,7 @@ from windrow_runtime.operators.errors import USER_ERRORS, call_description, rais
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
 from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.windows.contents import AggregatedContents, ReducedContents
-from windrow_runtime.operators.windows.general import WindowOperator
+from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
 from windrow_runtime.operators.windows.shape import AlignedWindows
 
 # Any in this module: elements and accumulators of every type.
@@ -32,25 +32,7 @@ _NO_ROWS: Final[dict[Hashable, Any]] = {}
 _DEEPEST: Final = 8  # a tuple that names one tuple twice, and so on, has no end
 
 
-class Partials(NamedTuple):
-    """Accumulators that were folded where their elements were read, each of elements of one key and pane, in order.
-
-    All elements of a pane are in the same windows; a tumbling window is one pane. Panes are given by their starts in
-    milliseconds, and those of one pane come together; ``counts`` says how many elements each accumulator stands for.
-    Nobody else holds the accumulators.
-    """
-
-    keys: Sequence[Any]
-    values: Sequence[Any]
-    starts: Sequence[int]
-    counts: Sequence[int]
-
-    def pick(self, places: Sequence[int]) -> Partials:
-        """Returns the accumulators at some places."""
-        return Partials(*([column[place] for place in places] for column in self))
-
-
-class TableOperator(WindowOperator):
+class TableOperator(PartialsOperator):
     """Runs windows of one size with a reduce or an aggregate and the default trigger.
 
     A window that has not fired is a table: one dictionary of contents by key, without an entry and a timer for each. It
@@ -150,11 +132,9 @@ class TableOperator(WindowOperator):
             # Its last window is gone, and so are those before.
             self._late(value, timestamp)
 
-    def merge_batch(
-        self, keys: Sequence[Hashable], contents: Sequence[Any], starts: Sequence[int], counts: Sequence[int]
-    ) -> None:
-        """Take the columns of :class:`Partials`."""
+    def merge_batch(self, partials: Partials) -> None:
         assert not self.lateness, "a late element might have to be seen by itself"
+        keys, contents, starts, _, counts = partials
         done = 0
         for pane, places in groupby(starts):
             begin, done = done, done + len(list(places))

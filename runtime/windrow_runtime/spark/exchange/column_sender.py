@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from windrow_runtime.columnar import Ints
-from windrow_runtime.columnar.forms.route import Route, ScanTarget
+from windrow_runtime.columnar.forms.route import Crossing, Route, ScanTarget
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state import concatenated, dump_rows
 from windrow_runtime.operators.errors import errors_at
@@ -95,18 +95,19 @@ class ColumnSender:
         rows = concatenated(waiting)
         waiting.clear()
         with errors_at(form.step.where):
-            parts = list(form.packed(rows, self.bound_of(form.step.id)))
-        for is_folded, part in parts:
-            yield from self._send_rows(target, part, RowKind.FOLDED if is_folded else RowKind.COLUMNS)
+            parts = list(form.crossing(rows, self.bound_of(form.step.id)))
+        for crossing, part in parts:
+            yield from self._send_rows(target, part, crossing)
 
-    def _send_rows(self, target: ColumnTarget, rows: Any, kind: int) -> Iterator[PackedRow]:
+    def _send_rows(self, target: ColumnTarget, rows: Any, crossing: Crossing) -> Iterator[PackedRow]:
         form = target.form
         keys = encode_keys(rows.column(0))
         groups, labels = self._groups.count, self._groups.labels
         # The smallest type that holds the number of a group: numpy sorts small ones in one pass.
         of_key = (form.hash_keys(keys.distinct) % np.uint64(groups)).astype(np.min_scalar_type(groups - 1))
-        folded = form.partials(keys, rows)
+        folded = form.partials(keys, rows) if crossing is Crossing.FOLDABLE else None
         if folded is None:
+            kind = RowKind.FOLDED if crossing is Crossing.FOLDED else RowKind.COLUMNS
             order, bounds = _by_group(of_key[keys.codes])
             rows = rows.take(pa.array(order)) if groups > 1 else rows
             for number, start, end in bounds:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from windrow_runtime.codecs.records import construct, record_fields
 from windrow_runtime.operators.state.model import with_one_nan
-from windrow_runtime.operators.windows.table_loop import Partials
+from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.spark.exchange.classes import class_name, find_class, pickle_any
 
 
@@ -229,8 +229,8 @@ def pack_partials(partials: Partials) -> bytes:
 
 def unpack_partials(payload: bytes) -> Partials:
     """Returns the partial accumulators that :func:`pack_partials` was given."""
-    keys, values, starts, counts = map(unpack_values, pickle.loads(payload))
-    return Partials(with_one_nan(keys), values, starts, counts)
+    keys, *columns = map(unpack_values, pickle.loads(payload))
+    return Partials(with_one_nan(keys), *columns)
 
 
 def dump_values(values: list[Any]) -> bytes:

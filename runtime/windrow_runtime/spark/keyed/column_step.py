@@ -7,8 +7,11 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar import Ints
+from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.results import RowAggregate, fire_late_rows, fire_late_sessions, record_batch, values_of
 from windrow_runtime.columnar.state import (
@@ -28,7 +31,7 @@ from windrow_runtime.columnar.windows.late import fire_late
 from windrow_runtime.columnar.windows.panes import PaneOperator, panes_in
 from windrow_runtime.columnar.windows.sessions import SessionOperator
 from windrow_runtime.columnar.windows.timed import TimedOperator
-from windrow_runtime.operators.errors import errors_at
+from windrow_runtime.operators.errors import errors_at, folded_behind
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.spark.clock import BatchTimes
 from windrow_runtime.spark.exchange.packer import Packer
@@ -48,9 +51,21 @@ class _Phase(NamedTuple):
     """A part of a batch: elements, and the watermark that advances right before them."""
 
     watermark: int
-    elements: Any  # one by one, as rows of the exchange
-    folded: Any  # the same for those that were folded before it
+    folded: Any  # rows of the exchange: those of elements that were folded before it
+    elements: Any  # the same for those that came one by one
+    arrival: Ints  # numbers the rows of both, folded ones first, in the order in which they came
     packer: Packer  # takes what leaves for the elements
+
+    @property
+    def keys(self) -> list[Any]:
+        """The columns of keys."""
+        return [self.folded.column(0), self.elements.column(0)]
+
+    def where(self, mask: Mask) -> _Phase:
+        """Some of the rows, by a mask over both."""
+        count = self.folded.num_rows
+        folded, elements = self.folded.filter(_mask(mask[:count])), self.elements.filter(_mask(mask[count:]))
+        return self._replace(folded=folded, elements=elements, arrival=self.arrival[mask])
 
 
 class ColumnRunner(StepRunner):
@@ -106,7 +121,7 @@ class ColumnRunner(StepRunner):
         measure = partial(operator.measure, record.watermark)
         chunks = Chunks(record, operator.schema, store, measure, operator.merged, self._tuning.row_chunks)
         before = record.watermark
-        for watermark, elements, folded, packer in phases:
+        for watermark, folded, elements, _, packer in phases:
             chunks.measure = partial(operator.measure, watermark)
             if watermark > before:
                 for fired in operator.advance(chunks, before, watermark):
@@ -136,22 +151,22 @@ class ColumnRunner(StepRunner):
         next_time = partial(operator.next_time, now if by_clock else last)
         contents = RowContents(operator.schema, next_time, operator.check, by_clock)
         pages = RowPages(record, contents, store, self._tuning.row_pages)
-        arrived = [phase.folded if self._form.folds_first else phase.elements for phase in phases]
-        keys = concatenated([rows.select(["key"]) for rows in arrived]).column(0)
+        keys = pa.concat_arrays([column for phase in phases for column in phase.keys])
         for part, mask in pages.shares(keys, last, now):
             rows = pages.load(part).rows
             self.facts[OPEN_WINDOWS] -= rows.num_rows
             before, start = (record.now if by_clock else record.watermark), 0
-            for phase, some in zip(phases, arrived, strict=True):
+            for phase in phases:
                 time = now if by_clock else phase.watermark
                 # The clock fires behind what timers upstream emitted.
                 if not by_clock or phase is phases[-1]:
                     rows = yield from self._advance(operator, rows, before, time, fires)
                     before = time
-                inside = some if mask is None else some.filter(_mask(mask[start : start + some.num_rows]))
-                start += some.num_rows
-                if inside.num_rows:
-                    rows = yield from self._add(operator, rows, inside, time, phase.packer)
+                end = start + len(phase.arrival)
+                inside = phase if mask is None else phase.where(mask[start:end])
+                start = end
+                if len(inside.arrival):
+                    rows = yield from self._add(operator, rows, inside, time)
             self.facts[OPEN_WINDOWS] += rows.num_rows
             pages.save(part, KeyedRows(rows))
         pages.end_batch()
@@ -178,20 +193,16 @@ class ColumnRunner(StepRunner):
         return rows
 
     def _add(
-        self,
-        operator: SessionOperator | CountOperator | TimedOperator,
-        rows: Any,
-        arrived: Any,
-        time: int,
-        packer: Packer,
+        self, operator: SessionOperator | CountOperator | TimedOperator, rows: Any, arrived: _Phase, time: int
     ) -> Generator[PackedRow, None, Any]:
         """Adds elements; returns the rows of state."""
         if isinstance(operator, CountOperator):
-            return (yield from self._count(operator, rows, arrived, time, packer))
+            return (yield from self._count(operator, rows, arrived.elements, time, arrived.packer))
         if isinstance(operator, TimedOperator):
-            return (yield from self._add_timed(operator, rows, arrived, time, packer))
-        rows = yield from self._add_to_sessions(operator, rows, arrived, time, packer)
-        yield from self._drain(packer)
+            some = arrived.folded if self._form.folds_first else arrived.elements
+            return (yield from self._add_timed(operator, rows, some, time, arrived.packer))
+        rows = yield from self._add_to_sessions(operator, rows, arrived, time)
+        yield from self._drain(arrived.packer)
         return rows
 
     def _count(
@@ -239,27 +250,41 @@ class ColumnRunner(StepRunner):
         return arrived.column(0), arrived.column(1).to_numpy(), self._form.inputs_in(arrived)
 
     def _add_to_sessions(
-        self, operator: SessionOperator, rows: Any, arrived: Any, watermark: int, packer: Packer
+        self, operator: SessionOperator, rows: Any, arrived: _Phase, watermark: int
     ) -> Generator[PackedRow, None, Any]:
         """Returns the sessions with the elements that arrived for their keys."""
-        keys, stamps, inputs = self._inputs_of(arrived)
-        placed = operator.place(rows, keys, stamps, watermark)
-        late = ~placed.kept[placed.known :]
+        folded = arrived.folded
+        if folded.num_rows:
+            self._check_ahead(folded.column(2).to_numpy() - 1 > watermark, watermark)
+        keys, stamps, inputs = self._inputs_of(arrived.elements)
+        placed = operator.place(rows, folded, keys, stamps, watermark, arrived.arrival)
+        late = ~placed.kept[placed.single :]
         if late.any():
-            yield from self._take_late(arrived.filter(_mask(late)), packer)
+            yield from self._take_late(arrived.elements.filter(_mask(late)), arrived.packer)
         if self._on_rows is not None:
             for result in fire_late_sessions(self._on_rows, rows, placed, inputs, watermark):
                 self._collector.collect(*result)
-        return operator.add(rows, placed, inputs)
+        return operator.add(rows, folded, placed, inputs)
 
-    def _elements_of(self, arrived: Sequence[Arrived]) -> tuple[Any, Any]:
-        """Returns the rows of elements, and of folded elements."""
+    def _check_ahead(self, ahead: Mask, watermark: int) -> None:
+        """Refuses folded elements of which the watermark is ahead: such have to come one by one."""
+        if not ahead.all():
+            raise folded_behind(self._form.step, watermark)
+
+    def _elements_of(self, arrived: Sequence[Arrived]) -> tuple[Any, Any, Ints]:
+        """Returns the rows of folded elements and of others, and the number of each row in the order of arrival."""
         schemas = self._form.raw_schema, self._form.folded_schema
         found: tuple[list[Any], list[Any]] = [no_rows(schemas[0])], [no_rows(schemas[1])]
+        numbers: tuple[list[Ints], list[Ints]] = [], []
+        count = 0
         for part in arrived:
             assert isinstance(part, ColumnElements), "no others are sent to a step on columns"
-            found[part.is_folded].append(load_rows(part.stream, schemas[part.is_folded]))
-        return concatenated(found[0]), concatenated(found[1])
+            rows = load_rows(part.stream, schemas[part.is_folded])
+            found[part.is_folded].append(rows)
+            numbers[part.is_folded].append(np.arange(count, count + rows.num_rows))
+            count += rows.num_rows
+        arrival = np.concatenate([np.zeros(0, np.int64), *numbers[1], *numbers[0]])
+        return concatenated(found[1]), concatenated(found[0]), arrival
 
     def _folded_now(
         self, operator: PaneOperator, chunks: Chunks, rows: Any, watermark: int, packer: Packer
@@ -294,7 +319,7 @@ class ColumnRunner(StepRunner):
         """Takes away the late ones of elements that were folded before the exchange; returns the rows of state."""
         panes = panes_in(rows)
         if not self._form.folds_first:
-            assert operator.windows.ahead_of(watermark, panes).all(), "elements that are not on time cross one by one"
+            self._check_ahead(operator.windows.ahead_of(watermark, panes), watermark)
             return rows.select(operator.schema.names)
         gone = operator.windows.gone(panes, watermark)
         if gone.any():
@@ -359,6 +384,4 @@ class ColumnRunner(StepRunner):
 
 
 def _mask(chosen: Any) -> Any:
-    import pyarrow as pa
-
     return pa.array(chosen)

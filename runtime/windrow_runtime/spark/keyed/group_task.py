@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windrow.errors import UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP
-from windrow_runtime.operators.errors import errors_at
+from windrow_runtime.operators.errors import errors_at, folded_behind
 from windrow_runtime.operators.operator import OperatorRuntimeContext
-from windrow_runtime.operators.windows.table_loop import Partials, TableOperator
+from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
 from windrow_runtime.spark.clock import BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.classes import state_codec
 from windrow_runtime.spark.exchange.packer import Packer, SinkWriter
@@ -164,8 +164,10 @@ class ObjectRunner(StepRunner):
     def _process(self, elements: _Elements, packer: Packer) -> None:
         """Processes elements; all results since the last drain go to ``packer``."""
         if isinstance(elements, Partials):
-            assert isinstance(self._operator, TableOperator), "only its elements are folded before"
-            self._operator.merge_batch(*elements)
+            assert isinstance(self._operator, PartialsOperator), "no elements of others are folded before"
+            if elements.ends and min(elements.ends) - 1 <= self._operator.current_watermark:
+                raise folded_behind(self._operator.step, self._operator.current_watermark)
+            self._operator.merge_batch(elements)
         else:
             self._operator.process_batch(elements.keys, elements.values, elements.timestamps)
         self._collector.drain(packer)
