@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.environment import environment
-from benchmarks.growth.measurements import MEASUREMENTS, CoreRun, cores_section, run_on_cores
+from benchmarks.growth.cores import CoreRun, cores_section, run_on_cores
+from benchmarks.growth.measurements import MEASUREMENTS
 from benchmarks.growth.scale import FULL, QUICK, Scale
 from benchmarks.section import Claim, Section
 

@@ -152,6 +152,11 @@ class LiveQuery:
             self._seen = max((batch.batchId for batch in self._running.streaming_query.recentProgress), default=-1)
 
     @property
+    def id(self) -> str:
+        """The id of Spark's query."""
+        return str(self._running.streaming_query.id)
+
+    @property
     def results(self) -> int:
         """How many results there are so far."""
         return sum(pq.read_metadata(file).num_rows for file in self._output.glob("*/[!._]*.parquet"))

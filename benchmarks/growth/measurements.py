@@ -26,8 +26,6 @@ from benchmarks.section import Claim, Section
 from benchmarks.session import spark_session
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from benchmarks.growth.scale import Scale
 
 __all__ = ["MEASUREMENTS"]
@@ -243,54 +241,6 @@ def measure_lists(scale: Scale) -> Section:
             section.claims.append(Claim(text, ratio <= most, timed=timed))
         query.feed(closing_events())
         section.claims.append(Claim("the window fired once", query.results == 1))
-    return section
-
-
-@dataclass(frozen=True, slots=True)
-class CoreRun:
-    """One query on so many cores."""
-
-    cores: int
-    form: str
-    batch: float
-    load: float
-
-
-def run_on_cores(scale: Scale, cores: int) -> list[CoreRun]:
-    """The same batches on so many cores, with as many partitions."""
-    runs: list[CoreRun] = []
-    # Each batch is a folder; beyond 32 of them Spark would list them by a job in each batch.
-    listing = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "10000"}
-    with spark_session(listing, cores=cores) as spark, TemporaryDirectory(prefix="windrow-growth-") as folder:
-        for form in scale.forms:
-            with LiveQuery(spark, Path(folder) / form, FORMS[form], files=4) as query:
-                # Meanwhile the JVM compiles what Spark does in each batch, and takes the other core.
-                sizes = [min(8_000, scale.core_rows)] * scale.core_warmup + [scale.core_rows] * 4
-                times = [
-                    query.feed(_random_events(scale.keys // 10, rows, number))[0].seconds
-                    for number, rows in enumerate(sizes)
-                ]
-                runs.append(CoreRun(cores, form, median(times[-3:]), os.getloadavg()[0]))
-    return runs
-
-
-def _random_events(keys: int, count: int, seed: int) -> pa.Table:
-    return events_of(np.random.default_rng(seed).integers(0, keys, count), seed)
-
-
-def cores_section(scale: Scale, runs: list[CoreRun]) -> Section:
-    """One core and two."""
-    section = Section(
-        "cores",
-        f"{scale.core_rows:,} rows a batch over {scale.keys // 10:,} keys; as many partitions as cores",
-        ("form", "batch s, 1 core", "batch s, 2 cores", "speed-up", "load"),
-    )
-    for form in scale.forms:
-        times = {cores: median(run.batch for run in runs if (run.form, run.cores) == (form, cores)) for cores in (1, 2)}
-        load = max(run.load for run in runs if run.form == form)
-        speed_up = times[1] / times[2]
-        cells = (f"{times[1]:.2f}", f"{times[2]:.2f}", f"{speed_up:.2f}", f"{load:.1f}")
-        section.rows.append([form, *cells])
     return section
 
 

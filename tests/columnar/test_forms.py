@@ -147,6 +147,12 @@ COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
     "columns": lambda: (
         keyed().window(EventTimeSessionWindows.with_gap(FIVE)).allowed_lateness(FIVE).aggregate(agg.count())
     ),
+    "columns, firings at intervals, folded before the exchange": lambda: (
+        keyed()
+        .window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1)))
+        .trigger(ContinuousEventTimeTrigger.of(FIVE))
+        .aggregate(agg.count())
+    ),
     "columns, folded before the exchange where on time and worth it": lambda: (
         keyed().window(TumblingEventTimeWindows.of(FIVE)).side_output_late_data(LATE).aggregate(agg.count())
     ),
@@ -238,10 +244,17 @@ OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
     "ContinuousProcessingTimeTrigger(5000 ms) goes by another time than the windows": lambda: (
         keyed().window(WINDOW).trigger(ContinuousProcessingTimeTrigger.of(FIVE)).aggregate(agg.count())
     ),
-    "windows that slide fire at the same times": lambda: (
+    "a late element fires some of its windows at once, and others at intervals": lambda: (
         keyed()
         .window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1)))
         .trigger(ContinuousEventTimeTrigger.of(FIVE))
+        .allowed_lateness(FIVE)
+        .aggregate(agg.count())
+    ),
+    "windows that slide may end when others fire at intervals": lambda: (
+        keyed()
+        .window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1)))
+        .trigger(ContinuousEventTimeTrigger.of(timedelta(milliseconds=7)))
         .aggregate(agg.count())
     ),
     "the evictor leaves no element": lambda: (

@@ -73,6 +73,24 @@ PLANS: dict[str, Build] = {
         TumblingEventTimeWindows.of(millis(100)), ContinuousEventTimeTrigger.of(millis(20))
     ),
     "intervals longer than windows": fired(TUMBLING, ContinuousEventTimeTrigger.of(millis(1000))),
+    "sliding intervals": fired(
+        SlidingEventTimeWindows.of(millis(90), millis(30), millis(3)), ContinuousEventTimeTrigger.of(millis(20))
+    ),
+    "sliding intervals, purged": fired(
+        SlidingEventTimeWindows.of(millis(75), millis(15), millis(-7)),
+        PurgingTrigger.of(ContinuousEventTimeTrigger.of(millis(10))),
+    ),
+    "sliding intervals, short": fired(
+        SlidingEventTimeWindows.of(millis(400), millis(50)), ContinuousEventTimeTrigger.of(millis(5)), unordered
+    ),
+    "sliding intervals of the clock": fired(
+        SlidingProcessingTimeWindows.of(millis(70), millis(30), millis(2)),
+        ContinuousProcessingTimeTrigger.of(millis(10)),
+    ),
+    "sliding intervals of the clock, purged": fired(
+        SlidingProcessingTimeWindows.of(millis(40), millis(20), millis(3)),
+        PurgingTrigger.of(ContinuousProcessingTimeTrigger.of(millis(5))),
+    ),
     "intervals of one": fired(TUMBLING, ContinuousEventTimeTrigger.of(millis(1)), unordered),
     "late intervals": in_time(TUMBLING, EVENTS, 70),
     "late intervals, purged": in_time(TUMBLING, PurgingTrigger.of(EVENTS), 70),
@@ -132,7 +150,7 @@ def test_elements_need_no_timestamps(name: str) -> None:
 
 def test_elements_behind_the_watermark_set_firings_behind_it() -> None:
     inputs = [[at(150)], [at(10_000)], [at(9_950), at(9_990), at(9_905, "other")], [at(10_001)], [at(10_060)], []]
-    for name in ("intervals", "intervals, purged", "late intervals", "all time at intervals"):
+    for name in ("intervals", "intervals, purged", "late intervals", "all time at intervals", "sliding intervals"):
         engine, (wanted, *_), _ = run(PLANS[name], inputs, columnar_form)
         assert by_key(engine.results) == by_key(wanted)
 
@@ -142,19 +160,34 @@ def test_many_firings_come_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(timed, "_FIRED_AT_ONCE", 7)
     inputs = [*batches(random.Random(3))]
-    for name in ("intervals", "intervals of one", "all time at intervals", "intervals of the clock"):
+    for name in (
+        "intervals",
+        "intervals of one",
+        "sliding intervals",
+        "all time at intervals",
+        "intervals of the clock",
+    ):
         engine, (wanted,), _ = run(PLANS[name], inputs[::4], columnar_form)
         assert by_key(engine.results) == by_key(wanted)
 
 
 @pytest.mark.parametrize(
-    "damage", [{"next": None}, {"filled": 2}, {"filled": -1}, {"next": -(2**63)}, {"next": 100}, {"start": None}]
+    "damage",
+    [
+        {"next": None},
+        {"filled": 2},
+        {"filled": -1},
+        {"next": -(2**63)},
+        {"next": 100},
+        {"start": None},
+        {"number": None},
+    ],
 )
 def test_damaged_rows_are_refused(damage: dict[str, int | None]) -> None:
     engine, _, _ = run(PLANS["intervals"], [[at(1)]], columnar_form)
     assert isinstance(engine.form, ColumnarForm)
     operator = engine.form.operator
-    row = {"key": "k", "start": 0, "next": 7, "filled": 1}
+    row = {"key": "k", "start": 0, "next": 7, "filled": 1, "number": 0}
     contents = RowContents(operator.schema, lambda rows: 0, operator.check)
     contents.load(dump_rows(pa.RecordBatch.from_pylist([row], operator.schema)))
     with pytest.raises(CheckpointError, match="stored state is damaged"):

@@ -32,7 +32,7 @@ _NUMBER: Final = re.compile(rb"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _PADDING: Final = 16
 _LONGEST_NUMBER: Final = 32
 _FEW: Final = 16
-"""Where one in this many lines is another, or as many numbers have exponents, another way is faster."""
+"""Where one line of 16 is written otherwise, or one number of 16 has an exponent, Arrow's own reader is faster."""
 
 _INLINE: Final = 12
 """Arrow's views hold texts of up to this many bytes themselves."""
@@ -103,9 +103,9 @@ def _form_of(line: bytes) -> _Form | None:
 def alike_columns(
     text: bytes, starts: _Places, ends: _Places, fields: Sequence[Field], line_ends: int
 ) -> tuple[list[pa.Array], _Places] | None:
-    """The columns of lines that are written alike, and which of the lines given they are; texts stand for times.
+    """Cuts lines that are written alike into columns; returns these and the numbers of the lines; None: most differ.
 
-    ``None`` if that is not how most lines are. The text is UTF-8, and has a number of line ends, one behind each line.
+    The text is UTF-8; each of its ``line_ends`` stands behind one line. Times are texts in the columns.
     """
     if not len(ends):
         return None
@@ -141,7 +141,7 @@ def alike_columns(
 def _attempt(
     padded: bytes, starts: _Places, ends: _Places, quotes: _Places, form: _Form, fields: Sequence[Field]
 ) -> list[pa.Array] | _Truths | None:
-    """The columns of lines, or which of them may be good, of which one at least is not; ``None``: it does not pay."""
+    """Cuts lines into columns; returns a mask of those that may fit the form if some do not; None: it does not pay."""
     begins: list[_Places] = []
     quote = 0
     for piece in form.pieces:

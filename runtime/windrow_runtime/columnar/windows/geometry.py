@@ -325,7 +325,11 @@ def _timed(node: WindowNode, trigger: Trigger[Any, Any], *, purges: bool) -> Tim
     if panes.is_global or panes.by_clock != by_clock:
         raise DeclinedError(f"{trigger.describe()} goes by another time than the windows")
     if interval is not None and panes.windows_each > 1:
-        raise DeclinedError("windows that slide fire at the same times, in the order in which they came to be")
+        if panes.lateness:
+            raise DeclinedError("a late element fires some of its windows at once, and others at intervals")
+        # The timer for the end is set with the first element, and that of an interval at the firing before.
+        if (panes.offset + panes.size - 1) % gcd(panes.slide, interval) == 0:
+            raise DeclinedError("windows that slide may end when others fire at intervals")
     return Timed(panes, interval, purges)
 
 

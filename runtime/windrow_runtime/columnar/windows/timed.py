@@ -6,6 +6,10 @@ elements. When time advances over several firings of a window, each of them has 
     interval 10   window   |0---------------------------34|   first element at 7
     time                          12            31       40
     firings                     10            20 30     34
+
+The windows of a key that slide fire at the same times, and in the order in which their timers were set: those that fire
+at an interval for the first time come before those that have set their timers anew at the firing before. So a row has a
+number, which is higher than those of all timers that were set before its own.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ import pyarrow as pa
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.columnar import Ints
-from windrow_runtime.columnar.rows.groups import Groups, cells_of, encode_keys
+from windrow_runtime.columnar.rows.groups import Cells, Groups, cells_of, encode_keys
 from windrow_runtime.columnar.state import concatenated
 from windrow_runtime.columnar.windows.counted import CountOperator
 from windrow_runtime.columnar.windows.geometry import FARTHEST, ColumnOperator, Counted, Fired, Timed
@@ -32,7 +36,12 @@ _FIRED_AT_ONCE: Final = 100_000
 class TimedOperator(ColumnOperator[Timed]):
     """Runs a step on some keys at a time. Times are those by which the windows go, of the watermark or of the clock."""
 
-    places: ClassVar[Sequence[str]] = ("start", "next", "filled")
+    places: ClassVar[Sequence[str]] = ("start", "next", "filled", "number")
+
+    @property
+    def _is_numbered(self) -> bool:
+        """Returns whether several windows of a key may fire at one time."""
+        return self.windows.panes.windows_each > 1 and self.windows.interval is not None
 
     @cached_property
     def folded_schema(self) -> pa.Schema:
@@ -52,13 +61,22 @@ class TimedOperator(ColumnOperator[Timed]):
             raise damaged_state("a window that is neither filled nor empty")
 
     def fold(self, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
-        """One row for all elements of a key and a window, before anybody has looked whether they are late."""
+        """One row for all elements of a key and a pane, before anybody has looked whether they are late.
+
+        Windows that hold several panes have a row for each element where results depend on the order of these.
+        """
         panes, encoded = self.windows.panes, encode_keys(keys)
         numbers = np.zeros(len(keys), np.int64) if panes.by_clock else panes.numbers_of(stamps)
-        cells = cells_of(encoded, numbers)
-        own, at = encoded.distinct.take(pa.array(cells.codes)), pa.array(stamps[cells.groups.first_rows])
+        if self._is_numbered and self.kernel.ordered and not panes.by_clock:
+            cells = Cells(Groups(np.arange(len(keys)), len(keys)), encoded.codes, numbers)
+        else:
+            cells = cells_of(encoded, numbers)
+        first = cells.groups.first_rows
+        own, at = encoded.distinct.take(pa.array(cells.codes)), pa.array(stamps[first])
         states, counts = self.kernel.partial(cells.groups, inputs), pa.array(cells.groups.sizes)
-        return pa.RecordBatch.from_arrays([own, at, *states, counts], schema=self.folded_schema)
+        folded = pa.RecordBatch.from_arrays([own, at, *states, counts], schema=self.folded_schema)
+        # Windows come to be in the order in which their first elements come.
+        return folded.take(pa.array(np.argsort(first))) if self._is_numbered else folded
 
     def advance(self, rows: pa.RecordBatch, before: int, time: int) -> tuple[Iterator[Fired], pa.RecordBatch]:
         """What fires when time advances from one moment to another, in order of firings, and the rows that are kept.
@@ -68,7 +86,7 @@ class TimedOperator(ColumnOperator[Timed]):
         windows, panes = self.windows, self.windows.panes
         if time <= before and not panes.by_clock:
             return iter(()), rows
-        starts, following, filled = (rows.column(place).to_numpy() for place in (1, 2, 3))
+        starts, following, filled, numbers = (rows.column(place).to_numpy() for place in (1, 2, 3, 4))
         ends = panes.last_times(starts)
         due, ended = following <= time, ends <= time
         if not panes.by_clock:
@@ -77,8 +95,13 @@ class TimedOperator(ColumnOperator[Timed]):
         if not due.any() and not behind.any():
             return iter(()), rows
         fired = self._firings(rows.filter(pa.array(due & (filled > 0))), time)
-        following, filled = following.copy(), filled.copy()
+        following, filled, numbers = following.copy(), filled.copy(), numbers.copy()
         interval, goes_on = windows.interval, due & ~ended
+        if self._is_numbered:
+            # They set their timers anew at the last firing, in its order, when all other timers were set.
+            again = np.flatnonzero(goes_on)
+            again = again[np.lexsort((numbers[again], -following[again]))]
+            numbers[again] = numbers.max(initial=0) + 1 + np.arange(len(again))
         if interval is not None:
             passed = following[goes_on]
             passed += ((time - passed) // interval + 1) * interval
@@ -86,17 +109,20 @@ class TimedOperator(ColumnOperator[Timed]):
         if windows.purges:
             filled[due] = 0
         kept = ~behind & ~(ended & (filled == 0))
-        columns = [*rows.columns[:2], pa.array(following), pa.array(filled), *rows.columns[4:]]
+        columns = [*rows.columns[:2], *map(pa.array, (following, filled, numbers)), *rows.columns[5:]]
         return fired, self.rows(columns).filter(pa.array(kept))
 
     def _firings(self, rows: pa.RecordBatch, time: int) -> Iterator[Fired]:
         """The firings of windows up to a time."""
         windows, panes = self.windows, self.windows.panes
         keys, starts, at = rows.column(0), rows.column(1).to_numpy(), rows.column(2).to_numpy()
+        # The place of each row among those that fire at one time: the later its first firing here, the sooner.
+        ranks = np.empty(len(at), np.int64)
+        ranks[np.lexsort((rows.column(4).to_numpy(), -at))] = np.arange(len(at))
         ends = panes.last_times(starts)
         if panes.is_global and not panes.by_clock and time == MAX_TIMESTAMP:
             at = ends  # the stream is at its end, and no interval is left
-        results = self.kernel.results(rows.columns[4:])
+        results = self.kernel.results(rows.columns[5:])
         # Windows that purge have something to show at the first firing alone.
         interval = 0 if windows.purges else windows.interval or 0
         while len(at):
@@ -107,7 +133,7 @@ class TimedOperator(ColumnOperator[Timed]):
                 counts *= np.where(ended, -(-(ends - at) // interval), (until - at) // interval) + 1
             places = np.repeat(np.arange(len(at)), counts)
             steps = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
-            chosen = places[np.argsort(np.minimum(at[places] + steps * interval, ends[places]), kind="stable")]
+            chosen = places[np.lexsort((ranks[places], np.minimum(at[places] + steps * interval, ends[places])))]
             taken, own = pa.array(chosen), starts[chosen]
             yield Fired(keys.take(taken), own, own + panes.size, panes.last_times(own), results.take(taken))
             if until == time:
@@ -115,7 +141,7 @@ class TimedOperator(ColumnOperator[Timed]):
             goes_on = ~ended
             at, ends = np.minimum(at + counts * interval, ends)[goes_on], ends[goes_on]
             left = pa.array(goes_on)
-            keys, starts, results = keys.filter(left), starts[goes_on], results.filter(left)
+            keys, starts, ranks, results = keys.filter(left), starts[goes_on], ranks[goes_on], results.filter(left)
 
     def each(
         self, rows: pa.RecordBatch, keys: pa.Array, stamps: Ints, inputs: Sequence[pa.Array], time: int
@@ -126,11 +152,12 @@ class TimedOperator(ColumnOperator[Timed]):
         counted = Counted(self.windows.panes, 1, 1 if self.windows.purges else None)
         operator = CountOperator(counted, self.kernel, self.key_type)
         ones = pa.array(np.ones(held.num_rows, np.int64))
-        known = operator.rows([*held.columns[:2], ones, *held.columns[4:]])
+        known = operator.rows([*held.columns[:2], ones, *held.columns[5:]])
         for fired, left in operator.add(known, keys, stamps, inputs, time):
             ends = self.windows.panes.last_times(left.column(1).to_numpy())
-            filled = [pa.array(ends), pa.array(np.ones(len(ends), np.int64))]
-            yield fired, concatenated([others, self.rows([*left.columns[:2], *filled, *left.columns[3:]])])
+            filled = [ends, np.ones(len(ends), np.int64), np.zeros(len(ends), np.int64)]
+            columns = [*left.columns[:2], *map(pa.array, filled), *left.columns[3:]]
+            yield fired, concatenated([others, self.rows(columns)])
 
     def add(self, rows: pa.RecordBatch, folded: pa.RecordBatch, time: int) -> pa.RecordBatch:
         """The rows with folded elements, of windows that have not ended."""
@@ -145,7 +172,7 @@ class TimedOperator(ColumnOperator[Timed]):
         was_filled = np.concatenate([rows.column(3).to_numpy() > 0, np.ones(len(starts), np.bool_)])
         groups = Groups(lanes.of_rows, count)
         has_new = groups.where(np.arange(known, len(was_filled))).sizes > 0
-        both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[4:], states, strict=True)]
+        both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[5:], states, strict=True)]
         # What a purge has dropped is left out; where nothing has come since, it is kept and means nothing.
         counts = was_filled | ~has_new[lanes.of_rows]
         if not counts.all():
@@ -161,7 +188,12 @@ class TimedOperator(ColumnOperator[Timed]):
             at = begun[first[~is_held] - known]
             following[~is_held] = np.minimum(at - at % windows.interval + windows.interval, ends[~is_held])
         filled = (was_filled[first] | has_new).astype(np.int64)
-        columns = [pa.array(column) for column in (lanes.starts, following, filled)]
+        numbers = np.zeros(count, np.int64)
+        if self._is_numbered:
+            held = rows.column(4).to_numpy()
+            numbers = held.max(initial=0) + 1 + first - known
+            numbers[is_held] = held[first[is_held]]
+        columns = [pa.array(column) for column in (lanes.starts, following, filled, numbers)]
         return self.rows([lanes.keys, *columns, *merged])
 
     def next_time(self, time: int, rows: pa.RecordBatch) -> int:
