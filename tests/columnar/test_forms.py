@@ -261,12 +261,6 @@ OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
         keyed().window(WINDOW).trigger(CountTrigger.of(3)).evictor(CountEvictor.of(0)).aggregate(agg.count())
     ),
     "not an aggregate of windrow.aggregates": lambda: keyed().window(WINDOW).reduce(max),
-    "depends on the order in which sessions merge, and late elements fire them": lambda: (
-        keyed()
-        .window(EventTimeSessionWindows.with_gap(FIVE))
-        .allowed_lateness(FIVE)
-        .aggregate(agg.first(lambda r: r.celsius))
-    ),
     "gives records one by one": lambda: mean(readings(CollectionSource([], Reading)).key_by(lambda r: r.sensor)),
     "json never read is read row by row: the encoding is utf-16": lambda: mean(
         readings(JsonFileSource("never read", Reading, encoding="utf-16")).key_by(lambda r: r.sensor)

@@ -196,11 +196,11 @@ def test_a_time_line_takes_what_a_window_touches() -> None:
     assert line.held == []
 
 
-def in_order(gap: int) -> Callable[[Keyed], DataStream[Any]]:
+def in_order(gap: int, lateness: int = 0) -> Callable[[Keyed], DataStream[Any]]:
     """What depends on the order in which elements come and sessions merge."""
     return sessions(
         gap,
-        millis(0),
+        millis(lateness),
         agg.collect_list(lambda e: e.number),
         agg.first(lambda e: e.text),
         agg.last(lambda e: e.level),
@@ -219,8 +219,9 @@ def test_contents_of_sessions_stand_in_the_order_in_which_these_were_born() -> N
     assert [result[3] for result in ran.engine.results] == [[0, 2, 3, 5, 1, 4, 6, 12, 10, 11, 13]]
 
 
+@pytest.mark.parametrize("lateness", [0, 60, 400])
 @pytest.mark.parametrize("are_small", [False, True])
-def test_aggregates_that_depend_on_order_have_it_in_sessions(are_small: bool) -> None:
+def test_aggregates_that_depend_on_order_have_it_in_sessions(are_small: bool, lateness: int) -> None:
     small = replace(ROW_PAGES, inline_bytes=100, small=100, dense=300, hot_keys=small_working_sets(2_000))
     pages = small if are_small else ROW_PAGES
     merged = 0
@@ -233,7 +234,7 @@ def test_aggregates_that_depend_on_order_have_it_in_sessions(are_small: bool) ->
             ]
             for number in range(10)
         ]
-        build = in_order(chance.choice([3, 8, 20]))
+        build = in_order(chance.choice([3, 8, 20]), lateness)
         ran = run(build, inputs, columnar_form, crash_at=seed % 5, tuning=replace(StateTuning(), row_pages=pages))
         assert by_key(ran.engine.results) == by_key(ran.expected[0])
         assert ran.engine.counted["late_records_dropped"] == ran.dropped

@@ -266,17 +266,20 @@ def fire_late_sessions(
     found: list[tuple[int, Stamped]] = []
     for members in by_owner(placed.owners, chosen):
         key = keys[placed.keys.codes[members[0]]]
-        line: TimeLine[Any] = TimeLine()
+        # When each session was born, and what it holds.
+        line: TimeLine[tuple[int, Any]] = TimeLine()
         for row in members.tolist():
             start, end, held = line.take(starts[row], ends[row])
+            held.sort(key=itemgetter(0))
             accumulator = None
             if row < placed.known:
                 accumulator = accumulators.get(row)
             elif end - 1 <= watermark:
-                accumulator = reduce(function.merge, held) if held else function.create_accumulator()
+                parts = [part for _, part in held]
+                accumulator = reduce(function.merge, parts) if parts else function.create_accumulator()
                 accumulator = function.add(contents[row], accumulator)
                 found.append((row, (aggregate.result(key, start, end, accumulator), end - 1)))
-            line.put(start, end, accumulator)
+            line.put(start, end, (held[0][0] if held else row, accumulator))
     return [result for _, result in sorted(found, key=itemgetter(0))]
 
 

@@ -248,15 +248,9 @@ def columnar_form(
     kernel = kernel_for(spec.aggregate, partial(_input_type, element))
     if kernel.outgrows_result and isinstance(windows, Counted) and windows.size is None:
         raise DeclinedError("each firing would copy all values that its window holds")
-    if kernel.ordered:
-        if isinstance(windows, Sessions) and windows.lateness:
-            # Late elements would have to be added one by one in this order, too.
-            raise DeclinedError(
-                "the aggregate depends on the order in which sessions merge, and late elements fire them"
-            )
-        if isinstance(windows, Panes) and windows.windows_each > 1:
-            # The panes of a window are merged in order of time, which is not that of arrival.
-            kernel = kernel.numbered()
+    if kernel.ordered and isinstance(windows, Panes) and windows.windows_each > 1:
+        # The panes of a window are merged in order of time, which is not that of arrival.
+        kernel = kernel.numbered()
     return ColumnarForm(
         step=step,
         routes=routes,
