@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 
 from tests.crash.batches import give_next, given, taken, write_taken
-from tests.crash.pipeline import PLANS, Event, Total, build, write_input
+from tests.crash.pipeline import PLANS, SPANS, Event, Span, Total, build, write_input
 from windrow import Pipeline, from_source
 from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource, ParquetFileSource
@@ -173,8 +173,10 @@ def log_end(folder: Path) -> str:
     return (folder / "log").read_text(encoding="utf-8", errors="replace")[-3000:]
 
 
-def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Total | Event]]:
+def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Total | Event | Span]]:
     """Everything that a pipeline has written, with where that was."""
+    if plan == "columns":
+        return _spans(output)
     sessions, seconds, late = CollectSink[Total](), CollectSink[Total](), CollectSink[Event]()
     all_parquet = plan == "parquet"
     kind = ParquetFileSource if all_parquet else JsonFileSource
@@ -185,7 +187,7 @@ def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Total | Ev
     if all_parquet:
         sinks.append(from_source(ParquetFileSource(output / "late", Event)).sink_to(late))
     result = LocalRunner().run(Pipeline("written", *sinks))
-    found: Counter[tuple[str, Total | Event]] = Counter()
+    found: Counter[tuple[str, Total | Event | Span]] = Counter()
     found.update(("files of sessions", total) for total in result.collected(sessions))
     found.update(("files of seconds", total) for total in result.collected(seconds))
     if all_parquet:
@@ -195,6 +197,19 @@ def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Total | Ev
         for table in ("sessions", "latest"):
             rows = connection.execute(f"SELECT kind, key, value FROM {table}")
             found.update((f"table {table}", Total(*row)) for row in rows)
+    return found
+
+
+def _spans(output: Path) -> Counter[tuple[str, Total | Event | Span]]:
+    """The same for the plan on columns."""
+    late, spans = CollectSink[Event](), {name: CollectSink[Span]() for name in SPANS}
+    sinks = [from_source(ParquetFileSource(output / name, Span)).sink_to(sink) for name, sink in spans.items()]
+    sinks.append(from_source(ParquetFileSource(output / "late", Event)).sink_to(late))
+    result = LocalRunner().run(Pipeline("written", *sinks))
+    found: Counter[tuple[str, Total | Event | Span]] = Counter()
+    for name, sink in spans.items():
+        found.update((f"files of {name}", span) for span in result.collected(sink))
+    found.update(("files of late events", event) for event in result.collected(late))
     return found
 
 

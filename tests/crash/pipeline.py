@@ -10,16 +10,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
 from windrow.sinks import DatabaseSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource
 from windrow.state import ReducingStateDescriptor
-from windrow.windows import EventTimeSessionWindows
+from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 
-__all__ = ["PLANS", "Event", "Total", "build", "write_input"]
+__all__ = ["PLANS", "SPANS", "Event", "Span", "Total", "build", "write_input"]
 
-PLANS = ("one", "watermarks", "parquet")
+PLANS = ("one", "watermarks", "parquet", "columns")
+SPANS = ("sessions", "seconds", "fives", "counted")
+"""The folders of the sinks of the plan on columns."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,14 @@ class Total:
     kind: str
     key: str
     value: int
+
+
+@dataclass(frozen=True)
+class Span:
+    key: str | None
+    first_at: int | None
+    n: int
+    total: int | None
 
 
 def add(a: int, b: int) -> int:
@@ -82,7 +93,7 @@ def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None =
         folder: The input.
         output: Where sinks write.
         plan: "one" source with timestamps; or two, whose "watermarks" windrow has to keep itself; or one, and sinks
-            that are all "parquet", so that workers write the files.
+            that are all "parquet", so that workers write the files; or one, and steps that all run on "columns".
         other: The input of the second source, where there is one; by default the same.
     """
     events = from_source(JsonFileSource(folder, Event, files_per_batch=1))
@@ -94,6 +105,8 @@ def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None =
         stamped = _stamped(events, 500)
     keyed = stamped.key_by(lambda event: event.key)
     late = OutputTag("late", Event)
+    if plan == "columns":
+        return _on_columns(keyed, late, output)
     sessions = (
         keyed.window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=150)))
         .allowed_lateness(timedelta(milliseconds=300))
@@ -119,4 +132,33 @@ def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None =
         # Without a key, so that a row that is doubled shows.
         sessions.sink_to(DatabaseSink(url, "sessions")),
         seconds.sink_to(DatabaseSink(url, "latest", key=("key", "kind"))),
+    )
+
+
+def _on_columns(keyed: KeyedStream[Event, str], late: OutputTag[Event], output: Path) -> Pipeline:
+    """Declared aggregates: sessions, late firings, windows behind windows, and windows that count."""
+    sessions = keyed.window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=150)))
+    seconds = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+    of_seconds = (
+        seconds.allowed_lateness(timedelta(milliseconds=300))
+        .side_output_late_data(late)
+        .aggregate(agg.into(Span, agg.key(), agg.min(lambda e: e.at), agg.count(), agg.sum(lambda e: e.value)))
+    )
+    fives = of_seconds.key_by(lambda span: span.key).window(TumblingEventTimeWindows.of(timedelta(seconds=5)))
+    streams: dict[str, DataStream[Span]] = {
+        "sessions": sessions.aggregate(
+            agg.into(Span, agg.key(), agg.min(lambda e: e.at), agg.count(), agg.sum(lambda e: e.value))
+        ),
+        "seconds": of_seconds,
+        "fives": fives.aggregate(
+            agg.into(Span, agg.key(), agg.min(lambda s: s.first_at), agg.count(), agg.sum(lambda s: s.total))
+        ),
+        "counted": keyed.count_window(5).aggregate(
+            agg.into(Span, agg.key(), agg.min(lambda e: e.at), agg.count(), agg.sum(lambda e: e.value))
+        ),
+    }
+    return Pipeline(
+        "crash",
+        *[streams[name].sink_to(ParquetFileSink(output / name)) for name in SPANS],
+        of_seconds.get_side_output(late).sink_to(ParquetFileSink(output / "late")),
     )
