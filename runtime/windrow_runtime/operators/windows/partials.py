@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
+from windrow.functions import ProcessWindowFunction
+from windrow.plan import Step, WindowNode
+from windrow.windows import TimeWindow
+from windrow_runtime.operators.state.model import KeyState, WindowEntry
 from windrow_runtime.operators.windows.general import WindowOperator
 
 # Any in this module: keys and accumulators of every type.
@@ -31,7 +35,31 @@ class Partials(NamedTuple):
 
 
 class PartialsOperator(WindowOperator):
-    """A window operator that takes accumulators beside elements."""
+    """A window operator that takes accumulators beside elements, and keeps windows without an entry and a timer."""
+
+    def __init__(self, step: Step, node: WindowNode) -> None:
+        super().__init__(step, node)
+        process = self.process
+        self._clears = process is not None and type(process).clear is not ProcessWindowFunction.clear
+        # Of a window that fires and goes, and of a key that has nothing else.
+        self._entry, self._blank = WindowEntry(), KeyState()
+
+    def fire_once(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
+        """Fires a window that has no entry, and is over then."""
+        keyed = self.state.keys
+        known = keyed.get(key) if keyed else None
+        key_state = self._blank if known is None else known
+        entry = self._entry
+        entry.contents, entry.window_state = contents, None
+        self._fire(key, key_state, window, entry)
+        if self._clears:
+            assert self.process is not None
+            self.process.clear(self._window_context.at(window, entry, key_state.state))
+        if known is None:
+            if key_state.state:
+                keyed[key], self._blank = key_state, KeyState()
+        elif known.is_empty and key not in self.state.sessions:
+            del keyed[key]
 
     @abstractmethod
     def merge_batch(self, partials: Partials) -> None:

@@ -14,14 +14,13 @@ from itertools import groupby
 from operator import is_not, itemgetter, length_hint
 from typing import Any, ClassVar, Final
 
-from windrow.functions import ProcessWindowFunction
 from windrow.plan import Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import SessionWindows, TimeWindow
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
-from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
+from windrow_runtime.operators.state.model import NOTHING, KeyState
 from windrow_runtime.operators.windows.contents import AggregatedContents
 from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
 from windrow_runtime.operators.windows.shape import GapWindows
@@ -49,10 +48,6 @@ class SessionLoopOperator(PartialsOperator):
         assert isinstance(self.assigner, SessionWindows)
         self._gap = shape.gap
         self._gap_of = self.assigner.gap_of
-        process = self.process
-        self._clears = process is not None and type(process).clear is not ProcessWindowFunction.clear
-        # Of a session that fires and goes; merging windows have no state of their own.
-        self._entry, self._blank = WindowEntry(), KeyState()
 
     @property
     def _frontier(self) -> float:
@@ -302,20 +297,7 @@ class SessionLoopOperator(PartialsOperator):
                 key_state = self.state.keys[key]
                 self._fire(key, key_state, window, key_state.windows[window])
                 return
-            keyed = self.state.keys
-            known = keyed.get(key) if keyed else None
-            key_state = self._blank if known is None else known
-            entry = self._entry
-            entry.contents = contents
-            self._fire(key, key_state, window, entry)
-            if self._clears:
-                assert self.process is not None
-                self.process.clear(self._window_context.at(window, entry, key_state.state))
-            if known is None:
-                if key_state.state:
-                    keyed[key], self._blank = key_state, KeyState()
-            elif known.is_empty and key not in self.state.sessions:
-                del keyed[key]
+            self.fire_once(key, window, contents)
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, window=window))
 

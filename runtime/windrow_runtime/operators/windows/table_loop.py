@@ -19,7 +19,7 @@ from windrow_runtime.operators.class_facts import PLAIN_CONSTANTS, is_named_tupl
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
-from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState, WindowEntry
+from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState
 from windrow_runtime.operators.windows.contents import AggregatedContents, ReducedContents
 from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
 from windrow_runtime.operators.windows.shape import AlignedWindows
@@ -222,11 +222,7 @@ class TableOperator(PartialsOperator):
             key_state = self.state.keys[key]
             self._fire(key, key_state, window, key_state.windows[window])
             return
-        key_state = self.state.keys.get(key) or KeyState()
-        entry = WindowEntry(contents)
-        self._fire(key, key_state, window, entry)
-        self._clear(key, key_state, window, entry)
-        self._keep(key, key_state, window, entry)
+        self.fire_once(key, window, contents)
 
     def pending_event_timers(self) -> Iterator[tuple[Hashable, Any, int]]:
         yield from super().pending_event_timers()
