@@ -170,7 +170,8 @@ class ColumnarForm(ScanTarget):
         self, operator: PaneOperator, rows: pa.RecordBatch, bound: int | None
     ) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
         """Rows for windows of panes; where there is a bound, elements that may be behind it cross one by one."""
-        may_cross = not (self.kernel.ordered or self.kernel.is_numbered)
+        # One by one, elements carry their fields for the late output: even a row for each is better.
+        may_cross = self.late_tag is None and not (self.kernel.ordered or self.kernel.is_numbered)
         if may_cross and rows.num_rows < _WORTH_IT * len(encode_keys(rows.column(0)).distinct):
             yield Crossing.ELEMENTS, rows
             return
