@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from benchmarks.growth.live import FORMS, LiveQuery
+from benchmarks.growth.live import FORMS, BatchFigures, LiveQuery
 from benchmarks.growth.records import events_of
 from benchmarks.section import Section
 from benchmarks.session import spark_session
@@ -31,14 +31,14 @@ _MEASURED: Final = 3  # the last batches of each form, of which medians are take
 
 @dataclass(frozen=True, slots=True)
 class CoreRun:
-    """One query on some cores; medians of seconds.
+    """The time that a batch of one query took on one or two cores: medians, in seconds.
 
     Attributes:
-        cores: How many.
+        cores: The number of cores.
         form: The form of its step.
         batch: The whole batch.
         first_stage: The stage of Spark that reads the source.
-        other_stages: Those behind it, which run the step and write the results.
+        other_stages: The other stages, which run the step and write the results.
         outside: The rest: the driver plans the batch, lists files, and writes what is done.
         load: The load of the machine.
     """
@@ -59,7 +59,7 @@ class _Parts(NamedTuple):
 
 def run_on_cores(scale: Scale, cores: int) -> list[CoreRun]:
     """Run the same batches of each form on some cores, with as many partitions."""
-    times: dict[str, tuple[list[float], float]] = {}
+    times: dict[str, tuple[list[BatchFigures], float]] = {}
     with TemporaryDirectory(prefix="windrow-growth-") as folder:
         log = Path(folder) / "log"
         log.mkdir()
@@ -76,18 +76,18 @@ def run_on_cores(scale: Scale, cores: int) -> list[CoreRun]:
                 with LiveQuery(spark, Path(folder) / form, FORMS[form], files=4) as query:
                     # Meanwhile the JVM compiles what Spark does in each batch, and takes the other core.
                     sizes = [min(8_000, scale.core_rows)] * scale.core_warmup + [scale.core_rows] * (_MEASURED + 1)
-                    seconds = [
-                        query.feed(_random_events(scale.keys // 10, rows, number))[0].seconds
+                    fed = [
+                        query.feed(_random_events(scale.keys // 10, rows, number))[0]
                         for number, rows in enumerate(sizes)
                     ]
-                    times[query.id] = seconds[-_MEASURED:], os.getloadavg()[0]
+                    times[query.id] = fed[-_MEASURED:], os.getloadavg()[0]
         parts = _parts_of_batches(log)
     runs: list[CoreRun] = []
     for form, (query_id, (batches, load)) in zip(scale.forms, times.items(), strict=True):
-        # Batches without data, which come last where the watermark moves, take less than any of those with data.
-        longest = sorted(parts[query_id], key=sum)[-_MEASURED:]
-        batch, first, others = map(median, (batches, *zip(*longest, strict=True)))
-        runs.append(CoreRun(cores, form, batch, first, others, batch - first - others, load))
+        found = [(batch.seconds, *parts[query_id, batch.number]) for batch in batches]
+        outside = [seconds - first - others for seconds, first, others in found]
+        batch, first, others = map(median, zip(*found, strict=True))
+        runs.append(CoreRun(cores, form, batch, first, others, median(outside), load))
     return runs
 
 
@@ -95,26 +95,26 @@ def _random_events(keys: int, count: int, seed: int) -> pa.Table:
     return events_of(np.random.default_rng(seed).integers(0, keys, count), seed)
 
 
-def _parts_of_batches(log: Path) -> dict[str, list[_Parts]]:
-    """How long the stages of each batch took, by the id of the query, from Spark's log of events."""
-    owners: dict[tuple[int, int], tuple[str, str]] = {}
-    stages: defaultdict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
+def _parts_of_batches(log: Path) -> dict[tuple[str, int], _Parts]:
+    """How long the stages of each batch took, by the id of the query and its number, from Spark's log of events."""
+    owners: dict[tuple[int, int], tuple[str, int]] = {}
+    stages: defaultdict[tuple[str, int], list[tuple[int, float]]] = defaultdict(list)
     for event in _events(log):
         if event["Event"] == "SparkListenerStageSubmitted":
             about, properties = event["Stage Info"], event.get("Properties") or {}
             query, batch = properties.get("sql.streaming.queryId"), properties.get("streaming.sql.batchId")
             if query is not None and batch is not None:
-                owners[about["Stage ID"], about["Stage Attempt ID"]] = query, batch
+                owners[about["Stage ID"], about["Stage Attempt ID"]] = query, int(batch)
         elif event["Event"] == "SparkListenerStageCompleted":
             about = event["Stage Info"]
             owner = owners.get((about["Stage ID"], about["Stage Attempt ID"]))
             if owner is not None:
                 begin, end = about["Submission Time"], about["Completion Time"]
                 stages[owner].append((begin, (end - begin) / 1_000))
-    found: defaultdict[str, list[_Parts]] = defaultdict(list)
-    for (query, _), some in stages.items():
+    found: dict[tuple[str, int], _Parts] = {}
+    for owner, some in stages.items():
         (_, first), *others = sorted(some)
-        found[query].append(_Parts(first, sum(seconds for _, seconds in others)))
+        found[owner] = _Parts(first, sum(seconds for _, seconds in others))
     return found
 
 

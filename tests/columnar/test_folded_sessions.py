@@ -32,7 +32,8 @@ from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_
 from windrow_runtime.columnar.forms.route import Crossing
 from windrow_runtime.columnar.forms.row_form import RowForm, row_form
 from windrow_runtime.columnar.rows.groups import encode_keys
-from windrow_runtime.columnar.windows.sessions import pieces_of
+from windrow_runtime.columnar.windows.geometry import FARTHEST
+from windrow_runtime.columnar.windows.sessions import sessions_in_task
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
@@ -166,7 +167,7 @@ def test_a_key_with_an_element_that_may_be_behind_crosses_one_by_one() -> None:
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(-50, 50)), max_size=30), st.integers(1, 20))
 def test_pieces_are_the_sessions_of_elements_by_themselves(elements: list[tuple[str, int]], gap: int) -> None:
     keys = encode_keys(pa.array([key for key, _ in elements], pa.string()))
-    pieces = pieces_of(keys, np.array([stamp for _, stamp in elements], np.int64), gap)
+    pieces = sessions_in_task(keys, np.array([stamp for _, stamp in elements], np.int64), gap)
     found = {
         (keys.distinct[code].as_py(), start, end): np.flatnonzero(pieces.groups.ids == number).tolist()
         for number, (code, start, end) in enumerate(
@@ -236,12 +237,44 @@ def test_a_merge_that_fails_is_described_with_key_and_window() -> None:
     assert caught.value.given == "key 'k', window TimeWindow(start=20, end=40)"
 
 
+def test_elements_of_a_key_count_in_the_order_in_which_tasks_send_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    #  gap 10, watermark 50     first task    35 10 11 12     35 is late: nothing is there yet that it meets
+    #                           second task   42 43 44 45     one row
+    monkeypatch.setattr("tests.columnar.engine.bound_in", lambda task, watermark, step: watermark)
+    inputs = [[at(131, "z")], [*map(at, (35, 10, 11, 12, 42, 43, 44, 45))]]
+    ran = run(declared(10), inputs, columnar_form)
+    assert by_key(ran.engine.results) == by_key(ran.expected[0])
+    assert ran.engine.counted["late_records_dropped"] == ran.dropped == 4
+    assert ran.engine.folded
+
+
+@pytest.mark.parametrize(("form", "far"), [(columnar_form, FARTHEST), (row_form, FARTHEST), (row_form, 2 * FARTHEST)])
+@pytest.mark.parametrize("seed", range(8))
+def test_elements_that_are_millions_of_years_apart_are_folded(form: Any, far: int, seed: int) -> None:
+    chance = random.Random(seed)
+    gap = chance.choice([1, 5, 40, 10**15])
+    build = declared(gap) if form is columnar_form else sessions(Numbers(), gap)
+    moments = [-far, -far + 200, -(10**15), -3, 0, 50, 10**15, far - 500]
+    inputs = [
+        [
+            at(min(max(moment + chance.randrange(60) - chance.choice([0] * 9 + [300]), -far), far), chance.choice("ab"))
+            for _ in range(chance.choice([3, 40, 80]))
+        ]
+        for moment in moments
+    ]
+    ran = run(build, inputs, form, crash_at=seed % 5)
+    assert by_key(ran.engine.results) == by_key(ran.expected[0])
+    assert ran.engine.counted["late_records_dropped"] == ran.dropped
+
+
+@pytest.mark.parametrize("stamps", [range(20, 28), range(405, 421)], ids=["all of them", "the first of them"])
 @pytest.mark.parametrize(("build", "form"), [(declared(10), columnar_form), (sessions(Numbers(), 10), row_form)])
 def test_folded_elements_behind_the_watermark_are_refused(
-    build: Callable[[Keyed], DataStream[Any]], form: Any, monkeypatch: pytest.MonkeyPatch
+    build: Callable[[Keyed], DataStream[Any]], form: Any, stamps: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The watermark is 419: the windows of elements up to 409 by themselves are behind it.
     monkeypatch.setattr("tests.columnar.engine.bound_in", lambda task, watermark, step: -(2**62))
-    inputs = [[at(500)], [at(20 + number) for number in range(8)]]
+    inputs = [[at(500)], [*map(at, stamps)]]
     with pytest.raises(CheckpointError, match="folded before the exchange are behind the watermark") as caught:
         run(build, inputs, form, alone=True)
     assert "test_folded_sessions.py:" in str(caught.value.where)

@@ -31,11 +31,10 @@ def test_elements_stand_as_the_general_operator_has_them(stamps: list[int], gap:
 
 
 def test_twenty_thousand_sessions_that_join_backwards_are_put_in_order_at_once() -> None:
-    count, gap = 20_000, 10
+    #  gap 10   |40 |20 |0     the latest comes first, until elements at 30 and 10 join them
+    count = 20_000
     apart = [20 * number for number in reversed(range(count))]
-    between = [stamp + 10 for stamp in apart]
-    starts = np.array([*apart, *between])
-    found = _contents_in_order(list(range(2 * count)), starts, starts + gap)
-    assert sorted(found) == list(range(2 * count))
-    # Its session was born first, and so what others hold stands behind it.
-    assert found[0] == 0
+    starts = np.array([*apart, *(stamp - 10 for stamp in apart[:-1])])
+    found = _contents_in_order(list(range(len(starts))), starts, starts + 10)
+    # What has been joined was born first, so the next session stands behind it, and then the element that joins both.
+    assert found == [0, *(row for number in range(1, count) for row in (number, count + number - 1))]

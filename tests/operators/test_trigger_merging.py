@@ -145,3 +145,43 @@ def test_merged_state_moves_and_nothing_stays(counts: list[int]) -> None:
     assert harness.state_windows == ([into] if any(counts) else [])
     answers = [harness.process_element("element", None, into) for _ in range(100 - sum(counts))]
     assert answers == [TriggerResult.CONTINUE] * (99 - sum(counts)) + [TriggerResult.FIRE]
+
+
+class Forgetful(MergingTrigger[Event, TimeWindow]):
+    """Counts elements, does not merge the counts, and notes what it finds."""
+
+    TOTAL = ReducingStateDescriptor[int]("total", operator.add)
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, TimeWindow, int | None]] = []
+
+    def on_element(self, element: Event, timestamp: int, window: TimeWindow, context: TriggerContext) -> TriggerResult:
+        total = context.get_state(self.TOTAL)
+        self.found.append(("element", window, total.get()))
+        total.add(1)
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: TimeWindow, context: OnMergeContext) -> None:
+        self.found.append(("merge", window, context.get_state(self.TOTAL).get()))
+
+    def clear(self, window: TimeWindow, context: TriggerContext) -> None:
+        self.found.append(("clear", window, context.get_state(self.TOTAL).get()))
+        context.get_state(self.TOTAL).clear()
+
+
+def test_state_that_a_trigger_does_not_merge_goes_with_its_window() -> None:
+    #  gap 10   0   |0---10|
+    #           5   |0--------15|     the count of the first window is not taken over
+    #           3   |0--------15|     nothing merges
+    source, trigger = PushSource(Event), Forgetful()
+    windows = from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(10)))
+    with StreamHarness(windows.trigger(trigger).reduce(lambda a, b: a), source) as harness:
+        for moment in (0, 5, 3):
+            harness.process_element(Event("a", moment, 1), moment)
+    assert trigger.found == [
+        ("element", TimeWindow(0, 10), None),
+        ("merge", TimeWindow(0, 15), None),
+        ("clear", TimeWindow(0, 10), 1),
+        ("element", TimeWindow(0, 15), None),
+        ("element", TimeWindow(0, 15), 1),
+    ]

@@ -62,9 +62,10 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co, E_co, K_co
     def merge(self, a: A, b: A) -> A:
         """One accumulator for the elements of both; those of ``a`` count as the earlier ones.
 
-        Called when windows merge, where ``a`` is that of the window whose first element came earlier. An engine may also fold the elements
-        of a window in several places, in their order, and put the accumulators together; the result must be the same,
-        floats but for their last bits. Both may be changed: what several windows share, each has for itself.
+        Called when windows merge, where ``a`` is that of the window whose first element came earlier. An engine may
+        also fold the elements of a window in several places, in their order, and put the accumulators together; the
+        result must be the same, floats but for their last bits. Both may be changed: what several windows share, each
+        has for itself.
 
         Raises:
             UnsupportedOperationError: Unless it is overridden. Merging windows need it.

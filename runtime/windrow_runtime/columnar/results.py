@@ -11,6 +11,7 @@ a result of its own; they are added one by one in Python, to what the state hold
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import itemgetter
@@ -36,7 +37,7 @@ from windrow_runtime.columnar.state import Chunks
 from windrow_runtime.columnar.windows.geometry import Counted, Fired, Panes, Timed
 from windrow_runtime.columnar.windows.late import held_by_windows
 from windrow_runtime.columnar.windows.panes import PaneOperator
-from windrow_runtime.columnar.windows.sessions import Placed, TimeLine, by_owner
+from windrow_runtime.columnar.windows.sessions import Placed, TimeLine
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 
 # Any in this module: keys, accumulators and results are of every type.
@@ -236,7 +237,7 @@ def fire_late_rows(
 
 def fire_late_sessions(
     aggregate: RowAggregate, rows: pa.RecordBatch, placed: Placed, inputs: Sequence[pa.Array], watermark: int
-) -> list[Stamped]:
+) -> Iterator[Stamped]:
     """The results of sessions that fire for elements, in order of the elements.
 
     The elements were placed among the sessions ``rows``, and the kernel takes ``inputs`` from them. An element fires
@@ -252,7 +253,7 @@ def fire_late_sessions(
     behind = placed.ends - 1 <= watermark
     chosen = _where_some_fire(placed, behind)
     if not chosen.any():
-        return []
+        return
     # What reaches ahead never fires here, nor does what it becomes part of: its contents do not matter.
     counted = np.flatnonzero(chosen & behind)
     sessions, elements = counted[counted < placed.known], counted[counted >= placed.known]
@@ -263,24 +264,21 @@ def fire_late_sessions(
     function = aggregate.function
     keys = python_values(placed.keys.distinct)
     starts, ends = placed.starts.tolist(), placed.ends.tolist()
-    found: list[tuple[int, Stamped]] = []
-    for members in by_owner(placed.owners, chosen):
-        key = keys[placed.keys.codes[members[0]]]
-        # When each session was born, and what it holds.
-        line: TimeLine[tuple[int, Any]] = TimeLine()
-        for row in members.tolist():
-            start, end, held = line.take(starts[row], ends[row])
-            held.sort(key=itemgetter(0))
-            accumulator = None
-            if row < placed.known:
-                accumulator = accumulators.get(row)
-            elif end - 1 <= watermark:
-                parts = [part for _, part in held]
-                accumulator = reduce(function.merge, parts) if parts else function.create_accumulator()
-                accumulator = function.add(contents[row], accumulator)
-                found.append((row, (aggregate.result(key, start, end, accumulator), end - 1)))
-            line.put(start, end, (held[0][0] if held else row, accumulator))
-    return [result for _, result in sorted(found, key=itemgetter(0))]
+    # The sessions of each owner: when each was born, and what it holds.
+    lines: defaultdict[int, TimeLine[tuple[int, Any]]] = defaultdict(TimeLine)
+    for row, owner in zip(np.flatnonzero(chosen).tolist(), placed.owners[chosen].tolist(), strict=True):
+        line = lines[owner]
+        start, end, held = line.take(starts[row], ends[row])
+        held.sort(key=itemgetter(0))
+        accumulator = None
+        if row < placed.known:
+            accumulator = accumulators.get(row)
+        elif end - 1 <= watermark:
+            parts = [part for _, part in held]
+            accumulator = reduce(function.merge, parts) if parts else function.create_accumulator()
+            accumulator = function.add(contents[row], accumulator)
+            yield aggregate.result(keys[placed.keys.codes[row]], start, end, accumulator), end - 1
+        line.put(start, end, (held[0][0] if held else row, accumulator))
 
 
 def _where_some_fire(placed: Placed, behind: Mask) -> Mask:

@@ -62,7 +62,7 @@ def folded_behind(step: Step, watermark: int) -> CheckpointError:
         given=f"watermark {watermark}",
         expected="the watermark that the end of the batch before has left in the checkpoint",
         where=step.where,
-        hint="let one run at a time write to a checkpoint; with SparkRunner(columnar=False) nothing is folded",
+        hint="let one run at a time write to a checkpoint, and restore it as a whole",
     )
 
 

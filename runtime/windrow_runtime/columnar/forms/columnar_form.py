@@ -45,7 +45,7 @@ from windrow_runtime.columnar.windows.geometry import (
     windows_of,
 )
 from windrow_runtime.columnar.windows.panes import PaneOperator
-from windrow_runtime.columnar.windows.sessions import SessionOperator, pieces_of, with_any
+from windrow_runtime.columnar.windows.sessions import SessionOperator, may_be_behind, sessions_in_task
 from windrow_runtime.columnar.windows.timed import TimedOperator
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
@@ -54,14 +54,14 @@ from windrow_runtime.operators.topology import Topology
 
 
 _WORTH_IT: Final = 2
-"""From this many elements for each key on, folding saves more before the exchange than it costs."""
+"""From this many elements for each key or session on, folding saves more before the exchange than it costs."""
 
 
 class Folding(enum.Enum):
     """Which elements of a step are folded before the exchange."""
 
     NONE = enum.auto()
-    ALL = enum.auto()  # nobody asks for late ones, nor for an order
+    ALL = enum.auto()  # nobody asks for late ones; those that are folded together keep their order
     ON_TIME = enum.auto()  # those that are neither late nor fire windows again: others cross one by one
 
 
@@ -80,13 +80,16 @@ class ColumnarForm(ScanTarget):
 
     @cached_property
     def folding(self) -> Folding:
-        """Which elements are folded before the exchange, where a task has several for each key."""
+        """Which elements are folded before the exchange."""
         windows, kernel = self.windows, self.kernel
         is_asked = windows.lateness or self.late_tag is not None or kernel.is_numbered
         if isinstance(windows, Timed):
+            panes = windows.panes
             # In the window of all time each element fires at the end of the stream.
-            fires_each = windows.panes.is_global and not windows.panes.by_clock
-            return Folding.NONE if is_asked or fires_each else Folding.ALL
+            fires_each = panes.is_global and not panes.by_clock
+            # Several panes of one window would not keep their elements in order.
+            mixes = kernel.ordered and panes.windows_each > 1 and not panes.by_clock
+            return Folding.NONE if is_asked or fires_each or mixes else Folding.ALL
         if isinstance(windows, Panes) and not is_asked:
             return Folding.ALL
         is_ordered = kernel.ordered or kernel.is_numbered
@@ -191,16 +194,16 @@ class ColumnarForm(ScanTarget):
     ) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
         """Rows for sessions; the elements of a key of which one may be behind the bound cross one by one."""
         keys = encode_keys(rows.column(0))
-        stays = with_any(keys, rows.column(1).to_numpy() + (operator.windows.gap - 1) <= bound)
+        stays = may_be_behind(keys, rows.column(1).to_numpy(), operator.windows.gap, bound)
         if stays.any():
             yield Crossing.ELEMENTS, rows.filter(pa.array(stays))
             rows = rows.filter(pa.array(~stays))
             keys = encode_keys(rows.column(0))
-        pieces = pieces_of(keys, rows.column(1).to_numpy(), operator.windows.gap)
-        if rows.num_rows < _WORTH_IT * pieces.groups.count:
+        found = sessions_in_task(keys, rows.column(1).to_numpy(), operator.windows.gap)
+        if rows.num_rows < _WORTH_IT * found.groups.count:
             yield Crossing.ELEMENTS, rows
         elif rows.num_rows:
-            yield Crossing.FOLDED, operator.fold(keys, pieces, self.inputs_in(rows))
+            yield Crossing.FOLDED, operator.fold(keys, found, self.inputs_in(rows))
 
     @property
     def state_text(self) -> str:

@@ -103,7 +103,7 @@ class Route:
 
 
 class Crossing(enum.Enum):
-    """What rows are when they cross the exchange."""
+    """Says whether rows in the exchange are elements, or were folded."""
 
     ELEMENTS = enum.auto()
     FOLDABLE = enum.auto()  # elements, unless accumulators of Python functions cross in their place

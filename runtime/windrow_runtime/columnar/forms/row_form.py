@@ -13,8 +13,9 @@ A tumbling window has its elements in order of arrival either way: those of one 
 ``merge`` gets the earlier accumulator first. A sliding window has those of one pane after those of another, so its
 function must say that order makes no difference.
 
-Elements that make a session by themselves are folded as well, where the function says the same and no element of the
-key may be behind the watermark when it arrives: whether one that is behind is late depends on those before it.
+Elements of one key of which each is at most a gap behind the one before become one session where they are read, if the
+function says the same and no element of the key may be behind the watermark when it arrives: whether one that is behind
+is late depends on those before it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from windrow_runtime.columnar.forms.route import (
 )
 from windrow_runtime.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, stable_hashes
 from windrow_runtime.columnar.windows.geometry import FARTHEST, Panes, Sessions, windows_of
-from windrow_runtime.columnar.windows.sessions import pieces_of, with_any
+from windrow_runtime.columnar.windows.sessions import may_be_behind, sessions_in_task
 from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, call_description, raise_call_error
 from windrow_runtime.operators.state.model import NOTHING
@@ -129,9 +130,9 @@ class RowForm(ScanTarget):
             yield Crossing.ELEMENTS, rows
             return
         if isinstance(fold.windows, Sessions):
-            # Far timestamps are looked for later, and here the sum may not leave 64 bits.
-            ends = np.clip(rows.column(1).to_numpy(), -FARTHEST, FARTHEST) + fold.windows.gap
-            stays = with_any(encode_keys(rows.column(0)), ends - 1 <= bound)
+            assert bound is not None, "asked above"
+            keys = encode_keys(rows.column(0))
+            stays = may_be_behind(keys, rows.column(1).to_numpy(), fold.windows.gap, bound)
             if stays.any():
                 yield Crossing.ELEMENTS, rows.filter(pa.array(stays))
                 rows = rows.filter(pa.array(~stays))
@@ -183,10 +184,10 @@ class RowForm(ScanTarget):
 
 
 def _folded_in(windows: Panes | Sessions, keys: Keys, stamps: Ints) -> _Folded:
-    """Groups elements by key, and by pane or by the session that they make by themselves."""
+    """Groups the elements of a task by key, and by pane or session."""
     if isinstance(windows, Sessions):
-        pieces = pieces_of(keys, stamps, windows.gap)
-        return _Folded(pieces.groups, pieces.codes, pieces.starts.tolist(), pieces.ends.tolist())
+        groups, codes, starts, ends = sessions_in_task(keys, stamps, windows.gap)
+        return _Folded(groups, codes, starts.tolist(), ends.tolist())
     cells = cells_of(keys, windows.numbers_of(stamps))
     return _Folded(cells.groups, cells.codes, windows.panes_at(cells.places).tolist(), [])
 

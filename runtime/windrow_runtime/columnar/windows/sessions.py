@@ -11,8 +11,8 @@ elements of a batch and the sessions of their keys are sorted by key and start; 
 With allowed lateness, sessions stay when they have fired. State does not say which have: those whose last timestamp is
 not ahead of the watermark under which it was left.
 
-Elements of a key that are on time may be folded where they are read: those that make one session by themselves are one
-row with its start and its end. None of them is late, whatever comes before it, so this row stands for them all.
+Elements of one key and task of which each is at most a gap behind the one before become one row with the start and the
+end of their session, if they are on time for certain. None of them is late, so this row stands for them all.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Placed(NamedTuple):
     single: int  # the row of the first element that came one by one
 
 
-class Pieces(NamedTuple):
-    """Elements of each key in the sessions that they make by themselves."""
+class TaskSessions(NamedTuple):
+    """The sessions of the elements of a task, as if there were no others."""
 
     groups: Groups  # the session of each element
     codes: Ints  # the key of each session, by its number
@@ -54,8 +54,8 @@ class Pieces(NamedTuple):
     ends: Ints
 
 
-def pieces_of(keys: Keys, stamps: Ints, gap: int) -> Pieces:
-    """Finds the sessions that elements make, were there no others; timestamps and the gap are in milliseconds."""
+def sessions_in_task(keys: Keys, stamps: Ints, gap: int) -> TaskSessions:
+    """Finds the sessions of elements, as if there were no others; timestamps and the gap are in milliseconds."""
     order = _by_key_and_start(keys, stamps)
     codes, sorted_stamps = keys.codes[order], stamps[order]
     begins = np.ones(len(order), np.bool_)
@@ -64,13 +64,15 @@ def pieces_of(keys: Keys, stamps: Ints, gap: int) -> Pieces:
     owners[order] = np.cumsum(begins) - 1
     first = np.flatnonzero(begins)
     last = np.append(first[1:], len(order)) - 1 if len(first) else first
-    return Pieces(Groups(owners, len(first)), codes[first], sorted_stamps[first], sorted_stamps[last] + gap)
+    return TaskSessions(Groups(owners, len(first)), codes[first], sorted_stamps[first], sorted_stamps[last] + gap)
 
 
-def with_any(keys: Keys, chosen: Mask) -> Mask:
-    """Marks all rows of the keys of which a row is chosen."""
+def may_be_behind(keys: Keys, stamps: Ints, gap: int, bound: int) -> Mask:
+    """Marks all elements of the keys of which one may be behind the watermark, which is not above a bound."""
+    # Clipped, since a sum may not leave 64 bits: elements that are so far away are not folded.
+    behind = np.clip(stamps, -FARTHEST, FARTHEST) + (gap - 1) <= bound
     found = np.zeros(len(keys.distinct), np.bool_)
-    found[keys.codes[chosen]] = True
+    found[keys.codes[behind]] = True
     return found[keys.codes]
 
 
@@ -94,13 +96,12 @@ class SessionOperator(ColumnOperator[Sessions]):
         results = self.kernel.results(states)
         return Fired(keys, starts.to_numpy(), ends.to_numpy(), last[chosen], results), kept
 
-    def fold(self, keys: Keys, pieces: Pieces, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
-        """One row for the elements of each session that they make by themselves."""
-        states = self.kernel.partial(pieces.groups, inputs)
-        own, bounds = keys.distinct.take(pa.array(pieces.codes)), map(pa.array, (pieces.starts, pieces.ends))
-        return pa.RecordBatch.from_arrays(
-            [own, *bounds, *states, pa.array(pieces.groups.sizes)], schema=self.folded_schema
-        )
+    def fold(self, keys: Keys, found: TaskSessions, inputs: Sequence[pa.Array]) -> pa.RecordBatch:
+        """One row for the elements of each session of a task."""
+        states = self.kernel.partial(found.groups, inputs)
+        own, bounds = keys.distinct.take(pa.array(found.codes)), map(pa.array, (found.starts, found.ends))
+        columns = [own, *bounds, *states, pa.array(found.groups.sizes)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.folded_schema)
 
     def place(
         self,

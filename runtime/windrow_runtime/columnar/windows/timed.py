@@ -7,9 +7,8 @@ elements. When time advances over several firings of a window, each of them has 
     time                          12            31       40
     firings                     10            20 30     34
 
-The windows of a key that slide fire at the same times, and in the order in which their timers were set: those that fire
-at an interval for the first time come before those that have set their timers anew at the firing before. So a row has a
-number, which is higher than those of all timers that were set before its own.
+Windows of one key that fire at the same time do so in the order in which their timers were set. ``number`` holds this
+order. While one advance fires several times, a timer that is set anew at a firing stands behind those set before.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ from windrow_runtime.columnar.windows.geometry import FARTHEST, ColumnOperator, 
 from windrow_runtime.columnar.windows.lanes import cleaned, lanes_of, windows_for
 
 _FIRED_AT_ONCE: Final = 100_000
+_ROWS_AT_ONCE: Final = 1 << 17
 
 
 class TimedOperator(ColumnOperator[Timed]):
@@ -161,6 +161,13 @@ class TimedOperator(ColumnOperator[Timed]):
 
     def add(self, rows: pa.RecordBatch, folded: pa.RecordBatch, time: int) -> pa.RecordBatch:
         """The rows with folded elements, of windows that have not ended."""
+        most = max(1, _ROWS_AT_ONCE // self.windows.panes.windows_each)
+        for start in range(0, folded.num_rows, most):
+            rows = self._add_some(rows, folded.slice(start, most), time)
+        return rows
+
+    def _add_some(self, rows: pa.RecordBatch, folded: pa.RecordBatch, time: int) -> pa.RecordBatch:
+        """The same for some of them, each of which has a row for every window that it is in."""
         windows, panes, known = self.windows, self.windows.panes, rows.num_rows
         keys, stamps, *states = folded.columns[:-1]
         places, starts = windows_for(panes, stamps.to_numpy(), time)

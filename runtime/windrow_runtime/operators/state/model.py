@@ -44,7 +44,7 @@ class _Nothing:
 NOTHING: Final = _Nothing()
 
 _MOST_SCANS: Final = 4
-"""A queue of timers is looked through so often before it keeps all of them in order."""
+"""After this many scans over all timers a queue keeps every timer in its heap."""
 
 
 class GrowingList(list[Any]):

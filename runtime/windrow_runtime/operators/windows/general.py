@@ -303,7 +303,7 @@ class WindowOperator(KeyedOperator):
         return result
 
     def _move(self, key: Hashable, key_state: KeyState, source: Any, into: Any) -> None:
-        """Makes one window another, as an element does that prolongs a session: :meth:`_merge` of it alone."""
+        """Renames a window when an element prolongs its session; does what :meth:`_merge` does for one source."""
         windows = key_state.windows
         entry = windows.get(source)
         if entry is None or entry.trigger_state or into in windows:

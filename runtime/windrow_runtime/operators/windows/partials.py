@@ -19,8 +19,8 @@ class Partials(NamedTuple):
     """Accumulators, each of elements of one key, in order.
 
     Those of tumbling and sliding windows are each of a pane, all of whose elements are in the same windows; a tumbling
-    window is one pane. Those of one pane come together. Those of sessions are each of elements that make one session by
-    themselves. Nobody else holds the accumulators.
+    window is one pane. Those of one pane come together. Those of sessions are each of the elements that one task has of
+    one session. Nobody else holds the accumulators.
     """
 
     keys: Sequence[Any]
@@ -51,10 +51,14 @@ class PartialsOperator(WindowOperator):
         key_state = self._blank if known is None else known
         entry = self._entry
         entry.contents, entry.window_state = contents, None
-        self._fire(key, key_state, window, entry)
-        if self._clears:
-            assert self.process is not None
-            self.process.clear(self._window_context.at(window, entry, key_state.state))
+        try:
+            self._fire(key, key_state, window, entry)
+            if self._clears:
+                assert self.process is not None
+                self.process.clear(self._window_context.at(window, entry, key_state.state))
+        except BaseException:
+            self._blank = KeyState()  # what the function has kept is this key's alone
+            raise
         if known is None:
             if key_state.state:
                 keyed[key], self._blank = key_state, KeyState()

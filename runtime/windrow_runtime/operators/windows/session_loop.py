@@ -18,7 +18,7 @@ from windrow.plan import Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import SessionWindows, TimeWindow
 from windrow_runtime.operators.copies import own
-from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, folded_behind, raise_call_error
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
 from windrow_runtime.operators.state.model import NOTHING, KeyState
 from windrow_runtime.operators.windows.contents import AggregatedContents
@@ -117,10 +117,12 @@ class SessionLoopOperator(PartialsOperator):
             raise_call_error(self.step, error, call_description(key, element=value))
 
     def merge_batch(self, partials: Partials) -> None:
-        assert not self.lateness, "a late element might have to be seen by itself"
+        assert self._gap is not None, "elements with gaps of their own are not folded"
+        if min(partials.starts) + self._gap - 1 <= self.current_watermark:
+            raise folded_behind(self.step, self.current_watermark)
         keyed = self.state.keys
         for key, more, start, end in zip(*partials[:4], strict=True):
-            # The accumulator is that of a session, which a key takes as it takes one of its own that another one meets.
+            # Each accumulator is a session, which merges with those of its key that it touches.
             if keyed and self._is_general(key, start, end):
                 self.open_sessions(key)
                 self.merge_session(key, TimeWindow(start, end), more)

@@ -255,15 +255,19 @@ class ColumnRunner(StepRunner):
         """Returns the sessions with the elements that arrived for their keys."""
         folded = arrived.folded
         if folded.num_rows:
-            self._check_ahead(folded.column(2).to_numpy() - 1 > watermark, watermark)
+            # The first element of a session is the first one that is late.
+            self._check_ahead(folded.column(1).to_numpy() + (operator.windows.gap - 1) > watermark, watermark)
         keys, stamps, inputs = self._inputs_of(arrived.elements)
         placed = operator.place(rows, folded, keys, stamps, watermark, arrived.arrival)
         late = ~placed.kept[placed.single :]
         if late.any():
             yield from self._take_late(arrived.elements.filter(_mask(late)), arrived.packer)
         if self._on_rows is not None:
-            for result in fire_late_sessions(self._on_rows, rows, placed, inputs, watermark):
+            results = fire_late_sessions(self._on_rows, rows, placed, inputs, watermark)
+            for number, result in enumerate(results, 1):
                 self._collector.collect(*result)
+                if number % FIRINGS_AT_ONCE == 0:
+                    yield from self._drain(arrived.packer)
         return operator.add(rows, folded, placed, inputs)
 
     def _check_ahead(self, ahead: Mask, watermark: int) -> None:

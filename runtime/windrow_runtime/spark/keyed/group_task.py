@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windrow.errors import UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP
-from windrow_runtime.operators.errors import errors_at, folded_behind
+from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.operator import OperatorRuntimeContext
 from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
 from windrow_runtime.spark.clock import BatchTimes, encode_timer
@@ -165,8 +165,6 @@ class ObjectRunner(StepRunner):
         """Processes elements; all results since the last drain go to ``packer``."""
         if isinstance(elements, Partials):
             assert isinstance(self._operator, PartialsOperator), "no elements of others are folded before"
-            if elements.ends and min(elements.ends) - 1 <= self._operator.current_watermark:
-                raise folded_behind(self._operator.step, self._operator.current_watermark)
             self._operator.merge_batch(elements)
         else:
             self._operator.process_batch(elements.keys, elements.values, elements.timestamps)

@@ -151,7 +151,7 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkBounds:
-    """Gives a task that reads a source a watermark that the one of a keyed step does not exceed in the task's batch.
+    """Gives source tasks an upper bound for the watermark of each keyed step in their batch.
 
     Where windrow keeps the clock, it is the watermark itself. Elsewhere Spark's watermark follows from what the sources
     had before the batch, and the file of the progress has that. No result depends on this file: elements cross the
