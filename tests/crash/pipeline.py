@@ -16,12 +16,13 @@ from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimer
 from windrow.sinks import DatabaseSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource
 from windrow.state import ReducingStateDescriptor
-from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
+from windrow.triggers import ContinuousEventTimeTrigger
+from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 
 __all__ = ["PLANS", "SPANS", "Event", "Span", "Total", "build", "write_input"]
 
 PLANS = ("one", "watermarks", "parquet", "columns")
-SPANS = ("sessions", "seconds", "fives", "counted")
+SPANS = ("sessions", "seconds", "fives", "intervals")
 """The folders of the sinks of the plan on columns."""
 
 
@@ -136,9 +137,10 @@ def build(folder: Path, output: Path, plan: str = PLANS[0], other: Path | None =
 
 
 def _on_columns(keyed: KeyedStream[Event, str], late: OutputTag[Event], output: Path) -> Pipeline:
-    """Declared aggregates: sessions, late firings, windows behind windows, and windows that count."""
+    """Declared aggregates: sessions, late firings, windows behind windows, and windows that fire at intervals."""
     sessions = keyed.window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=150)))
     seconds = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+    sliding = keyed.window(SlidingEventTimeWindows.of(timedelta(seconds=3), timedelta(seconds=1)))
     of_seconds = (
         seconds.allowed_lateness(timedelta(milliseconds=300))
         .side_output_late_data(late)
@@ -153,7 +155,8 @@ def _on_columns(keyed: KeyedStream[Event, str], late: OutputTag[Event], output: 
         "fives": fives.aggregate(
             agg.into(Span, agg.key(), agg.min(lambda s: s.first_at), agg.count(), agg.sum(lambda s: s.total))
         ),
-        "counted": keyed.count_window(5).aggregate(
+        # No count windows: what they hold depends on the order of files, which a batch of several does not keep.
+        "intervals": sliding.trigger(ContinuousEventTimeTrigger.of(timedelta(milliseconds=500))).aggregate(
             agg.into(Span, agg.key(), agg.min(lambda e: e.at), agg.count(), agg.sum(lambda e: e.value))
         ),
     }
