@@ -97,6 +97,20 @@ def test_late_elements_are_added_to_what_columns_hold(name: str, windows: str) -
     assert dropped == 0
 
 
+@pytest.mark.parametrize("aggregate", [agg.count, lambda: agg.collect_list(lambda e: e.number)], ids=["few", "many"])
+def test_late_elements_of_windows_far_apart_find_none_of_what_lies_between(aggregate: Any) -> None:
+    #  size 20, slide 10      5      100      205      300
+    #  state                         |-|               |-|
+    #  late, in one batch    |-|              |-|
+    def build(keyed: Keyed) -> DataStream[Any]:
+        windows = keyed.window(SlidingEventTimeWindows.of(millis(20), millis(10))).allowed_lateness(millis(1_000))
+        found: DataStream[Any] = windows.aggregate(agg.combine(agg.key(), agg.window_start(), aggregate()))
+        return found
+
+    engine, (expected,), _ = run(build, [[at(100), at(300, "clock")], [at(5), at(205)], []], columnar_form)
+    assert told(engine.results) == told(expected)
+
+
 def numbers(records: DataStream[Element]) -> DataStream[int | None]:
     return records.map(lambda e: e.number)
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.operators.streams import Event, key_of, millis
 from windrow import from_source
-from windrow.functions import AggregateFunction
-from windrow.state import AggregatingStateDescriptor, ListStateDescriptor, ReducingStateDescriptor
+from windrow.errors import UserFunctionError
+from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.state import AggregatingStateDescriptor, ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from windrow.triggers import CountTrigger, MergingTrigger, OnMergeContext, TriggerContext, TriggerResult
-from windrow.windows import EventTimeSessionWindows, TimeWindow, merge_time_windows
+from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows, merge_time_windows
 from windrow_runtime.testing import PushSource, StreamHarness, TriggerHarness
 
 
@@ -185,3 +189,58 @@ def test_state_that_a_trigger_does_not_merge_goes_with_its_window() -> None:
         ("element", TimeWindow(0, 15), None),
         ("element", TimeWindow(0, 15), 1),
     ]
+
+
+class Refusing(Forgetful):
+    """Merges counts, but for the key whose window ends at 25."""
+
+    def on_merge(self, window: TimeWindow, context: OnMergeContext) -> None:
+        if window.end == 25:
+            raise ValueError("no")
+        context.merge_partitioned_state(self.TOTAL)
+
+
+def test_a_merge_that_fails_leaves_its_state_to_no_other_key() -> None:
+    source, trigger = PushSource(Event), Refusing()
+    windows = from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(10)))
+    harness = StreamHarness(windows.trigger(trigger).reduce(lambda a, b: a), source)
+    harness.process_element(Event("bad", 10, 1), 10)
+    with pytest.raises(UserFunctionError):
+        harness.process_element(Event("bad", 15, 1), 15)
+    for moment in (100, 105):
+        harness.process_element(Event("good", moment, 1), moment)
+    assert trigger.found[-1] == ("element", TimeWindow(100, 115), 1)
+
+
+class Keeping(ProcessWindowFunction[Event, int, str, TimeWindow]):
+    """Counts the windows of a key, and fails for one key behind that."""
+
+    COUNT = ValueStateDescriptor("count", int)
+
+    def process(self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]) -> Iterator[int]:
+        count = context.global_state.get_state(self.COUNT)
+        count.update((count.value() or 0) + 1)
+        if key == "bad":
+            raise ValueError("no")
+        yield count.value() or 0
+
+
+def first(a: Event, b: Event) -> Event:
+    return a
+
+
+@pytest.mark.parametrize(
+    "assigner",
+    [EventTimeSessionWindows.with_gap(millis(10)), TumblingEventTimeWindows.of(millis(10))],
+    ids=["sessions", "tumbling"],
+)
+def test_a_window_function_that_fails_leaves_its_state_to_no_other_key(assigner: Any) -> None:
+    source = PushSource(Event)
+    stream = from_source(source).key_by(key_of).window(assigner).reduce(first, Keeping())
+    harness = StreamHarness(stream, source)
+    harness.process_element(Event("bad", 1, 1), 1)
+    with pytest.raises(UserFunctionError):
+        harness.process_watermark(19)
+    harness.process_element(Event("good", 21, 1), 21)
+    harness.process_watermark(99)
+    assert harness.take_values() == [1]

@@ -97,6 +97,8 @@ def held_by_windows(operator: PaneOperator, chunks: Chunks, keys: pa.Array, star
     rows = concatenated([no_rows(operator.schema), *parts])
     found = list(PaneRows(operator, rows, chunks.tuning).held_by([distinct])) if rows.num_rows else []
     if not found:
-        return rows.column(0), np.zeros(0, np.int64), rows.columns[2:]
+        # There may be rows between windows that are far apart.
+        none = no_rows(operator.schema)
+        return none.column(0), np.zeros(0, np.int64), none.columns[2:]
     of_keys, of_starts, states = zip(*found, strict=True)
     return pa.concat_arrays(of_keys), np.concatenate(of_starts), list(map(pa.concat_arrays, zip(*states, strict=True)))

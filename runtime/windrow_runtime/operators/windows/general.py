@@ -341,8 +341,10 @@ class WindowOperator(KeyedOperator):
         context = self._trigger_context.at(key, into, target)
         context.merged = entries
         assert isinstance(self.trigger, MergingTrigger)
-        self.trigger.on_merge(into, context)
-        context.merged = []
+        try:
+            self.trigger.on_merge(into, context)
+        finally:
+            context.merged = []  # a harness may go on behind an error
         timers = self.state.event_timers if self.is_event_time else self.state.processing_timers
         for source, entry in merged:
             if source != into:
