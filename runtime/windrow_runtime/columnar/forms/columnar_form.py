@@ -192,7 +192,7 @@ class ColumnarForm(ScanTarget):
     def _sessions(
         self, operator: SessionOperator, rows: pa.RecordBatch, bound: int
     ) -> Iterator[tuple[Crossing, pa.RecordBatch]]:
-        """Rows for sessions; the elements of a key of which one may be behind the bound cross one by one."""
+        """Yields rows for sessions; all elements of a key cross one by one if one of them may be behind the bound."""
         keys = encode_keys(rows.column(0))
         stays = may_be_behind(keys, rows.column(1).to_numpy(), operator.windows.gap, bound)
         if stays.any():

@@ -68,7 +68,7 @@ def sessions_in_task(keys: Keys, stamps: Ints, gap: int) -> TaskSessions:
 
 
 def may_be_behind(keys: Keys, stamps: Ints, gap: int, bound: int) -> Mask:
-    """Marks all elements of the keys of which one may be behind the watermark, which is not above a bound."""
+    """Marks all elements of each key that has one which may be behind the watermark; that is not above a bound."""
     # Clipped, since a sum may not leave 64 bits: elements that are so far away are not folded.
     behind = np.clip(stamps, -FARTHEST, FARTHEST) + (gap - 1) <= bound
     found = np.zeros(len(keys.distinct), np.bool_)

@@ -167,7 +167,7 @@ class TimedOperator(ColumnOperator[Timed]):
         return rows
 
     def _add_some(self, rows: pa.RecordBatch, folded: pa.RecordBatch, time: int) -> pa.RecordBatch:
-        """The same for some of them, each of which has a row for every window that it is in."""
+        """Adds some folded elements; each has a row for every window that it is in."""
         windows, panes, known = self.windows, self.windows.panes, rows.num_rows
         keys, stamps, *states = folded.columns[:-1]
         places, starts = windows_for(panes, stamps.to_numpy(), time)

@@ -271,7 +271,7 @@ class ColumnRunner(StepRunner):
         return operator.add(rows, folded, placed, inputs)
 
     def _check_ahead(self, ahead: Mask, watermark: int) -> None:
-        """Refuses folded elements of which the watermark is ahead: such have to come one by one."""
+        """Refuses folded elements that are behind the watermark: such have to come one by one."""
         if not ahead.all():
             raise folded_behind(self._form.step, watermark)
 
