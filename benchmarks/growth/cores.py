@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CoreRun", "cores_section", "run_on_cores"]
 
-_MEASURED: Final = 3  # the last batches of each form, of which medians are taken
+_MEASURED: Final = 3  # medians are taken of this number of batches, the last ones of each form
 
 
 @dataclass(frozen=True, slots=True)

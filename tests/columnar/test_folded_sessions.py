@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.columnar.engine import LATE, Element, Keyed, at, by_key, millis, run, told
+from tests.columnar.engine import LATE, Element, Keyed, Ran, at, by_key, millis, run, told
 from tests.columnar.test_arrivals import Texts, WithWindow
 from tests.columnar.test_partials import Backwards, Nested, Nowhere, Numbers, Spoiling, Totals, operators_of
 from windrow import DataStream
@@ -87,6 +87,13 @@ def bursts(chance: random.Random) -> Iterator[list[Element]]:
         ]
 
 
+def assert_equal(ran: Ran, *, late: bool = False) -> None:
+    assert by_key(ran.engine.results) == by_key(ran.expected[0])
+    if late:
+        assert told(ran.engine.late) == told(ran.expected[1])
+    assert ran.engine.counted["late_records_dropped"] == ran.dropped
+
+
 FUNCTIONS: list[AggregateFunction[Element, Any, Any]] = [Totals(), Numbers(), Backwards(), Spoiling(), Nested()]
 
 
@@ -100,10 +107,7 @@ def test_functions_have_what_the_general_operator_gives_them(
         chance = random.Random(seed)
         build = sessions(function, chance.choice([1, 3, 12, 40, 200]), late=late)
         ran = run(build, list(bursts(chance)), row_form, crash_at=seed % 5, late=late)
-        assert by_key(ran.engine.results) == by_key(ran.expected[0])
-        if late:
-            assert told(ran.engine.late) == told(ran.expected[1])
-        assert ran.engine.counted["late_records_dropped"] == ran.dropped
+        assert_equal(ran, late=late)
         folded += ran.engine.folded
         came_late += ran.dropped + len(ran.engine.late)
     assert folded > 8
@@ -117,10 +121,7 @@ def test_declared_aggregates_have_what_the_general_operator_gives_them(late: boo
         chance = random.Random(seed)
         build = declared(chance.choice([1, 3, 12, 40, 200]), late=late)
         ran = run(build, list(bursts(chance)), columnar_form, crash_at=seed % 5, late=late)
-        assert by_key(ran.engine.results) == by_key(ran.expected[0])
-        if late:
-            assert told(ran.engine.late) == told(ran.expected[1])
-        assert ran.engine.counted["late_records_dropped"] == ran.dropped
+        assert_equal(ran, late=late)
         folded += ran.engine.folded
         came_late += ran.dropped + len(ran.engine.late)
     assert folded > 20
