@@ -16,7 +16,7 @@ from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.time import MAX_TIMESTAMP
 from windrow.windowed import MergingWindowedStream
 from windrow.windows import EventTimeSessionWindows, TimeWindow
-from windrow_runtime.operators.windows.general import add_session, add_window
+from windrow_runtime.operators.windows.merging import add_session, add_window
 from windrow_runtime.testing import PushSource, StreamHarness
 
 # Key, window, values.

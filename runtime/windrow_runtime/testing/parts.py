@@ -12,7 +12,7 @@ from windrow.triggers import MergingTrigger, Trigger, TriggerResult
 from windrow.windows import MergingWindowAssigner, Window, WindowAssigner
 from windrow_runtime.operators.operator import KeyedOperator, TriggerContextImpl
 from windrow_runtime.operators.state.model import WindowEntry
-from windrow_runtime.operators.windows.general import Merged, add_window
+from windrow_runtime.operators.windows.merging import Merged, add_window
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)

@@ -7,7 +7,7 @@ from copy import copy
 from functools import reduce
 from operator import attrgetter
 from random import Random
-from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final
 
 from windrow.errors import InvalidArgumentError, MissingTimestampError, UnsupportedOperationError
 from windrow.evictors import TimestampedValue
@@ -21,7 +21,6 @@ from windrow.windows import (
     TimeWindow,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
-    Window,
     WindowStagger,
 )
 from windrow_runtime.operators.copies import own, own_all
@@ -29,67 +28,11 @@ from windrow_runtime.operators.errors import USER_ERRORS, call_description, rais
 from windrow_runtime.operators.operator import KeyedOperator, Output, TimeContext, TriggerContextImpl, WindowContextImpl
 from windrow_runtime.operators.state.model import NOTHING, GrowingList, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.windows.contents import Exposure, contents_for, evicted_positions
+from windrow_runtime.operators.windows.merging import Merged, add_session, add_window
 
 # Any in this module: windows, elements and results of every type pass through.
 
-W = TypeVar("W", bound=Window)
-
 _CONTINUE: Final = TriggerResult.CONTINUE
-
-
-class Merged(NamedTuple, Generic[W]):
-    """Live windows that became another one."""
-
-    into: W
-    sources: list[W]  # in the order in which they came to be, ``into`` among them where it was alive
-
-
-# Any: merging looks at windows only, never at elements.
-def add_window(live: list[W], window: W, assigner: MergingWindowAssigner[Any, W]) -> tuple[W, list[Merged[W]]]:
-    """Add ``window`` to the live windows of a key, in place, and merge; returns where it ended up, and the merges."""
-    is_new = window not in live
-    result = window
-    merged: list[Merged[W]] = []
-    for merge in assigner.merge_windows([*live, window] if is_new else list(live)):
-        taken = set(merge.sources)
-        if window in taken:
-            result = merge.result
-        # A live window that equals the result takes part: its contents are the result's contents.
-        sources = [known for known in live if known in taken or known == merge.result]
-        if sources == [merge.result]:
-            continue
-        if sources:
-            merged.append(Merged(merge.result, sources))
-            position = live.index(sources[0])
-            remaining = [known for known in live if known not in sources]
-            live[:] = [*remaining[:position], merge.result, *remaining[position:]]
-        elif window in taken:
-            live.append(merge.result)
-    if result == window and window not in live:
-        live.append(window)
-    return result, merged
-
-
-def add_session(live: list[TimeWindow], window: TimeWindow) -> tuple[TimeWindow, list[Merged[TimeWindow]]]:
-    """Adds a session to the live ones of a key, with the result of :func:`add_window`.
-
-    Sessions never touch each other, so a new one merges with all that it meets, and with no other.
-    """
-    start, end = window
-    met = [known for known in live if known[0] <= end and start <= known[1]]
-    if not met:
-        live.append(window)
-        return window, []
-    for known_start, known_end in met:
-        start = known_start if known_start < start else start  # noqa: FURB136  min() takes thrice as long
-        end = known_end if known_end > end else end  # noqa: FURB136
-    if met[0] == (start, end):
-        return met[0], []
-    into = TimeWindow(start, end)
-    live[live.index(met[0])] = into
-    for known in met[1:]:
-        live.remove(known)
-    return into, [Merged(into, met)]
 
 
 class WindowOperator(KeyedOperator):
