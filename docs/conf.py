@@ -46,7 +46,7 @@ nitpick_ignore = [
     ("py:class", "windrow.plan.emitting.NotRecords"),
     ("py:class", "NotRecords"),
     ("py:class", "OneValue"),
-    ("py:class", "windrow_runtime.operators.windows.general.Merged"),
+    ("py:class", "windrow_runtime.operators.windows.merging.Merged"),
     ("py:class", "windrow_runtime.spark.run.query.Query"),
     # Imported for type checkers only, so that signatures give their bare names.
     ("py:class", "datetime"),
