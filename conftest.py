@@ -20,6 +20,7 @@ from sybil.integration.pytest import SybilItem
 from sybil.parsers.myst import PythonCodeBlockParser
 
 from tests.java import JAVA_OPTIONS
+from tests.spark_home import home_without_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +31,8 @@ settings.load_profile("windrow")
 
 # For the session of the tests and for all programs that they start.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
+if "SPARK_HOME" not in os.environ and (home := home_without_archive()) is not None:
+    os.environ["SPARK_HOME"] = home
 
 ROOT = Path(__file__).parent
 USES_SPARK = re.compile(r"\bpyspark\b|\bwindrow_runtime\.spark\b|\bSparkRunner\b")
