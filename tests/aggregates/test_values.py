@@ -91,6 +91,18 @@ def test_of_nothing() -> None:
     assert others == set(nothing) - zero - empty - {"combine", "into"}
 
 
+def test_a_sum_is_described_for_its_error_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A description takes the code of the selector apart, which costs more than all else that a window does."""
+    total = agg.sum(lambda number: number)
+    described: list[DeclaredAggregate[Any, Any, Any, Any]] = []
+    monkeypatch.setattr(type(total), "describe", lambda given: described.append(given) or "a sum")
+    assert total.get_result(total.add(7, total.create_accumulator())) == 7
+    assert described == []
+    with pytest.raises(AggregateOverflowError, match="the result of a sum does not fit"):
+        total.get_result(total.add(2**70, total.create_accumulator()))
+    assert described == [total]
+
+
 def test_sums_of_floats_keep_what_rounding_takes_away() -> None:
     values = [1e16, 1.0, -1e16, 1e-9] * 1000
     function: agg.DeclaredAggregate[Any, Any, Any, Any] = agg.sum(lambda value: value)

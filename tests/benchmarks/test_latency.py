@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from benchmarks.latency.visible import files_of_spark, files_of_windrow, results_in
-from benchmarks.workloads import DECLARED, TUNED
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,14 +58,3 @@ def test_results_of_spark_are_visible_when_the_log_names_their_files(tmp_path: P
 
 def test_a_sink_without_results_has_no_table(tmp_path: Path) -> None:
     assert results_in(tmp_path / "none", files_of_spark) == (None, {})
-
-
-@pytest.mark.program
-def test_the_workload_runs_and_its_results_are_right(tmp_path: Path) -> None:
-    file = tmp_path / "figures.json"
-    chosen = ["--quick", "--only", "latency", "--contender", "native", "--contender", "windrow, decl"]
-    command = [sys.executable, "-m", "benchmarks.run", *chosen, "--json", str(file)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    (section,) = json.loads(file.read_text())["sections"]
-    assert [row[0] for row in section["rows"]] == [TUNED, DECLARED]

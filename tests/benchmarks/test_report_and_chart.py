@@ -133,13 +133,15 @@ def test_an_unknown_workload_is_told(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.program
-def test_a_workload_runs_and_its_results_are_right(tmp_path: Path) -> None:
+def test_workloads_run_and_their_results_are_right(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
-    chosen = ["--quick", "--only", "tumbling-1k", "--contender", "native", "--contender", "windrow, decl"]
+    chosen = ["--only", "tumbling-1k", "--only", "latency", "--contender", "native", "--contender", "windrow, decl"]
     # In a process of its own: a benchmark has a Spark of its own and stops it.
-    command = [sys.executable, "-m", "benchmarks.run", *chosen, "--json", str(file)]
+    command = [sys.executable, "-m", "benchmarks.run", "--quick", *chosen, "--json", str(file)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    (workload,) = json.loads(file.read_text())["spark"]
+    figures = json.loads(file.read_text())
+    (workload,), (latency,) = figures["spark"], figures["sections"]
     (size,) = workload["inputs"]
     assert [run["contender"] for run in size["runs"]] == [NATIVE, TUNED, DECLARED]
+    assert [row[0] for row in latency["rows"]] == [TUNED, DECLARED]

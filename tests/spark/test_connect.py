@@ -40,6 +40,7 @@ def server(tmp_path: Path) -> Iterator[dict[str, str]]:
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))},
+        "SPARK_HOME": os.environ["SPARK_HOME"],
         "SPARK_SUBMIT_OPTS": JAVA_OPTIONS,
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT),

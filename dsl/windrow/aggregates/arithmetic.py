@@ -95,7 +95,7 @@ class Sum(DeclaredAggregate[T, Total, N, None], Generic[T, N]):
     def get_result(self, accumulator: Total) -> N | None:
         held, total, lost = accumulator
         # The sum of values of type N is of type N.
-        result: N | None = summed(total, lost, self.describe()) if held else None
+        result: N | None = summed(total, lost, self.describe) if held else None
         return result
 
     def merge(self, a: Total, b: Total) -> Total:

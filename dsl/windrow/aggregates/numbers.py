@@ -9,6 +9,7 @@ it went beyond 64 bits, so on the way it may be larger than any time span.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
 from numbers import Real
@@ -112,8 +113,13 @@ def span_total(microseconds: int) -> tuple[timedelta, float]:
     return timedelta(microseconds=microseconds - (eras << 63)), float(eras)
 
 
-def summed(total: Any, lost: float, aggregate: str) -> Any:
+def summed(total: Any, lost: float, describe: Callable[[], str]) -> Any:
     """The sum that a total stands for; an int or a time span must fit into 64 bits, as everywhere in columns.
+
+    Args:
+        total: The sum, as ``add_value`` keeps it.
+        lost: What belongs to the sum besides, as ``add_value`` keeps it.
+        describe: Describes the aggregate for the error. A description takes far longer than a sum.
 
     Raises:
         AggregateOverflowError: If it does not.
@@ -121,11 +127,11 @@ def summed(total: Any, lost: float, aggregate: str) -> Any:
     if type(total) is timedelta:
         if not lost and -_ERA < total < _ERA:
             return total
-        return checked_span(total // _MICROSECOND + (int(lost) << 63), aggregate)
-    return checked_int(compensated(total, lost), aggregate)
+        return checked_span(total // _MICROSECOND + (int(lost) << 63), describe)
+    return checked_int(compensated(total, lost), describe)
 
 
-def checked_span(microseconds: int, aggregate: str) -> timedelta:
+def checked_span(microseconds: int, describe: Callable[[], str]) -> timedelta:
     """A time span of a number of microseconds.
 
     Raises:
@@ -133,7 +139,7 @@ def checked_span(microseconds: int, aggregate: str) -> timedelta:
     """
     if not _INT_MIN <= microseconds <= _INT_MAX:
         raise AggregateOverflowError(
-            f"the result of {aggregate} does not fit into 64 bits",
+            f"the result of {describe()} does not fit into 64 bits",
             given=f"{microseconds} microseconds",
             expected=f"a time span of {_INT_MIN} to {_INT_MAX} microseconds, about 292,000 years",
             hint="sum the seconds as floats: lambda r: r.span.total_seconds()",
@@ -141,7 +147,7 @@ def checked_span(microseconds: int, aggregate: str) -> timedelta:
     return timedelta(microseconds=microseconds)
 
 
-def checked_int(total: Any, aggregate: str) -> Any:
+def checked_int(total: Any, describe: Callable[[], str]) -> Any:
     """A sum; an int must fit into 64 bits.
 
     Raises:
@@ -149,7 +155,7 @@ def checked_int(total: Any, aggregate: str) -> Any:
     """
     if type(total) is int and not _INT_MIN <= total <= _INT_MAX:
         raise AggregateOverflowError(
-            f"the result of {aggregate} does not fit into 64 bits",
+            f"the result of {describe()} does not fit into 64 bits",
             given=str(total),
             expected=f"an int from {_INT_MIN} to {_INT_MAX}",
             hint="sum floats or decimals: lambda r: Decimal(r.number)",

@@ -102,7 +102,7 @@ class IntTotalKernel(_TotalKernel):
         if not narrow.all():
             place = int(np.argmin(narrow))
             check = checked_span if pa.types.is_duration(self.result_type) else checked_int
-            check(_whole(int(upper[place]), int(lower[place])), self._aggregate.describe())
+            check(_whole(int(upper[place]), int(lower[place])), self._aggregate.describe)
         return nullable(lower, held > 0, pa.int64()).view(self.result_type)
 
     def _total(self, *total: int) -> tuple[Any, float]:
