@@ -93,9 +93,14 @@ def test_of_nothing() -> None:
 
 def test_a_sum_is_described_for_its_error_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A description takes the code of the selector apart, which costs more than all else that a window does."""
-    total = agg.sum(lambda number: number)
-    described: list[DeclaredAggregate[Any, Any, Any, Any]] = []
-    monkeypatch.setattr(type(total), "describe", lambda given: described.append(given) or "a sum")
+    total: DeclaredAggregate[int, Any, int | None, Any] = agg.sum(lambda number: number)
+    described: list[object] = []
+
+    def describe(given: object) -> str:
+        described.append(given)
+        return "a sum"
+
+    monkeypatch.setattr(type(total), "describe", describe)
     assert total.get_result(total.add(7, total.create_accumulator())) == 7
     assert described == []
     with pytest.raises(AggregateOverflowError, match="the result of a sum does not fit"):
