@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -49,6 +49,7 @@ __all__ = [
     "by_key",
     "millis",
     "run",
+    "seeded",
     "told",
 ]
 
@@ -223,6 +224,11 @@ def near(value: Any) -> Any:
     if isinstance(value, float):
         return Near(value)
     return tuple(map(near, value)) if isinstance(value, (tuple, list)) else value
+
+
+def seeded(plans: Iterable[str]) -> list[tuple[str, int]]:
+    """One of two seeds for each plan, in turn; ``python -m tests.differential --columns`` draws more of both."""
+    return [(name, 1 + place % 2) for place, name in enumerate(plans)]
 
 
 class Ran(NamedTuple):

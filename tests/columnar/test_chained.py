@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.columnar.engine import LATE, Element, batches, by_key, millis, told
+from tests.columnar.engine import LATE, Element, batches, by_key, millis, seeded, told
 from tests.columnar.levels import Ran, forms_of, run
 from tests.columnar.test_arrivals import Texts
 from tests.columnar.test_steps import TINY
@@ -269,8 +269,7 @@ def compared(ran: Ran, names: Sequence[str], *, ordered: bool = True) -> None:
         assert ran.workers.counters[step, "late_records_dropped"] == dropped
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize(("name", "seed"), seeded(PLANS))
 def test_results_are_columns_for_the_next_step(name: str, seed: int) -> None:
     inputs = [*batches(random.Random(seed)), []]
     plan, sinks = pipeline(PLANS[name])

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.columnar.engine import LATE, Keyed, at, batches, by_key, millis, run, told
+from tests.columnar.engine import LATE, Keyed, at, batches, by_key, millis, run, seeded, told
 from tests.columnar.test_steps import TINY
 from windrow import DataStream
 from windrow import aggregates as agg
@@ -105,8 +105,7 @@ PLANS: dict[str, Build] = {
 }
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize(("name", "seed"), seeded(PLANS))
 def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
     in_time = name.startswith(("tumbling", "sliding in time"))
     inputs = [*batches(random.Random(seed)), []]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, run, told
+from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, run, seeded, told
 from tests.working_sets import small_working_sets
 from windrow import DataStream
 from windrow import aggregates as agg
@@ -199,8 +199,7 @@ TINY = StateTuning(
 """Chunks of some rows, of which some are read at a time, and windows that are merged some at a time."""
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize(("name", "seed"), seeded(PLANS))
 def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
     late = "late_output" in name or name == "sliding_unevenly"
     inputs = [*batches(random.Random(seed)), []]

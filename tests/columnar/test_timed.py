@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.columnar.engine import Keyed, at, batches, by_key, millis, run, told
+from tests.columnar.engine import Keyed, at, batches, by_key, millis, run, seeded, told
 from tests.columnar.test_counted import in_time, purging, some, with_window
 from tests.columnar.test_steps import TINY
 from windrow import DataStream
@@ -125,8 +125,7 @@ PLANS: dict[str, Build] = {
 _STAY = ("all time at intervals", "all time by the clock", "late intervals for ever")
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize(("name", "seed"), seeded(PLANS))
 def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
     has_late = name.startswith("late")
     inputs = [*batches(random.Random(seed)), *[[]] * 12]

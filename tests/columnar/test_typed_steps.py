@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.columnar.engine import Ran, millis, run, told
+from tests.columnar.engine import Ran, millis, run, seeded, told
 from windrow import DataStream, KeyedStream, OutputTag
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
@@ -143,8 +143,7 @@ def ran(name: str, seed: int, form: Any = columnar_form) -> Ran:
     return run(PLANS[name], inputs, form, crash_at=seed, late=name == "late", record=Trip)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize(("name", "seed"), seeded(PLANS))
 def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
     engine, wanted, dropped = ran(name, seed)
     assert len(wanted[0]) > 50
