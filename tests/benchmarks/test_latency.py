@@ -11,8 +11,6 @@ import pyarrow.parquet as pq
 
 from benchmarks.latency.visible import files_of_spark, files_of_windrow, results_in
 
-ROOT = Path(__file__).parents[2]
-
 
 def write(file: Path, *ends: int) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ def test_it_links_to_what_starts_spark() -> None:
 def test_workers_take_the_installed_package(spark: SparkSession) -> None:
     from pyspark.sql import functions
 
-    # Without annotations: Spark takes those of a function for a kind of its own.
+    # A lambda, since Spark takes a function with annotations for one of pandas, and warns.
     origin = functions.udf(lambda _: import_module("pyspark").__path__[0], "string")
     (row,) = spark.range(1).select(origin("id")).collect()
     assert os.path.samefile(row[0], pyspark.__path__[0])

@@ -118,7 +118,7 @@ def summed(total: Any, lost: float, describe: Callable[[], str]) -> Any:
 
     Args:
         total: The sum, as ``add_value`` keeps it.
-        lost: What belongs to the sum besides, as ``add_value`` keeps it.
+        lost: What rounding took from a sum of floats; for time spans, how often the sum went beyond 64 bits.
         describe: Describes the aggregate for the error. A description takes far longer than a sum.
 
     Raises:
