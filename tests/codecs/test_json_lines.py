@@ -249,7 +249,7 @@ def test_lines_written_alike(kind: type, data: st.DataObject) -> None:
     assert_read_alike("\n".join(data.draw(alike_lines(kind))).encode("utf-8", "surrogatepass"), kind)
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.lists(st.one_of(NUMBERS, TEXTS, st.text("0123456789+-.eEx _,", max_size=6)), min_size=1, max_size=4))
 def test_numbers_of_lines_written_alike(values: list[str]) -> None:
     lines = [f'{{"sensor":"a","at":{value},"celsius":2.5}}' for value in values]
@@ -423,7 +423,7 @@ def test_compressed_files() -> None:
 
 
 @given(st.lists(MOMENTS, min_size=1, max_size=8), st.sampled_from([None, ZoneInfo("Europe/Berlin")]))
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @example(["2024-10-27T02:30:00", "2024-10-27T02:30:00Z"], ZoneInfo("Europe/Berlin"))
 def test_moments(texts: list[str], zone: ZoneInfo | None) -> None:
     lines = [f'{{"firstName":"a","lastAt":"{text}"}}' for text in texts]

@@ -37,7 +37,9 @@ from windrow_runtime.storage.group_record import GroupState
 from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
 __all__ = [
+    "FEW",
     "LATE",
+    "MANY",
     "Element",
     "Engine",
     "FormOf",
@@ -190,9 +192,13 @@ RARE = [math.nan, math.inf, -math.inf, 0.0, 1e120]
 """Levels whose sums, means and deviations are the same in every order. The square of the largest is a float, too."""
 
 
-def batches(chance: random.Random) -> Iterator[list[Element]]:
+FEW, MANY = 24, 40
+"""The numbers of batches that most steps take, and that those take which fire seldom."""
+
+
+def batches(chance: random.Random, count: int = FEW) -> Iterator[list[Element]]:
     """Batches of every size; time goes on by some 60 ms in each, with disorder; keys come and go."""
-    for number in range(40):
+    for number in range(count):
         alive = KEYS if number % 10 < 6 else chance.sample(KEYS, 3)
         yield [
             Element(

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.columnar.engine import LATE, Keyed, at, batches, by_key, millis, run, seeded, told
+from tests.columnar.engine import FEW, LATE, MANY, Keyed, at, batches, by_key, millis, run, seeded, told
 from tests.columnar.test_steps import TINY
 from windrow import DataStream
 from windrow import aggregates as agg
@@ -108,7 +108,7 @@ PLANS: dict[str, Build] = {
 @pytest.mark.parametrize(("name", "seed"), seeded(PLANS))
 def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
     in_time = name.startswith(("tumbling", "sliding in time"))
-    inputs = [*batches(random.Random(seed)), []]
+    inputs = [*batches(random.Random(seed), MANY if name == "hundreds" else FEW), []]
     engine, wanted, dropped = run(PLANS[name], inputs, columnar_form, crash_at=seed, late=in_time, tuning=TINY)
     assert len(wanted[0]) > 5
     assert by_key(engine.results) == by_key(wanted[0])

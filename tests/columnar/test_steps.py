@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, millis, run, seeded, told
+from tests.columnar.engine import FEW, LATE, MANY, Element, Keyed, at, batches, by_key, millis, run, seeded, told
 from tests.working_sets import small_working_sets
 from windrow import DataStream
 from windrow import aggregates as agg
@@ -202,7 +202,7 @@ TINY = StateTuning(
 @pytest.mark.parametrize(("name", "seed"), seeded(PLANS))
 def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
     late = "late_output" in name or name == "sliding_unevenly"
-    inputs = [*batches(random.Random(seed)), []]
+    inputs = [*batches(random.Random(seed), MANY if name == "for_ever" else FEW), []]
     engine, wanted, dropped = run(PLANS[name], inputs, columnar_form, crash_at=seed, late=late, tuning=TINY)
     assert len(wanted[0]) > (20 if name == "all_time" else 200)
     assert by_key(engine.results) == by_key(wanted[0])
@@ -225,7 +225,7 @@ def test_windows_of_many_panes(lateness: int, aggregates: Callable[[], Any]) -> 
         windows = keyed.window(SlidingEventTimeWindows.of(millis(200), millis(6)))
         return windows.allowed_lateness(millis(lateness)).aggregate(aggregates())
 
-    inputs = [batch[::8] for batch in batches(random.Random(4))]
+    inputs = [batch[::8] for batch in batches(random.Random(4), MANY)]
     engine, (wanted,), dropped = run(many, inputs, columnar_form, crash_at=2, tuning=TINY)
     assert len(wanted) > 2_000
     assert by_key(engine.results) == by_key(wanted)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.columnar.engine import Keyed, at, batches, by_key, millis, run, seeded, told
+from tests.columnar.engine import FEW, MANY, Keyed, at, batches, by_key, millis, run, seeded, told
 from tests.columnar.test_counted import in_time, purging, some, with_window
 from tests.columnar.test_steps import TINY
 from windrow import DataStream
@@ -128,7 +128,7 @@ _STAY = ("all time at intervals", "all time by the clock", "late intervals for e
 @pytest.mark.parametrize(("name", "seed"), seeded(PLANS))
 def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
     has_late = name.startswith("late")
-    inputs = [*batches(random.Random(seed)), *[[]] * 12]
+    inputs = [*batches(random.Random(seed), MANY if "sessions" in name else FEW), *[[]] * 12]
     engine, wanted, dropped = run(PLANS[name], inputs, columnar_form, crash_at=seed, late=has_late, tuning=TINY)
     assert len(wanted[0]) > 100
     assert by_key(engine.results) == by_key(wanted[0])
@@ -141,7 +141,7 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
 
 @pytest.mark.parametrize("name", ["clock", "sessions by the clock", "all time by the clock", "counted on the clock"])
 def test_elements_need_no_timestamps(name: str) -> None:
-    inputs = [*batches(random.Random(6))]
+    inputs = [*batches(random.Random(6), MANY if "sessions" in name else FEW)]
     engine, (wanted,), _ = run(PLANS[name], inputs, columnar_form, crash_at=2, stamped=False)
     assert len(wanted) > 100
     assert by_key(engine.results) == by_key(wanted)

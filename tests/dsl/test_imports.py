@@ -13,6 +13,17 @@ import windrow
 
 HEAVY = ["pyspark", "pyarrow", "pandas", "numpy", "msgspec"]
 
+_EACH_ONE_FIRST = """
+import importlib, pkgutil, sys, windrow
+for name in ["windrow", *[found.name for found in pkgutil.walk_packages(windrow.__path__, "windrow.")]]:
+    for loaded in [loaded for loaded in sys.modules if loaded.split(".")[0] == "windrow"]:
+        del sys.modules[loaded]
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        print(name, error)
+"""
+
 
 def loaded(statements: str, modules: list[str]) -> list[str]:
     """Which of ``modules`` are loaded after ``statements``."""
@@ -44,7 +55,7 @@ def test_every_public_name_exists(module: str) -> None:
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("module", modules_of_the_language())
-def test_every_module_can_be_imported_first(module: str) -> None:
+def test_every_module_can_be_imported_first() -> None:
     """No cycle that works from one side only."""
-    assert loaded(f"import {module}", ["windrow"]) == ["windrow"]
+    done = subprocess.run([sys.executable, "-c", _EACH_ONE_FIRST], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("", "")

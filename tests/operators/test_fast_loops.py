@@ -94,7 +94,7 @@ elements = st.lists(
 batches = st.lists(st.tuples(st.integers(0, 25), elements, st.booleans()), max_size=8)
 
 
-@settings(max_examples=600, derandomize=True, deadline=None)
+@settings(max_examples=300, derandomize=True, deadline=None)
 @given(
     assigner=assigners,
     lateness=st.integers(0, 15),
