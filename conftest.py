@@ -31,6 +31,7 @@ settings.load_profile("windrow")
 
 # For the session of the tests and for all programs that they start.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA_OPTIONS)
 if "SPARK_HOME" not in os.environ and (home := home_without_archive()) is not None:
     os.environ["SPARK_HOME"] = home
 
