@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(where.text(), flush=True)
     sections: list[Section] = []
     for name in options.only or _NAMES:
-        section = _measure_cores(scale, options) if name == _CORES else _section(_child(name, options))
+        section = _measure_cores(scale, options) if name == _CORES else _section(_measured(name, scale, options))
         sections.append(section)
         print(f"\n{section.text()}", flush=True)
     if options.json is not None:
@@ -52,26 +52,33 @@ def _measure_cores(scale: Scale, options: argparse.Namespace) -> Section:
     runs: list[CoreRun] = []
     for _ in range(scale.core_rounds):
         for cores in (1, 2):
-            runs += [CoreRun(**run) for run in _child(_CORES, options, cores)]
+            runs += [CoreRun(**run) for run in _measured(_CORES, scale, options, cores)]
     return cores_section(scale, runs)
 
 
 # Any: what JSON holds.
-def _child(name: str, options: argparse.Namespace, cores: int = 0) -> Any:
-    """Run a measurement in a process of its own, so that memory is its own; gives what it wrote."""
+def _measured(name: str, scale: Scale, options: argparse.Namespace, cores: int = 0) -> Any:
+    """Run a measurement, in a process of its own unless one process was asked for; gives what it wrote."""
     with TemporaryDirectory(prefix="windrow-growth-") as folder:
         file = Path(folder) / "result.json"
-        command = [sys.executable, "-m", "benchmarks.growth", "--only", name, "--child", str(file)]
-        command += ["--core-count", str(cores), *(["--quick"] if options.quick else [])]
-        for form in options.form:
-            command += ["--form", form]
-        for size in ("keys", "windows"):
-            if getattr(options, size) is not None:
-                command += [f"--{size}", str(getattr(options, size))]
-        root = Path(__file__).parents[2]
-        # Workers tell on standard output how they fare.
-        subprocess.run(command, cwd=root, stdout=sys.stderr, check=True)
+        if options.one_process:
+            _be_child(name, scale, cores, file)
+        else:
+            _run_child(name, options, cores, file)
         return json.loads(file.read_text())
+
+
+def _run_child(name: str, options: argparse.Namespace, cores: int, file: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.growth", "--only", name, "--child", str(file)]
+    command += ["--core-count", str(cores), *(["--quick"] if options.quick else [])]
+    for form in options.form:
+        command += ["--form", form]
+    for size in ("keys", "windows"):
+        if getattr(options, size) is not None:
+            command += [f"--{size}", str(getattr(options, size))]
+    root = Path(__file__).parents[2]
+    # Workers tell on standard output how they fare.
+    subprocess.run(command, cwd=root, stdout=sys.stderr, check=True)
 
 
 def _be_child(name: str, scale: Scale, cores: int, file: Path) -> None:
@@ -91,6 +98,9 @@ def _section(content: Any) -> Section:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="little state: does everything work?")
+    parser.add_argument(
+        "--one-process", action="store_true", help="start Java once; figures of memory are then of all measurements"
+    )
     parser.add_argument("--only", action="append", choices=_NAMES, default=[], help="run this measurement (repeatable)")
     parser.add_argument(
         "--form", action="append", choices=FULL.forms, default=[], help="run this form of state (repeatable)"

@@ -50,7 +50,7 @@ def events(start: int, step: int, count: int) -> list[Event]:
     return [Event("abc"[n % 3], start + n * step - (400 if n % 5 == 4 else 0), start + n) for n in range(count)]
 
 
-def source(elements: list[Event], batch_size: int = 7, name: str = "source") -> DataStream[Event]:
+def source(elements: list[Event], batch_size: int = 9, name: str = "source") -> DataStream[Event]:
     return from_source(CollectionSource(elements, batch_size=batch_size), name=name)
 
 
@@ -126,7 +126,7 @@ def test_a_generator_keeps_its_memory(spark: SparkSession, key_groups: int) -> N
     # elements   4      4      4      4    -> watermarks at elements 3, 6, 9, 12, ...
     outputs = Outputs()
     strategy = WatermarkStrategy.for_generator(Third)
-    add_windows(outputs, "third", stamped(source(events(0, 60, 30), batch_size=4), strategy))
+    add_windows(outputs, "third", stamped(source(events(0, 60, 20), batch_size=4), strategy))
     same_on_both(spark, outputs, key_groups_per_partition=key_groups)
 
 
