@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import Fault, Location, PlanError, WindrowError, WindrowWarning
-from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.functions import AggregateFunction, KeyedProcessFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.sinks import CollectSink, JsonFileSink, ParquetFileSink, WriterSink
 from windrow.sources import JsonFileSource, MalformedRecord
 from windrow.triggers import (
@@ -358,9 +358,49 @@ def test_one_collect_sink_for_two_streams() -> None:
     sink = CollectSink[Reading]()
     with pytest.raises(PlanError) as caught:
         Pipeline("plan", unstamped().sink_to(sink), unstamped().sink_to(sink))
-    assert [(fault.message, fault.hint) for fault in caught.value.faults] == [
-        ("one CollectSink takes several streams", "make one for each stream")
-    ] * 2
+    (fault,) = caught.value.faults
+    assert (fault.message, fault.where.split(",")[0]) == ("one CollectSink takes several streams", "plan.4.sink")
+    assert fault.hint is not None
+    assert fault.hint.startswith("make one for each stream; the first is that of plan.2.sink, ")
+
+
+class ClearsWithYield(ProcessWindowFunction[Reading, float, str, TimeWindow]):
+    def process(
+        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Reading]
+    ) -> Iterable[float]:
+        yield elements[0].celsius
+
+    def clear(self, context: ProcessWindowContext[TimeWindow]) -> Iterator[float]:  # type: ignore[override]  # the fault
+        yield 1.0
+
+
+class OpensLater(KeyedProcessFunction[str, Reading, float]):
+    async def open(self, runtime_context: object) -> None:  # type: ignore[override]  # the fault
+        """Never runs."""
+
+    def process_element(self, value: Reading, context: object) -> Iterable[float]:
+        return [value.celsius]
+
+
+class MergesWithYield(Trigger[object, Window]):
+    def clear(self, window: Window, context: object) -> Iterator[None]:  # type: ignore[override]  # the fault
+        yield
+
+
+def test_methods_of_which_no_code_would_run() -> None:
+    keyed = stamped().key_by(lambda reading: reading.sensor)
+    windows = keyed.window(TumblingEventTimeWindows.of(SECOND))
+    hint = "write it without yield and async; process, process_element and on_timer emit records"
+    for stream, method in (
+        (windows.process(ClearsWithYield()), "ClearsWithYield.clear is a generator"),
+        (keyed.process(OpensLater()), "OpensLater.open is a coroutine"),
+        (
+            windows.trigger(PurgingTrigger.of(MergesWithYield())).aggregate(Total()),
+            "MergesWithYield.clear is a generator",
+        ),
+    ):
+        (fault,) = any_faults_of(stream)
+        assert (fault.message, fault.hint) == (f"{method}, so none of its code would run when it is called", hint)
 
 
 def test_a_writer_sink_with_company() -> None:
