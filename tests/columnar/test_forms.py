@@ -112,30 +112,44 @@ def spare(reading: Reading) -> float | None:
     return reading.spare
 
 
+NOT_FOLDED = "; not folded before the exchange: "
+
 COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
     "columns, folded before the exchange": lambda: mean(keyed()),
     "columns, panes shared by windows, folded before the exchange": lambda: (
         keyed().window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1))).aggregate(agg.count())
     ),
-    "columns, panes shared by windows": lambda: (
+    f"columns, panes shared by windows{NOT_FOLDED}the result depends on the order of arrival": lambda: (
         keyed()
         .window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1)))
         .aggregate(agg.top_k(3, lambda r: r.celsius))
     ),
-    "columns, elements counted": lambda: (
+    f"columns, elements counted{NOT_FOLDED}each element is counted": lambda: (
         from_source(ParquetFileSource("never read", Reading))
         .key_by(lambda r: r.sensor)
         .count_window(100)
         .aggregate(agg.count())
     ),
-    "columns, elements counted, pieces shared by firings": lambda: keyed().count_window(10, 5).aggregate(agg.count()),
+    f"columns, elements counted, pieces shared by firings{NOT_FOLDED}each element is counted": lambda: (
+        keyed().count_window(10, 5).aggregate(agg.count())
+    ),
     "columns, by the clock, folded before the exchange": lambda: (
         keyed().window(SlidingProcessingTimeWindows.of(FIVE, timedelta(seconds=1))).aggregate(agg.count())
     ),
-    "columns, by the clock": lambda: (
+    f"columns, by the clock{NOT_FOLDED}the result depends on the order of arrival": lambda: (
         keyed().window(ProcessingTimeSessionWindows.with_gap(FIVE)).aggregate(agg.last(lambda r: r.celsius))
     ),
-    "columns, firings at intervals": lambda: (
+    f"columns, by the clock{NOT_FOLDED}elements of sessions by the clock have no timestamps": (
+        lambda: keyed().window(ProcessingTimeSessionWindows.with_gap(FIVE)).aggregate(agg.count())
+    ),
+    f"columns, firings at intervals{NOT_FOLDED}late elements leave one by one": lambda: (
+        keyed()
+        .window(TumblingEventTimeWindows.of(FIVE))
+        .trigger(ContinuousEventTimeTrigger.of(timedelta(seconds=1)))
+        .side_output_late_data(LATE)
+        .aggregate(agg.count())
+    ),
+    f"columns, firings at intervals{NOT_FOLDED}each element fires at the end of the stream": lambda: (
         keyed().window(GlobalWindows.create()).trigger(ContinuousEventTimeTrigger.of(FIVE)).aggregate(agg.count())
     ),
     "columns, by the clock, firings at intervals, folded before the exchange": lambda: (
@@ -144,7 +158,7 @@ COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
         .trigger(PurgingTrigger.of(ContinuousProcessingTimeTrigger.of(FIVE)))
         .aggregate(agg.count())
     ),
-    "columns": lambda: (
+    f"columns{NOT_FOLDED}each late element fires its window": lambda: (
         keyed().window(EventTimeSessionWindows.with_gap(FIVE)).allowed_lateness(FIVE).aggregate(agg.count())
     ),
     "columns, firings at intervals, folded before the exchange": lambda: (
@@ -176,7 +190,9 @@ def test_sessions_are_folded_where_no_element_fires_one_again() -> None:
     told = "columns, folded before the exchange where on time and worth it"
     assert text(windows.aggregate(agg.count())) == told
     assert text(windows.side_output_late_data(LATE).aggregate(agg.count())) == told
-    assert text(windows.aggregate(agg.last(lambda r: r.celsius))) == "columns"
+    assert text(windows.aggregate(agg.last(lambda r: r.celsius))) == (
+        f"columns{NOT_FOLDED}the result depends on the order of arrival"
+    )
 
 
 def test_expressions_that_columns_compute() -> None:
@@ -368,7 +384,7 @@ UNFOLDED: dict[str, Callable[[], DataStream[Any]]] = {
 def test_why_nothing_is_folded_before_the_exchange(told: str) -> None:
     found = text(UNFOLDED[told]())
     assert ", elements cross the exchange as columns; not on columns: " in found
-    assert found.endswith(f"; not folded before the exchange: {told}")
+    assert found.endswith(f"{NOT_FOLDED}{told}")
 
 
 def test_why_elements_do_not_cross_the_exchange_as_columns() -> None:

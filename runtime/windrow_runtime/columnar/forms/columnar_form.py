@@ -81,23 +81,36 @@ class ColumnarForm(ScanTarget):
     @cached_property
     def folding(self) -> Folding:
         """Which elements are folded before the exchange."""
+        return self._folded[0]
+
+    @cached_property
+    def _folded(self) -> tuple[Folding, str]:
+        """Which elements are folded before the exchange, and why none of the others."""
         windows, kernel = self.windows, self.kernel
-        is_asked = windows.lateness or self.late_tag is not None or kernel.is_numbered
+        late = "late elements leave one by one" if self.late_tag is not None else ""
+        if windows.lateness:
+            late = "each late element fires its window"
+        if isinstance(windows, Counted):
+            return Folding.NONE, "each element is counted"
+        is_timed, is_session = isinstance(windows, Timed), isinstance(windows, Sessions)
+        if kernel.is_numbered or (kernel.ordered and (is_session or (late and not is_timed))):
+            return Folding.NONE, "the result depends on the order of arrival"
         if isinstance(windows, Timed):
             panes = windows.panes
-            # In the window of all time each element fires at the end of the stream.
-            fires_each = panes.is_global and not panes.by_clock
-            # Several panes of one window would not keep their elements in order.
-            mixes = kernel.ordered and panes.windows_each > 1 and not panes.by_clock
-            return Folding.NONE if is_asked or fires_each or mixes else Folding.ALL
-        if isinstance(windows, Panes) and not is_asked:
-            return Folding.ALL
-        is_ordered = kernel.ordered or kernel.is_numbered
-        if isinstance(windows, Panes) and not is_ordered:
-            return Folding.ON_TIME
-        if isinstance(windows, Sessions) and not (is_ordered or windows.lateness or windows.by_clock):
-            return Folding.ON_TIME
-        return Folding.NONE
+            if late:
+                return Folding.NONE, late
+            if panes.is_global and not panes.by_clock:
+                return Folding.NONE, "each element fires at the end of the stream"
+            if kernel.ordered and panes.windows_each > 1 and not panes.by_clock:
+                return Folding.NONE, "the panes of a window would not keep the order of arrival"
+            return Folding.ALL, ""
+        if isinstance(windows, Panes):
+            return (Folding.ON_TIME if late else Folding.ALL), late
+        if windows.lateness:
+            return Folding.NONE, late
+        if windows.by_clock:
+            return Folding.NONE, "elements of sessions by the clock have no timestamps"
+        return Folding.ON_TIME, late
 
     @property
     def folds_first(self) -> bool:
@@ -219,9 +232,12 @@ class ColumnarForm(ScanTarget):
         elif isinstance(windows, Timed) and windows.interval is not None:
             shared = ", firings at intervals"
         clock = ", by the clock" if windows.by_clock else ""
-        folded = "" if self.folding is Folding.NONE else ", folded before the exchange"
-        if self.folding is Folding.ON_TIME:
-            folded += " where on time and worth it"
+        folding, why = self._folded
+        folded = {
+            Folding.NONE: f"; not folded before the exchange: {why}",
+            Folding.ALL: ", folded before the exchange",
+            Folding.ON_TIME: ", folded before the exchange where on time and worth it",
+        }[folding]
         return f"columns{clock}{shared}{folded}"
 
 
