@@ -12,16 +12,28 @@ from typing import Any
 
 import pytest
 
-from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import (
+    DataStream,
+    DataStreamSink,
+    KeyedStream,
+    OutputTag,
+    Pipeline,
+    WatermarkStrategy,
+    WindowedStream,
+    from_collection,
+    from_source,
+)
+from windrow.connectors import CustomSink
 from windrow.errors import Fault, Location, PlanError, WindrowError, WindrowWarning
 from windrow.functions import AggregateFunction, KeyedProcessFunction, ProcessWindowContext, ProcessWindowFunction
-from windrow.sinks import CollectSink, JsonFileSink, ParquetFileSink, WriterSink
+from windrow.sinks import CollectSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink
 from windrow.sources import JsonFileSource, MalformedRecord
 from windrow.triggers import (
     ContinuousEventTimeTrigger,
     CountTrigger,
     DeltaTrigger,
     EventTimeTrigger,
+    MergingTrigger,
     NeverTrigger,
     ProcessingTimeTrigger,
     PurgingTrigger,
@@ -382,25 +394,65 @@ class OpensLater(KeyedProcessFunction[str, Reading, float]):
         return [value.celsius]
 
 
-class MergesWithYield(Trigger[object, Window]):
-    def clear(self, window: Window, context: object) -> Iterator[None]:  # type: ignore[override]  # the fault
+class ClosesWithYield(Total):
+    def close(self) -> Iterator[None]:  # type: ignore[override]  # the fault
         yield
 
 
-def test_methods_of_which_no_code_would_run() -> None:
-    keyed = stamped().key_by(lambda reading: reading.sensor)
-    windows = keyed.window(TumblingEventTimeWindows.of(SECOND))
-    hint = "write it without yield and async; process, process_element and on_timer emit records"
-    for stream, method in (
-        (windows.process(ClearsWithYield()), "ClearsWithYield.clear is a generator"),
-        (keyed.process(OpensLater()), "OpensLater.open is a coroutine"),
-        (
-            windows.trigger(PurgingTrigger.of(MergesWithYield())).aggregate(Total()),
-            "MergesWithYield.clear is a generator",
-        ),
-    ):
-        (fault,) = any_faults_of(stream)
-        assert (fault.message, fault.hint) == (f"{method}, so none of its code would run when it is called", hint)
+class MergesWithYield(MergingTrigger[object, Window]):
+    def on_merge(self, window: Window, context: object) -> Iterator[None]:  # type: ignore[override]  # the fault
+        yield
+
+    def clear(self, window: Window, context: object) -> None:
+        """Has no state."""
+
+
+class WritesWithYield(CustomSink[Reading]):
+    def write(self, batch: int, rows: Sequence[Reading]) -> Iterator[Reading]:  # type: ignore[override]  # the fault
+        yield from rows
+
+
+class Writer:
+    def __call__(self, batch: int, rows: Sequence[Reading]) -> Iterator[Reading]:
+        yield from rows
+
+
+def written_later(batch: int, rows: Sequence[Reading]) -> Iterator[Reading]:
+    yield from rows
+
+
+UNRUN: dict[str, Callable[[], DataStreamSink]] = {
+    "ClearsWithYield.clear is a generator": lambda: in_windows().process(ClearsWithYield()).sink_to(CollectSink()),
+    "OpensLater.open is a coroutine": lambda: keyed().process(OpensLater()).sink_to(CollectSink()),
+    "ClosesWithYield.close is a generator": lambda: in_windows().aggregate(ClosesWithYield()).sink_to(CollectSink()),
+    "MergesWithYield.on_merge is a generator": lambda: (
+        keyed()
+        .window(EventTimeSessionWindows.with_gap(SECOND))
+        .trigger(PurgingTrigger.of(MergesWithYield()))
+        .reduce(lambda a, b: b)
+        .sink_to(CollectSink())
+    ),
+    "WritesWithYield.write is a generator": lambda: stamped().sink_to(WritesWithYield()),
+    "written_later is a generator": lambda: stamped().sink_to(FunctionSink(written_later)),
+    "Writer is a generator": lambda: stamped().sink_to(FunctionSink(Writer())),
+}
+
+
+def keyed() -> KeyedStream[Reading, str]:
+    return stamped().key_by(lambda reading: reading.sensor)
+
+
+def in_windows() -> WindowedStream[Reading, str, TimeWindow]:
+    return keyed().window(TumblingEventTimeWindows.of(SECOND))
+
+
+@pytest.mark.parametrize("method", UNRUN)
+def test_methods_that_python_would_not_run(method: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        Pipeline("plan", UNRUN[method]())
+    (fault,) = caught.value.faults
+    assert fault.message == f"{method}, so none of its code would run when it is called"
+    assert fault.hint == "write it without yield and async; nobody takes what it gives"
 
 
 def test_a_writer_sink_with_company() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
-from inspect import iscoroutinefunction, isgeneratorfunction
 from typing import Any, TypeAlias
 
 from windrow.aggregates.selectors import selector_type
@@ -24,11 +23,9 @@ from windrow.plan.keys import HINT as KEY_HINT
 from windrow.plan.keys import unhashable_part
 from windrow.plan.nodes import (
     AggregateSpec,
-    FilterNode,
     FlatMapNode,
     KeyByNode,
     KeyedProcessNode,
-    MapNode,
     Node,
     ReturnsNode,
     SideOutputNode,
@@ -41,6 +38,7 @@ from windrow.plan.nodes import (
 from windrow.plan.steps import Step
 from windrow.plan.tags_in_code import tags_of
 from windrow.plan.types import result_type
+from windrow.plan.unrun_methods import unrun_faults
 from windrow.sinks import CollectSink, Sink, WriterSink
 from windrow.tags import OutputTag
 from windrow.triggers import (
@@ -81,7 +79,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
             yield Fault(f"the name {name!r} is given to several steps", step.where, "give each its own name")
         yield from _node_faults(step.node, step, taken)
         yield from _result_faults(step)
-        yield from _unrun_faults(step)
+        yield from unrun_faults(step)
     yield from _sink_set_faults(steps)
     yield from folder_faults(steps)
 
@@ -201,43 +199,6 @@ def _emitting_window(node: WindowNode) -> tuple[object, ...]:
     if isinstance(inner, (Applied, AppliedAll)):
         return (inner.function,)
     return () if inner is None else (inner.process,)
-
-
-def _unrun_faults(step: Step) -> Iterator[Fault]:
-    """Methods whose result nobody takes, written as generators or coroutines: a call runs none of their code."""
-    for part in _own_objects(step.node):
-        for name in ("open", "close", "clear", "on_merge"):
-            method = getattr(type(part), name, None)
-            if isgeneratorfunction(method) or iscoroutinefunction(method):
-                kind = "a coroutine" if iscoroutinefunction(method) else "a generator"
-                yield Fault(
-                    f"{type(part).__name__}.{name} is {kind}, so none of its code would run when it is called",
-                    step.where,
-                    "write it without yield and async; process, process_element and on_timer emit records",
-                )
-
-
-@singledispatch
-def _own_objects(node: Node) -> tuple[object, ...]:
-    """The objects of a step whose class users may write."""
-    return ()
-
-
-@_own_objects.register(MapNode)
-@_own_objects.register(FlatMapNode)
-@_own_objects.register(FilterNode)
-@_own_objects.register(KeyedProcessNode)
-def _function_of(node: MapNode | FlatMapNode | FilterNode | KeyedProcessNode) -> tuple[object, ...]:
-    return (node.function,)
-
-
-@_own_objects.register
-def _objects_of_window(node: WindowNode) -> tuple[object, ...]:
-    process = node.function.process
-    trigger = node.effective_trigger
-    while isinstance(trigger, PurgingTrigger):
-        trigger = trigger.inner
-    return (process.function if isinstance(process, WithoutKey) else process, trigger, node.evictor)
 
 
 def _global_window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:

@@ -92,8 +92,9 @@ class ColumnarForm(ScanTarget):
             late = "each late element fires its window"
         if isinstance(windows, Counted):
             return Folding.NONE, "each element is counted"
-        is_timed, is_session = isinstance(windows, Timed), isinstance(windows, Sessions)
-        if kernel.is_numbered or (kernel.ordered and (is_session or (late and not is_timed))):
+        # Panes fold all elements in their order, unless late ones cross beside them.
+        keeps_order = isinstance(windows, Timed) or (isinstance(windows, Panes) and not late)
+        if kernel.is_numbered or (kernel.ordered and not keeps_order):
             return Folding.NONE, "the result depends on the order of arrival"
         if isinstance(windows, Timed):
             panes = windows.panes
