@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from typing_extensions import deprecated
@@ -16,6 +17,14 @@ from windrow.errors import InvalidArgumentError
 from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
+from windrow.panes import (
+    NOTHING_SAID,
+    AccumulationMode,
+    ClosingBehavior,
+    OnTimeBehavior,
+    PaneSettings,
+    TimestampCombiner,
+)
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, Node, ProcessSpec, ReduceSpec, WindowNode
@@ -50,7 +59,8 @@ class WindowSettings:
     evictor: Evictor[Any, Any] | None = None
     allowed_lateness: int | None = None
     late_tag: OutputTag[Any] | None = None
-    # Whether the evictor may remove all elements; that of a count window never does.
+    panes: PaneSettings = NOTHING_SAID
+    # Whether a window may have no element left when it fires, by an evictor or by discarding; a count window never has.
     may_be_empty: bool = False
 
     def node(self, function: FunctionSpec, element_type: object | None, name: str | None) -> WindowNode:
@@ -62,6 +72,7 @@ class WindowSettings:
             evictor=self.evictor,
             allowed_lateness=self.allowed_lateness,
             late_tag=self.late_tag,
+            panes=self.panes,
             function=function,
             element_type=element_type,
             name=name,
@@ -118,17 +129,72 @@ class WindowStage(Generic[T, W]):
             raise set_twice("side output for late data", self._settings.late_tag.name)
         return type(self)(replace(self._settings, late_tag=tag))
 
+    def accumulating(self) -> Self:
+        """Let each pane of a window hold all its elements so far, whatever the trigger says of purging.
+
+        The panes are counted then: :attr:`windrow.functions.ProcessWindowContext.pane` tells them apart.
+
+        Raises:
+            InvalidArgumentError: If the accumulation mode was set already.
+        """
+        return type(self)(self._accumulated(AccumulationMode.ACCUMULATING))
+
+    def on_time_behavior(self, behavior: OnTimeBehavior) -> Self:
+        """Say whether a pane on time is let out where nothing is new; always by default.
+
+        Raises:
+            InvalidArgumentError: If it was set already.
+        """
+        check_kind(behavior, OnTimeBehavior, "the behavior of panes on time is one of two", "an OnTimeBehavior")
+        panes = self._settings.panes
+        return self._about_panes("on-time behavior", panes.on_time, replace(panes, on_time=behavior))
+
+    def closing_behavior(self, behavior: ClosingBehavior) -> Self:
+        """Say whether a last pane is let out where nothing is new when the window is cleaned up; not by default.
+
+        Raises:
+            InvalidArgumentError: If it was set already.
+        """
+        check_kind(behavior, ClosingBehavior, "the behavior of closing panes is one of two", "a ClosingBehavior")
+        panes = self._settings.panes
+        return self._about_panes("closing behavior", panes.closing, replace(panes, closing=behavior))
+
+    def timestamp_combiner(self, combiner: TimestampCombiner) -> Self:
+        """Say which timestamp the results of a window carry; its last one by default.
+
+        Raises:
+            InvalidArgumentError: If it was set already.
+        """
+        check_kind(combiner, TimestampCombiner, "the timestamp of results is one of three", "a TimestampCombiner")
+        panes = self._settings.panes
+        return self._about_panes("timestamp combiner", panes.timestamp, replace(panes, timestamp=combiner))
+
+    def _about_panes(self, what: str, first: Enum | None, panes: PaneSettings) -> Self:
+        if first is not None:
+            raise set_twice(what, first.name)
+        return type(self)(replace(self._settings, panes=panes))
+
+    def _accumulated(self, mode: AccumulationMode) -> WindowSettings:
+        panes = self._settings.panes
+        if panes.mode is not None:
+            raise set_twice("accumulation mode", panes.mode.name)
+        discards = mode is AccumulationMode.DISCARDING
+        return replace(
+            self._settings, panes=replace(panes, mode=mode), may_be_empty=self._settings.may_be_empty or discards
+        )
+
     def _evicted(self, evictor: Evictor[Any, Any]) -> WindowSettings:
         check_kind(evictor, Evictor, "windows evict by an evictor", "an Evictor")
         if self._settings.evictor is not None:
             raise set_twice("evictor", self._settings.evictor.describe())
         return replace(self._settings, evictor=evictor, may_be_empty=True)
 
-    def _with_trigger(self, trigger: Trigger[Any, Any]) -> Self:
+    def _with_trigger(self, trigger: Trigger[Any, Any], may_lose_data: bool) -> Self:
         check_kind(trigger, Trigger, "windows fire by a trigger", "a Trigger")
         if self._settings.trigger is not None:
             raise set_twice("trigger", self._settings.trigger.describe())
-        return type(self)(replace(self._settings, trigger=trigger))
+        panes = replace(self._settings.panes, may_lose_data=may_lose_data)
+        return type(self)(replace(self._settings, trigger=trigger, panes=panes))
 
     # Any: the function is checked by the public methods that call this.
     def _stream(self, function: FunctionSpec, element_type: object | None, name: str | None) -> DataStream[Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction
+from windrow.panes import AccumulationMode
 from windrow.triggers import MergingTrigger, Trigger
 from windrow.window_stage import AllStage, KeyedStage, WindowSettings
 from windrow.windows import Window
@@ -71,13 +72,28 @@ class WindowedStream(_Keyed[T, K, W]):
 
     __slots__ = ()
 
-    def trigger(self, trigger: Trigger[T, W]) -> Self:
+    def trigger(self, trigger: Trigger[T, W], *, may_lose_data: bool = False) -> Self:
         """Decide when windows are evaluated; by default the assigner's trigger does.
+
+        Args:
+            trigger: The trigger.
+            may_lose_data: Take a trigger that may be finished before the window is cleaned up. What arrives afterwards
+                is dropped and counted (``closed_window_records_dropped``); without this the plan is refused.
 
         Raises:
             InvalidArgumentError: If there is a trigger already.
         """
-        return self._with_trigger(trigger)
+        return self._with_trigger(trigger, may_lose_data)
+
+    def discarding(self) -> EvictedWindowedStream[T, K, W]:
+        """Let each pane of a window hold the elements that came since the last one.
+
+        A pane on time may be empty then, see :meth:`on_time_behavior`. Panes are counted, as by :meth:`accumulating`.
+
+        Raises:
+            InvalidArgumentError: If the accumulation mode was set already.
+        """
+        return EvictedWindowedStream(self._accumulated(AccumulationMode.DISCARDING))
 
     def evictor(self, evictor: Evictor[T, W]) -> EvictedWindowedStream[T, K, W]:
         """Remove elements before or after the function sees them. The window then keeps all its elements.
@@ -93,13 +109,21 @@ class MergingWindowedStream(_Keyed[T, K, W]):
 
     __slots__ = ()
 
-    def trigger(self, trigger: MergingTrigger[T, W]) -> Self:
-        """Decide when windows are evaluated, by a trigger that can follow merges.
+    def trigger(self, trigger: MergingTrigger[T, W], *, may_lose_data: bool = False) -> Self:
+        """Decide when windows are evaluated, by a trigger that can follow merges; see :meth:`WindowedStream.trigger`.
 
         Raises:
             InvalidArgumentError: If there is a trigger already.
         """
-        return self._with_trigger(trigger)
+        return self._with_trigger(trigger, may_lose_data)
+
+    def discarding(self) -> EvictedMergingWindowedStream[T, K, W]:
+        """Let each pane of a window hold what came since the last one; see :meth:`WindowedStream.discarding`.
+
+        Raises:
+            InvalidArgumentError: If the accumulation mode was set already.
+        """
+        return EvictedMergingWindowedStream(self._accumulated(AccumulationMode.DISCARDING))
 
     def evictor(self, evictor: Evictor[T, W]) -> EvictedMergingWindowedStream[T, K, W]:
         """Remove elements before or after the function sees them. The window then keeps all its elements.
@@ -141,9 +165,17 @@ class AllWindowedStream(_All[T, W]):
 
     __slots__ = ()
 
-    def trigger(self, trigger: Trigger[T, W]) -> Self:
+    def trigger(self, trigger: Trigger[T, W], *, may_lose_data: bool = False) -> Self:
         """Decide when windows are evaluated; see :meth:`WindowedStream.trigger`."""
-        return self._with_trigger(trigger)
+        return self._with_trigger(trigger, may_lose_data)
+
+    def discarding(self) -> EvictedAllWindowedStream[T, W]:
+        """Let each pane of a window hold what came since the last one; see :meth:`WindowedStream.discarding`.
+
+        Raises:
+            InvalidArgumentError: If the accumulation mode was set already.
+        """
+        return EvictedAllWindowedStream(self._accumulated(AccumulationMode.DISCARDING))
 
     def evictor(self, evictor: Evictor[T, W]) -> EvictedAllWindowedStream[T, W]:
         """Remove elements before or after the function sees them. The window then keeps all its elements.
@@ -159,9 +191,17 @@ class MergingAllWindowedStream(_All[T, W]):
 
     __slots__ = ()
 
-    def trigger(self, trigger: MergingTrigger[T, W]) -> Self:
+    def trigger(self, trigger: MergingTrigger[T, W], *, may_lose_data: bool = False) -> Self:
         """Decide when windows are evaluated; see :meth:`MergingWindowedStream.trigger`."""
-        return self._with_trigger(trigger)
+        return self._with_trigger(trigger, may_lose_data)
+
+    def discarding(self) -> EvictedMergingAllWindowedStream[T, W]:
+        """Let each pane of a window hold what came since the last one; see :meth:`WindowedStream.discarding`.
+
+        Raises:
+            InvalidArgumentError: If the accumulation mode was set already.
+        """
+        return EvictedMergingAllWindowedStream(self._accumulated(AccumulationMode.DISCARDING))
 
     def evictor(self, evictor: Evictor[T, W]) -> EvictedMergingAllWindowedStream[T, W]:
         """Remove elements before or after the function sees them. The window then keeps all its elements.
@@ -173,7 +213,7 @@ class MergingAllWindowedStream(_All[T, W]):
 
 
 class EvictedWindowedStream(WindowedStream[T, K, W]):
-    """Windows of a keyed stream with an evictor, which may leave nothing of a window."""
+    """Windows of a keyed stream that may have no element left when they fire: with an evictor, or discarding."""
 
     __slots__ = ()
 
@@ -197,16 +237,16 @@ class EvictedWindowedStream(WindowedStream[T, K, W]):
         *,
         name: str | None = None,
     ) -> DataStream[V | E] | DataStream[R]:
-        """Fold the elements that the evictor leaves; see :meth:`WindowedStream.aggregate`.
+        """Fold the elements that are left; see :meth:`WindowedStream.aggregate`.
 
-        Where the evictor leaves no element, the result is that of an empty window: None for
+        Where no element is left, the result is that of an empty window: None for
         :func:`windrow.aggregates.min`.
         """
         return self._aggregate_keyed(function, window_function, name)
 
 
 class EvictedMergingWindowedStream(MergingWindowedStream[T, K, W]):
-    """Windows of a keyed stream that may merge, with an evictor."""
+    """Windows of a keyed stream that may merge, and may have no element left when they fire."""
 
     __slots__ = ()
 
@@ -230,16 +270,16 @@ class EvictedMergingWindowedStream(MergingWindowedStream[T, K, W]):
         *,
         name: str | None = None,
     ) -> DataStream[V | E] | DataStream[R]:
-        """Fold the elements that the evictor leaves; see :meth:`WindowedStream.aggregate`.
+        """Fold the elements that are left; see :meth:`WindowedStream.aggregate`.
 
-        Where the evictor leaves no element, the result is that of an empty window: None for
+        Where no element is left, the result is that of an empty window: None for
         :func:`windrow.aggregates.min`.
         """
         return self._aggregate_keyed(function, window_function, name)
 
 
 class EvictedAllWindowedStream(AllWindowedStream[T, W]):
-    """Windows of a stream without keys, with an evictor."""
+    """Windows of a stream without keys that may have no element left when they fire."""
 
     __slots__ = ()
 
@@ -268,7 +308,7 @@ class EvictedAllWindowedStream(AllWindowedStream[T, W]):
 
 
 class EvictedMergingAllWindowedStream(MergingAllWindowedStream[T, W]):
-    """Windows of a stream without keys that may merge, with an evictor."""
+    """Windows of a stream without keys that may merge, and may have no element left when they fire."""
 
     __slots__ = ()
 

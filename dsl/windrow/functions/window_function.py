@@ -10,6 +10,7 @@ from windrow.functions.rich import RichFunction
 
 if TYPE_CHECKING:
     # windrow.state needs aggregate functions; at run time this module needs none of these.
+    from windrow.panes import PaneInfo
     from windrow.state import KeyedStateStore
     from windrow.tags import OutputTag
     from windrow.windows.window import Window
@@ -30,6 +31,16 @@ class ProcessWindowContext(Protocol[W_co]):
     @property
     def window(self) -> W_co:
         """The window that fires."""
+        ...
+
+    @property
+    def pane(self) -> PaneInfo:
+        """The place of this result among those of the window.
+
+        Raises:
+            UnsupportedOperationError: For a trigger of Flink's kind that may fire more than once, where no accumulation
+                mode was said: its firings are not counted.
+        """
         ...
 
     @property

@@ -14,6 +14,7 @@ from windrow.errors import Location
 from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, KeyedProcessFunction, ProcessWindowFunction
 from windrow.functions.names import function_name
+from windrow.panes import NOTHING_SAID, PaneSettings
 from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.tags import OutputTag
@@ -247,6 +248,7 @@ class WindowNode(OneInputNode):
     evictor: Evictor[Any, Any] | None = None
     allowed_lateness: int | None = None
     late_tag: OutputTag[Any] | None = None
+    panes: PaneSettings = NOTHING_SAID
     function: FunctionSpec
 
     @property
@@ -272,6 +274,7 @@ class WindowNode(OneInputNode):
             parts.append(f"lateness {self.allowed_lateness} ms")
         if self.late_tag is not None:
             parts.append(f"late to {self.late_tag.name!r}")
+        parts += self.panes.describe()
         parts.append(self.function.describe())
         return ", ".join(parts)
 

@@ -27,7 +27,8 @@ from windrow.plan.nodes import (
 )
 from windrow.plan.steps import Step
 from windrow.sinks import FunctionSink
-from windrow.triggers import PurgingTrigger, Trigger
+from windrow.triggers import ComposableTrigger, Trigger
+from windrow.triggers.trigger import with_parts
 
 __all__ = ["unrun_faults"]
 
@@ -36,6 +37,7 @@ _CALLED_FOR_EFFECT: Final[tuple[tuple[type, tuple[str, ...]], ...]] = (
     (ProcessWindowFunction, ("clear",)),
     (ProcessAllWindowFunction, ("clear",)),
     (Trigger, ("clear", "on_merge")),
+    (ComposableTrigger, ("observe", "observe_timer", "forget")),
     (CustomSink, ("open", "write", "close")),
 )
 
@@ -85,11 +87,9 @@ def _parts_of_key(node: KeyByNode) -> tuple[object, ...]:
 def _parts_of_window(node: WindowNode) -> tuple[object, ...]:
     spec, trigger = node.function, node.effective_trigger
     process = spec.process
-    while isinstance(trigger, PurgingTrigger):
-        trigger = trigger.inner
     fold = spec.aggregate if isinstance(spec, AggregateSpec) else spec.reduce if isinstance(spec, ReduceSpec) else None
     whole = process.function if isinstance(process, WithoutKey) else process
-    return (whole, fold, node.assigner, trigger, node.evictor)
+    return (whole, fold, node.assigner, node.evictor, *with_parts(trigger))
 
 
 @_parts_of.register

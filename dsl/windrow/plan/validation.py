@@ -42,13 +42,17 @@ from windrow.plan.unrun_methods import unrun_faults
 from windrow.sinks import CollectSink, Sink, WriterSink
 from windrow.tags import OutputTag
 from windrow.triggers import (
+    ComposableTrigger,
     ContinuousEventTimeTrigger,
     EventTimeTrigger,
+    Finish,
     MergingTrigger,
     NeverTrigger,
     ProcessingTimeTrigger,
     PurgingTrigger,
 )
+from windrow.triggers.composable import AfterEndOfWindow, AfterWatermark, DefaultTrigger
+from windrow.triggers.trigger import with_parts
 from windrow.windows import GlobalWindows
 
 __all__ = ["has_timestamps", "validate"]
@@ -129,6 +133,7 @@ def _window_faults(node: WindowNode, step: Step, taken: TakenTags) -> Iterator[F
             )
     if isinstance(node.assigner, GlobalWindows):
         yield from _global_window_faults(step, node)
+    yield from _composable_faults(step, node)
     if node.merging:
         trigger = node.effective_trigger
         if not isinstance(trigger, MergingTrigger):
@@ -225,6 +230,36 @@ def _global_window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
             f"{trigger.describe()} needs timestamps, and the stream has none",
             step.where,
             "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before the windows",
+        )
+
+
+def _composable_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
+    """Triggers that would lose elements, and those whose time never comes."""
+    trigger = node.effective_trigger
+    ends = [
+        part for part in with_parts(trigger) if isinstance(part, (AfterEndOfWindow, DefaultTrigger, AfterWatermark))
+    ]
+    if ends and not node.assigner.is_event_time and not isinstance(node.assigner, GlobalWindows):
+        yield Fault(
+            f"{ends[0].describe()} waits for the watermark, and {node.assigner.describe()} goes by the clock",
+            step.where,
+            "use an event-time assigner, or after_processing_time(...)",
+        )
+    if not isinstance(trigger, ComposableTrigger) or node.panes.may_lose_data:
+        return
+    if trigger.finish is Finish.ANY_TIME:
+        yield Fault(
+            f"{trigger.describe()} may be finished while the window is open: what arrives afterwards would be lost",
+            step.where,
+            f"repeatedly({trigger.describe()}) goes on; trigger(..., may_lose_data=True) drops those elements",
+        )
+    elif trigger.finish is Finish.WINDOW_END and node.allowed_lateness:
+        yield Fault(
+            f"{trigger.describe()} is finished when the watermark has passed the window: elements that arrive within "
+            f"the allowed lateness of {node.allowed_lateness} ms would be lost",
+            step.where,
+            "after_watermark(late=after_count(1)), or default(), fires for late elements; leave allowed_lateness out; "
+            "or trigger(..., may_lose_data=True) drops them",
         )
 
 

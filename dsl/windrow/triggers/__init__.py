@@ -1,5 +1,21 @@
 """Triggers: when windows are evaluated."""
 
+from windrow.triggers.composable import (
+    ComposableTrigger,
+    Finish,
+    MergingComposableTrigger,
+    after_all,
+    after_any,
+    after_count,
+    after_each,
+    after_processing_time,
+    after_watermark,
+    always,
+    default,
+    never,
+    or_finally,
+    repeatedly,
+)
 from windrow.triggers.continuous import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
 from windrow.triggers.count import CountTrigger
 from windrow.triggers.delta import DeltaTrigger
@@ -8,20 +24,33 @@ from windrow.triggers.purging import MergingPurgingTrigger, PurgingTrigger
 from windrow.triggers.state_cleaning import StateCleaningCountTrigger
 from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
 from windrow.triggers.timeout import MergingProcessingTimeoutTrigger, ProcessingTimeoutTrigger
-from windrow.triggers.trigger import MergingTrigger, OnMergeContext, Trigger, TriggerContext, TriggerResult
+from windrow.triggers.trigger import (
+    MergePartContext,
+    MergingTrigger,
+    OnMergeContext,
+    PartContext,
+    Trigger,
+    TriggerContext,
+    TriggerResult,
+)
 
 __all__ = [
+    "ComposableTrigger",
     "ContinuousEventTimeTrigger",
     "ContinuousProcessingTimeTrigger",
     "CountTrigger",
     "DeltaTrigger",
     "EndOfStreamTrigger",
     "EventTimeTrigger",
+    "Finish",
+    "MergePartContext",
+    "MergingComposableTrigger",
     "MergingProcessingTimeoutTrigger",
     "MergingPurgingTrigger",
     "MergingTrigger",
     "NeverTrigger",
     "OnMergeContext",
+    "PartContext",
     "ProcessingTimeTrigger",
     "ProcessingTimeoutTrigger",
     "PurgingTrigger",
@@ -29,4 +58,15 @@ __all__ = [
     "Trigger",
     "TriggerContext",
     "TriggerResult",
+    "after_all",
+    "after_any",
+    "after_count",
+    "after_each",
+    "after_processing_time",
+    "after_watermark",
+    "always",
+    "default",
+    "never",
+    "or_finally",
+    "repeatedly",
 ]

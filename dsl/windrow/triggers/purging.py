@@ -40,6 +40,11 @@ class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
             return MergingPurgingTrigger(inner)
         return PurgingTrigger(inner)
 
+    @property
+    def parts(self) -> tuple[Trigger[T_contra, W_contra], ...]:
+        """The trigger inside."""
+        return (self.inner,)
+
     def on_element(self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext) -> TriggerResult:
         """The inner trigger's answer, with a purge where it fires."""
         return _purge(self.inner.on_element(element, timestamp, window, context))

@@ -84,6 +84,11 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
             return MergingProcessingTimeoutTrigger(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
         return ProcessingTimeoutTrigger(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
 
+    @property
+    def parts(self) -> tuple[Trigger[T_contra, W_contra], ...]:
+        """The trigger inside."""
+        return (self.inner,)
+
     def on_element(self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext) -> TriggerResult:
         """Asks the inner trigger; clears both when it fires, else sets the timeout."""
         result = self.inner.on_element(element, timestamp, window, context.nested("inner"))

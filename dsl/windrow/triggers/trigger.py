@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from windrow.state import KeyedStateStore, MergingStateDescriptor
+from windrow.state import KeyedStateStore, MergingStateDescriptor, ValueStateDescriptor
 
 if TYPE_CHECKING:
     # windrow.windows needs triggers for its defaults; at run time this module needs no window.
     from windrow.windows.window import Window
 
-__all__ = ["MergingTrigger", "OnMergeContext", "Trigger", "TriggerContext", "TriggerResult"]
+__all__ = [
+    "MergePartContext",
+    "MergingTrigger",
+    "OnMergeContext",
+    "PartContext",
+    "Trigger",
+    "TriggerContext",
+    "TriggerResult",
+    "with_parts",
+]
 
 T_contra = TypeVar("T_contra", contravariant=True)
 W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
+S = TypeVar("S")
 
 
 class TriggerResult(Enum):
@@ -87,6 +98,37 @@ class TriggerContext(KeyedStateStore, Protocol):
         """The same context for a trigger inside this one, with state names of its own."""
         ...
 
+    def part(self, name: str) -> PartContext:
+        """The context of a trigger inside this one, with state names and timers of its own."""
+        ...
+
+
+class PartContext(TriggerContext, Protocol):
+    """Gives a part of a trigger what :class:`TriggerContext` does, with timers of its own.
+
+    Two parts may set the same time: to delete the timer of one leaves that of the other.
+    """
+
+    def take_event_time_timer(self, time: int) -> bool:
+        """Returns whether the part has set this event timer, and forgets it: once it was due it is no longer set."""
+        ...
+
+    def take_processing_time_timer(self, time: int) -> bool:
+        """Returns whether the part has set this processing timer, and forgets it."""
+        ...
+
+    def delete_timers(self) -> None:
+        """Delete all timers that the part has set, and those of the parts inside it."""
+        ...
+
+    def purge(self) -> None:
+        """Have the contents of the window dropped after the call, and after the window has fired if it does."""
+        ...
+
+    def take_purge(self) -> bool:
+        """Returns whether a part has called :meth:`purge`, and forgets it."""
+        ...
+
 
 class OnMergeContext(TriggerContext, Protocol):
     """Gives a trigger what :class:`TriggerContext` does while windows merge, and merges their state."""
@@ -95,9 +137,25 @@ class OnMergeContext(TriggerContext, Protocol):
         """Move that state of all merged windows into that of the window they became."""
         ...
 
+    def merged_values(self, descriptor: ValueStateDescriptor[S]) -> Sequence[S | None]:
+        """The value of that state in each of the windows that had elements; None where there is none."""
+        ...
+
     def nested(self, name: str) -> OnMergeContext:
         """The same context for a trigger inside this one, with state names of its own."""
         ...
+
+    def part(self, name: str) -> MergePartContext:
+        """The context of a trigger inside this one, with state names and timers of its own."""
+        ...
+
+
+class MergePartContext(OnMergeContext, PartContext, Protocol):
+    """Gives a part of a trigger what :class:`OnMergeContext` and :class:`PartContext` do."""
+
+    def nested(self, name: str) -> OnMergeContext: ...
+
+    def part(self, name: str) -> MergePartContext: ...
 
 
 class Trigger(Generic[T_contra, W_contra]):
@@ -113,6 +171,11 @@ class Trigger(Generic[T_contra, W_contra]):
     """
 
     uses_processing_time: bool = False
+
+    @property
+    def parts(self) -> tuple[Trigger[Any, Any], ...]:
+        """The triggers inside this one."""
+        return ()
 
     def on_element(self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext) -> TriggerResult:
         """Called for each element, once for each of its windows, after the window took it.
@@ -154,3 +217,11 @@ class MergingTrigger(Trigger[T_contra, W_contra], ABC):
 
         Merge the state, and set again the timers that the new window needs.
         """
+
+
+# Any: the parts of a trigger may be of other types of elements and windows than each other.
+def with_parts(trigger: Trigger[Any, Any]) -> Iterator[Trigger[Any, Any]]:
+    """Yields a trigger and all triggers inside it."""
+    yield trigger
+    for part in trigger.parts:
+        yield from with_parts(part)

@@ -10,8 +10,9 @@ from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.process_operator import ProcessOperator
 from windrow_runtime.operators.windows.general import WindowOperator
+from windrow_runtime.operators.windows.pane_operator import PaneOperator
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
-from windrow_runtime.operators.windows.shape import AlignedWindows, GapWindows, shape_of
+from windrow_runtime.operators.windows.shape import AlignedWindows, GapWindows, lets_panes_out, shape_of
 from windrow_runtime.operators.windows.table_loop import TableOperator
 
 
@@ -21,6 +22,8 @@ def operator_for(step: Step, *, fast: bool = True) -> KeyedOperator:
     if isinstance(node, KeyedProcessNode):
         return ProcessOperator(step, node)
     assert isinstance(node, WindowNode), f"{node.kind} is not a keyed step"
+    if lets_panes_out(node):
+        return PaneOperator(step, node)
     if fast:
         with suppress(DeclinedError):
             return _loop_for(step, node)
@@ -31,6 +34,8 @@ def form_text(step: Step, *, fast: bool = True) -> str:
     """Describes for ``explain()`` which loop runs a keyed step on Python objects, or why the general operator does."""
     if not isinstance(step.node, WindowNode):
         return "Python, element by element"
+    if lets_panes_out(step.node):
+        return "Python, panes"
     if not fast:
         return "Python, general operator: faster forms are turned off"
     try:

@@ -1,6 +1,6 @@
 """An operator runs a keyed step, and counts what it does; both engines call it in the same way.
 
-It hands contexts to triggers, window functions, process functions, assigners and evictors.
+It hands contexts to window functions, process functions, assigners and evictors.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any, Final, Protocol
 
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import Counter, ProcessWindowContext, RichFunction, RuntimeContext
+from windrow.panes import PaneInfo
 from windrow.plan import Step
-from windrow.state import KeyedStateStore, MergingStateDescriptor, StateDescriptor
+from windrow.state import KeyedStateStore
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.errors import lifecycle_errors
-from windrow_runtime.operators.state.handles import StateStore, merge_values, open_state, refuse_expiry
+from windrow_runtime.operators.state.handles import StateStore
 from windrow_runtime.operators.state.model import NOTHING, OperatorState, TimerQueue, WindowEntry
 
 # Any in this module: an operator carries elements of every type.
@@ -211,53 +212,15 @@ class TimerContext(TimeContext):
         self._operator.state.processing_timers.delete(self._key, self._namespace, time)
 
 
-class TriggerContextImpl(TimerContext):
-    """The context of triggers. One instance serves all calls; the operator points it at a window before each."""
-
-    __slots__ = ("_scope", "entry", "merged")
-
-    def __init__(self, operator: KeyedOperator) -> None:
-        super().__init__(operator)
-        self._scope = ""
-        self.entry = WindowEntry()
-        self.merged: list[WindowEntry] = []
-
-    def at(self, key: Hashable, window: Any, entry: WindowEntry) -> TriggerContextImpl:
-        """The context, pointed at a window."""
-        self._key = key
-        self._namespace = window
-        self.entry = entry
-        return self
-
-    def get_state(self, descriptor: StateDescriptor) -> Any:
-        refuse_expiry(descriptor)
-        return open_state(self.entry.trigger_cells(), descriptor, self._scope + descriptor.name)
-
-    def merge_partitioned_state(self, descriptor: MergingStateDescriptor) -> None:
-        name = self._scope + descriptor.name
-        # The entry of the result may be one of those that merged; its own state is where it belongs already.
-        for source in self.merged:
-            if source is self.entry or not source.trigger_state or name not in source.trigger_state:
-                continue
-            value = source.trigger_state.pop(name)
-            cells = self.entry.trigger_cells()
-            cells[name] = merge_values(descriptor, cells[name], value) if name in cells else value
-
-    def nested(self, name: str) -> TriggerContextImpl:
-        inner = TriggerContextImpl(self._operator)
-        inner._scope = f"{self._scope}{name}/"
-        inner.merged = self.merged
-        return inner.at(self._key, self._namespace, self.entry)
-
-
 class WindowContextImpl(TimeContext, ProcessWindowContext[Any]):
     """The context of window functions."""
 
-    __slots__ = ("_entry", "_key_cells", "_merging", "_window")
+    __slots__ = ("_entry", "_key_cells", "_merging", "_window", "pane_info")
 
-    def __init__(self, operator: KeyedOperator, merging: bool) -> None:
+    def __init__(self, operator: KeyedOperator, merging: bool, pane_info: PaneInfo | None = None) -> None:
         super().__init__(operator)
         self._merging = merging
+        self.pane_info = pane_info  # of the pane that is let out; None: panes are not counted
 
     def at(self, window: Any, entry: WindowEntry, key_cells: dict[str, Any]) -> WindowContextImpl:
         """The context, pointed at a window."""
@@ -269,6 +232,17 @@ class WindowContextImpl(TimeContext, ProcessWindowContext[Any]):
     @property
     def window(self) -> Any:
         return self._window
+
+    @property
+    def pane(self) -> PaneInfo:
+        if self.pane_info is None:
+            raise UnsupportedOperationError(
+                "the panes of these windows are not counted",
+                given="pane, where a trigger of Flink's kind may fire a window more than once",
+                expected="windows whose accumulation mode was said, or a trigger such as after_watermark()",
+                hint="call accumulating() or discarding() on the windows",
+            )
+        return self.pane_info
 
     @property
     def window_state(self) -> KeyedStateStore:

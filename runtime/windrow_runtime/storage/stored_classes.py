@@ -42,6 +42,7 @@ from windrow_runtime.codecs.records import (
 )
 from windrow_runtime.operators.class_facts import is_frozen, is_of_windrow
 from windrow_runtime.operators.state.time_to_live import TtlTimer
+from windrow_runtime.operators.windows.pane_state import PaneState
 
 # Any throughout this module: classes and values of the user's.
 
@@ -57,7 +58,7 @@ STANDARD_CLASSES: Final[Mapping[str, type[Any]]] = {
 _FACTORIES: Final = frozenset(STANDARD_CLASSES.values())
 _OWN_RECORDS: Final = (
     *(TimeWindow, GlobalWindow, KafkaRecord, RateRecord, MalformedRecord, HllSketch, KllSketch, TtlTimer),
-    SafeUUID,
+    *(SafeUUID, PaneState),
 )
 """Value classes of windrow and of the standard library that a state may hold though no annotation names them."""
 _OPEN_BASES: Final = frozenset({TimeWindow, GlobalWindow, Window})

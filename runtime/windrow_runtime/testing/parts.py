@@ -10,8 +10,9 @@ from windrow.errors import MissingTimestampError
 from windrow.time import MIN_TIMESTAMP
 from windrow.triggers import MergingTrigger, Trigger, TriggerResult
 from windrow.windows import MergingWindowAssigner, Window, WindowAssigner
-from windrow_runtime.operators.operator import KeyedOperator, TriggerContextImpl
+from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import WindowEntry
+from windrow_runtime.operators.trigger_context import TriggerContextImpl
 from windrow_runtime.operators.windows.merging import Merged, add_window
 
 T = TypeVar("T")

@@ -45,8 +45,10 @@ from windrow_runtime.operators.windows.shape import (
     GapWindows,
     WindowOfAllTime,
     WindowShape,
+    lets_panes_out,
     shape_assigned,
     shape_of,
+    trigger_of,
 )
 
 # Any in this module: triggers of elements and windows of every type.
@@ -275,7 +277,9 @@ def needs_timestamps(windows: Windows) -> bool:
 
 def windows_of(node: WindowNode) -> Windows:
     """The windows of a step as numbers; declined if an assigner, a trigger or an evictor has to see each element."""
-    trigger = node.effective_trigger
+    if lets_panes_out(node):
+        raise DeclinedError("panes are counted")
+    trigger = trigger_of(node)
     purges = type(trigger) in (PurgingTrigger, MergingPurgingTrigger)
     inner = trigger.inner if isinstance(trigger, PurgingTrigger) and purges else trigger
     # Exact types: a class that is derived from one of these may do anything.

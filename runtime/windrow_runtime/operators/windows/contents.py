@@ -13,7 +13,8 @@ from windrow.evictors import DeltaEvictor, Evictor
 from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, FunctionSpec, ReduceSpec, WindowNode
 from windrow.plan.types import base_argument
-from windrow.triggers import DeltaTrigger, ProcessingTimeoutTrigger, PurgingTrigger, Trigger
+from windrow.triggers import DeltaTrigger, Trigger
+from windrow.triggers.trigger import with_parts
 from windrow.windows import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
@@ -190,6 +191,4 @@ def _is_own(part: object) -> bool:
 
 def _sees_elements(trigger: Trigger[Any, Any]) -> bool:
     """Returns whether a trigger hands elements to code of the user's, or keeps them: of windrow's own, one does."""
-    if not _is_own(trigger) or isinstance(trigger, DeltaTrigger):
-        return True
-    return isinstance(trigger, (PurgingTrigger, ProcessingTimeoutTrigger)) and _sees_elements(trigger.inner)
+    return any(not _is_own(part) or isinstance(part, DeltaTrigger) for part in with_parts(trigger))

@@ -25,10 +25,12 @@ from windrow.windows import (
 )
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error, shortened
-from windrow_runtime.operators.operator import KeyedOperator, Output, TimeContext, TriggerContextImpl, WindowContextImpl
+from windrow_runtime.operators.operator import KeyedOperator, Output, TimeContext, WindowContextImpl
 from windrow_runtime.operators.state.model import NOTHING, GrowingList, KeyState, OperatorState, WindowEntry
+from windrow_runtime.operators.trigger_context import TriggerContextImpl
 from windrow_runtime.operators.windows.contents import Exposure, contents_for, evicted_positions
 from windrow_runtime.operators.windows.merging import Merged, add_session, add_window
+from windrow_runtime.operators.windows.shape import ONLY_PANE, fires_once, trigger_of
 
 # Any in this module: windows, elements and results of every type pass through.
 
@@ -50,10 +52,10 @@ class WindowOperator(KeyedOperator):
         self.assigner = copy(node.assigner)
         spec = node.function
         fold = spec.reduce if isinstance(spec, ReduceSpec) else getattr(spec, "aggregate", None)
-        super().__init__(step, (spec.process, self.assigner, node.effective_trigger, node.evictor, fold))
+        super().__init__(step, (spec.process, self.assigner, trigger_of(node), node.evictor, fold))
         self.step = step
         self.node = node
-        self.trigger = node.effective_trigger
+        self.trigger = trigger_of(node)
         self.is_event_time = self.assigner.is_event_time
         self.lateness = (node.allowed_lateness or 0) if self.is_event_time else 0
         self.process = node.function.process
@@ -71,7 +73,9 @@ class WindowOperator(KeyedOperator):
         self.exposure = Exposure.of(node, self.contents)
         self._time = TimeContext(self)
         self._trigger_context = TriggerContextImpl(self)
-        self._window_context = WindowContextImpl(self, self.merging is not None)
+        self._window_context = WindowContextImpl(
+            self, self.merging is not None, ONLY_PANE if fires_once(node) and node.evictor is None else None
+        )
 
     # The life of the step
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from windrow.panes import PaneInfo, PaneTiming, TimestampCombiner
 from windrow.plan import WindowNode
-from windrow.triggers import EndOfStreamTrigger, EventTimeTrigger, MergingPurgingTrigger, PurgingTrigger
+from windrow.triggers import EndOfStreamTrigger, EventTimeTrigger, MergingPurgingTrigger, PurgingTrigger, Trigger
+from windrow.triggers.composable import AfterEndOfWindow, ComposableTrigger, DefaultTrigger
 from windrow.windows import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
@@ -52,7 +54,41 @@ _TUMBLING: Final = (TumblingEventTimeWindows, TumblingProcessingTimeWindows)
 _PURGING: Final = (PurgingTrigger, MergingPurgingTrigger)
 _SLIDING: Final = (SlidingEventTimeWindows, SlidingProcessingTimeWindows)
 
+ONLY_PANE: Final = PaneInfo(PaneTiming.ON_TIME, 0, 0, True, True)
+"""The pane of a window that fires once."""
+
+_AT_THE_END: Final = (EventTimeTrigger, AfterEndOfWindow, DefaultTrigger)
+
 WindowShape: TypeAlias = AlignedWindows | GapWindows | WindowOfAllTime
+
+
+def fires_once(node: WindowNode) -> bool:
+    """Returns whether each window of a step fires once, when the watermark passes it, and is cleaned up with that."""
+    trigger = node.effective_trigger
+    if isinstance(trigger, PurgingTrigger) and type(trigger) in _PURGING:
+        trigger = trigger.inner
+    return (
+        type(trigger) in _AT_THE_END
+        and node.assigner.is_event_time
+        and not node.allowed_lateness
+        and not isinstance(node.assigner, GlobalWindows)
+    )
+
+
+def lets_panes_out(node: WindowNode) -> bool:
+    """Returns whether the operator of panes runs a step: where a window has more than one, or an unusual one."""
+    said = node.panes
+    if node.evictor is None and fires_once(node):
+        return said.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}
+    return said.describes_panes or isinstance(node.effective_trigger, ComposableTrigger)
+
+
+def trigger_of(node: WindowNode) -> Trigger[Any, Any]:
+    """The trigger that operators ask: Flink's for windows that fire once, whatever the name under which it was set."""
+    trigger = node.effective_trigger
+    if isinstance(trigger, ComposableTrigger) and not lets_panes_out(node):
+        return EventTimeTrigger()
+    return trigger
 
 
 def shape_of(node: WindowNode) -> WindowShape | None:
@@ -60,10 +96,12 @@ def shape_of(node: WindowNode) -> WindowShape | None:
 
     Raises DeclinedError if an evictor or a trigger has to see each element.
     """
-    trigger = node.effective_trigger
+    trigger = trigger_of(node)
     if isinstance(trigger, PurgingTrigger) and type(trigger) in _PURGING and not node.allowed_lateness:
         # Without lateness a window is cleaned up when its end fires it.
         trigger = trigger.inner if type(trigger.inner) is EventTimeTrigger else trigger
+    if lets_panes_out(node):
+        raise DeclinedError("panes are counted")
     # Exact types: a class that is derived from one of these may do anything.
     if node.evictor is not None:
         raise DeclinedError("an evictor sees each element")

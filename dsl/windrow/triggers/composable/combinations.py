@@ -1,0 +1,311 @@
+"""Triggers made of several: the first that is ready, all of them, one after the other, one until another."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from windrow.errors import InvalidArgumentError
+from windrow.triggers.composable.contract import ComposableTrigger, Finish, MergingComposableTrigger, Part
+from windrow.triggers.composable.foreign import composable
+from windrow.triggers.trigger import MergePartContext, MergingTrigger, PartContext, Trigger, TriggerContext
+
+if TYPE_CHECKING:
+    from windrow.windows.window import Window
+
+__all__ = [
+    "AfterAll",
+    "AfterAny",
+    "AfterEach",
+    "MergingAfterAll",
+    "MergingAfterAny",
+    "MergingAfterEach",
+    "MergingOrFinally",
+    "OrFinally",
+    "PartsTrigger",
+    "after_all",
+    "after_any",
+    "after_each",
+    "or_finally",
+]
+
+T_contra = TypeVar("T_contra", contravariant=True)
+W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
+T = TypeVar("T")
+W = TypeVar("W", bound="Window")
+
+
+class PartsTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_contra]):
+    """The base of triggers that are made of others. Each part observes all elements and timers.
+
+    So a part that has finished is in step where a merge lets it begin anew.
+    """
+
+    def __init__(self, *triggers: Trigger[T_contra, W_contra]) -> None:
+        self.triggers = tuple(map(composable, triggers))
+        self.uses_processing_time = any(trigger.uses_processing_time for trigger in self.triggers)
+        self._parts = [Part(trigger, str(place)) for place, trigger in enumerate(self.triggers)]
+
+    @property
+    def parts(self) -> tuple[Trigger[T_contra, W_contra], ...]:
+        """The triggers that it is made of."""
+        return self.triggers
+
+    def observe(self, element: T_contra, timestamp: int, window: W_contra, context: PartContext) -> None:
+        """Shows all parts the element."""
+        for part in self._parts:
+            part.observe(element, timestamp, window, context)
+
+    def observe_timer(self, time: int, window: W_contra, context: PartContext, *, event_time: bool) -> None:
+        """Shows all parts the timer."""
+        for part in self._parts:
+            part.observe_timer(time, window, context, event_time=event_time)
+
+    def forget(self, window: W_contra, context: PartContext) -> None:
+        """Lets all parts begin anew."""
+        for part in self._parts:
+            part.begin_anew(window, context)
+
+    def merge(self, window: W_contra, finished: Sequence[bool], context: MergePartContext) -> bool:
+        """Merges all parts."""
+        for part in self._parts:
+            part.merge(window, context)
+        return self._is_over(context)
+
+    @abstractmethod
+    def _is_over(self, context: TriggerContext) -> bool:
+        """Returns whether the trigger is finished, given which parts are."""
+
+    def _described(self, name: str) -> str:
+        return f"{name}({', '.join(trigger.describe() for trigger in self.triggers)})"
+
+
+class AfterAny(PartsTrigger[T_contra, W_contra]):
+    """Ready when one of its parts is. See :func:`after_any`."""
+
+    @property
+    def finish(self) -> Finish:
+        """The earliest of its parts."""
+        return min(trigger.finish for trigger in self.triggers)
+
+    def is_ready(self, window: W_contra, context: PartContext) -> bool:
+        """Returns whether one of the parts is ready."""
+        return any(part.is_ready(window, context) for part in self._parts)
+
+    def on_fire(self, window: W_contra, context: PartContext) -> bool:
+        """Fires the parts that are ready, and lets the others forget what has fired now."""
+        ready = [part.is_ready(window, context) for part in self._parts]
+        for part, is_ready in zip(self._parts, ready, strict=True):
+            if is_ready:
+                part.fire(window, context)
+            else:
+                part.forget(window, context)
+        return self._is_over(context)
+
+    def _is_over(self, context: TriggerContext) -> bool:
+        return any(part.is_finished(context) for part in self._parts)
+
+    def describe(self) -> str:
+        return self._described("after_any")
+
+
+class MergingAfterAny(AfterAny[T_contra, W_contra], MergingComposableTrigger[T_contra, W_contra]):
+    """An :class:`AfterAny` of triggers that can merge."""
+
+
+@overload
+def after_any(*triggers: MergingTrigger[T, W]) -> MergingAfterAny[T, W]: ...
+@overload
+def after_any(*triggers: Trigger[T, W]) -> AfterAny[T, W]: ...
+def after_any(*triggers: Trigger[T, W]) -> AfterAny[T, W]:
+    """Fires when one of several triggers is ready; finished when one of them is.
+
+    What the others have counted or waited for begins anew. In Beam it is ``AfterFirst`` (Java), ``AfterAny`` (Python).
+
+    Raises:
+        InvalidArgumentError: If there is no trigger, or an argument is none.
+    """
+    _check_some(triggers, "after_any")
+    if _all_merge(triggers):
+        return MergingAfterAny(*triggers)
+    return AfterAny(*triggers)
+
+
+class AfterAll(PartsTrigger[T_contra, W_contra]):
+    """Ready when all of its parts are. See :func:`after_all`."""
+
+    @property
+    def finish(self) -> Finish:
+        """The latest of its parts."""
+        return max(trigger.finish for trigger in self.triggers)
+
+    def is_ready(self, window: W_contra, context: PartContext) -> bool:
+        """Returns whether each part that has not finished is ready."""
+        return all(part.is_finished(context) or part.is_ready(window, context) for part in self._parts)
+
+    def on_fire(self, window: W_contra, context: PartContext) -> bool:
+        """Fires the parts that have not finished."""
+        for part in self._parts:
+            if not part.is_finished(context):
+                part.fire(window, context)
+        return self._is_over(context)
+
+    def _is_over(self, context: TriggerContext) -> bool:
+        return all(part.is_finished(context) for part in self._parts)
+
+    def describe(self) -> str:
+        return self._described("after_all")
+
+
+class MergingAfterAll(AfterAll[T_contra, W_contra], MergingComposableTrigger[T_contra, W_contra]):
+    """An :class:`AfterAll` of triggers that can merge."""
+
+
+@overload
+def after_all(*triggers: MergingTrigger[T, W]) -> MergingAfterAll[T, W]: ...
+@overload
+def after_all(*triggers: Trigger[T, W]) -> AfterAll[T, W]: ...
+def after_all(*triggers: Trigger[T, W]) -> AfterAll[T, W]:
+    """Fires when all of several triggers are ready at once; finished when all of them are.
+
+    Raises:
+        InvalidArgumentError: If there is no trigger, or an argument is none.
+    """
+    _check_some(triggers, "after_all")
+    if _all_merge(triggers):
+        return MergingAfterAll(*triggers)
+    return AfterAll(*triggers)
+
+
+class AfterEach(PartsTrigger[T_contra, W_contra]):
+    """Does what its parts do, one after the other. See :func:`after_each`."""
+
+    @property
+    def finish(self) -> Finish:
+        """The latest of its parts."""
+        return max(trigger.finish for trigger in self.triggers)
+
+    def is_ready(self, window: W_contra, context: PartContext) -> bool:
+        """Returns whether the first part that has not finished is ready."""
+        current = self._current(context)
+        return current is not None and current.is_ready(window, context)
+
+    def on_fire(self, window: W_contra, context: PartContext) -> bool:
+        """Fires the first part that has not finished; the others forget what has fired now."""
+        current = self._current(context)
+        for part in self._parts:
+            if part is current:
+                part.fire(window, context)
+            else:
+                part.forget(window, context)
+        return self._is_over(context)
+
+    def merge(self, window: W_contra, finished: Sequence[bool], context: MergePartContext) -> bool:
+        """Merges the parts up to the first that is not finished in the new window; those behind it begin anew."""
+        so_far = True
+        for part in self._parts:
+            was_finished = part.merge(window, context)
+            if so_far:
+                so_far = was_finished
+            else:
+                part.begin_anew(window, context)
+        return so_far
+
+    def _current(self, context: TriggerContext) -> Part[T_contra, W_contra] | None:
+        return next((part for part in self._parts if not part.is_finished(context)), None)
+
+    def _is_over(self, context: TriggerContext) -> bool:
+        return self._current(context) is None
+
+    def describe(self) -> str:
+        return self._described("after_each")
+
+
+class MergingAfterEach(AfterEach[T_contra, W_contra], MergingComposableTrigger[T_contra, W_contra]):
+    """An :class:`AfterEach` of triggers that can merge."""
+
+
+@overload
+def after_each(*triggers: MergingTrigger[T, W]) -> MergingAfterEach[T, W]: ...
+@overload
+def after_each(*triggers: Trigger[T, W]) -> AfterEach[T, W]: ...
+def after_each(*triggers: Trigger[T, W]) -> AfterEach[T, W]:
+    """Does what the first trigger does until that is finished, then what the second does, and so on.
+
+    Finished when the last one is. ``after_each(repeatedly(a), b)`` is ``repeatedly(a)``, which is never finished.
+
+    Raises:
+        InvalidArgumentError: If there is no trigger, or an argument is none.
+    """
+    _check_some(triggers, "after_each")
+    if _all_merge(triggers):
+        return MergingAfterEach(*triggers)
+    return AfterEach(*triggers)
+
+
+class OrFinally(PartsTrigger[T_contra, W_contra]):
+    """Does what one trigger does until another one fires. See :func:`or_finally`."""
+
+    def __init__(self, main: Trigger[T_contra, W_contra], until: Trigger[T_contra, W_contra]) -> None:
+        super().__init__(main, until)
+        self.main, self.until = self.triggers
+
+    @property
+    def finish(self) -> Finish:
+        """The earlier of both; a last trigger that never finishes ends it at any time."""
+        return min(self.main.finish, Finish.ANY_TIME if self.until.finish is Finish.NEVER else self.until.finish)
+
+    def is_ready(self, window: W_contra, context: PartContext) -> bool:
+        """Returns whether one of both is ready."""
+        return any(part.is_ready(window, context) for part in self._parts)
+
+    def on_fire(self, window: W_contra, context: PartContext) -> bool:
+        """Fires the last trigger if it is ready, and is finished then; else it fires the main one."""
+        main, until = self._parts
+        if until.is_ready(window, context):
+            until.fire(window, context)
+            # A part that begins anew would end nothing.
+            until.set_finished(context, finished=True)
+            main.forget(window, context)
+        else:
+            # The last trigger goes on counting or waiting: it is about all that the main one lets out.
+            main.fire(window, context)
+        return self._is_over(context)
+
+    def _is_over(self, context: TriggerContext) -> bool:
+        return any(part.is_finished(context) for part in self._parts)
+
+    def describe(self) -> str:
+        return f"or_finally({self.main.describe()}, {self.until.describe()})"
+
+
+class MergingOrFinally(OrFinally[T_contra, W_contra], MergingComposableTrigger[T_contra, W_contra]):
+    """An :class:`OrFinally` of triggers that can merge."""
+
+
+@overload
+def or_finally(main: MergingTrigger[T, W], until: MergingTrigger[T, W]) -> MergingOrFinally[T, W]: ...
+@overload
+def or_finally(main: Trigger[T, W], until: Trigger[T, W]) -> OrFinally[T, W]: ...
+def or_finally(main: Trigger[T, W], until: Trigger[T, W]) -> OrFinally[T, W]:
+    """Does what ``main`` does, until ``until`` fires for once and for all.
+
+    Finished when ``until`` has fired, or ``main`` is finished.
+
+    Raises:
+        InvalidArgumentError: If an argument is no trigger.
+    """
+    if isinstance(main, MergingTrigger) and isinstance(until, MergingTrigger):
+        return MergingOrFinally(main, until)
+    return OrFinally(main, until)
+
+
+def _check_some(triggers: Sequence[object], name: str) -> None:
+    if not triggers:
+        raise InvalidArgumentError(f"{name} has no trigger", given=f"{name}()", expected="at least one trigger")
+
+
+# Any: only whether they can merge is asked.
+def _all_merge(triggers: Sequence[Trigger[Any, Any]]) -> bool:
+    return all(isinstance(trigger, MergingTrigger) for trigger in triggers)

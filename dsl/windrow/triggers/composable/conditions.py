@@ -1,0 +1,297 @@
+"""Triggers that wait for one condition: the watermark, a number of elements, the clock."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from windrow.counts import check_positive
+from windrow.errors import InvalidArgumentError
+from windrow.state import ReducingStateDescriptor
+from windrow.time import MAX_TIMESTAMP, duration_millis, positive_millis
+from windrow.triggers.composable.contract import Finish, MergingComposableTrigger
+from windrow.triggers.trigger import MergePartContext, PartContext, TriggerContext
+
+if TYPE_CHECKING:
+    from windrow.windows.window import Window
+
+__all__ = [
+    "AfterCount",
+    "AfterEndOfWindow",
+    "AfterProcessingTime",
+    "Always",
+    "DefaultTrigger",
+    "Never",
+    "after_count",
+    "after_processing_time",
+    "always",
+    "default",
+    "end_is_reached",
+    "never",
+]
+
+
+def end_is_reached(window: Window, context: TriggerContext) -> bool:
+    """Returns whether the watermark has reached the last timestamp of a window."""
+    return window.max_timestamp() <= context.current_watermark
+
+
+class _AtEndOfWindow(MergingComposableTrigger[object, "Window"]):
+    """The base of triggers that are ready once the watermark has passed the window."""
+
+    def observe(self, element: object, timestamp: int, window: Window, context: PartContext) -> None:
+        """Waits for the end of the window."""
+        self._wait(window, context)
+
+    def is_ready(self, window: Window, context: PartContext) -> bool:
+        """Returns whether the watermark has passed the window."""
+        return end_is_reached(window, context)
+
+    @staticmethod
+    def _wait(window: Window, context: TriggerContext) -> None:
+        if not end_is_reached(window, context):
+            context.register_event_time_timer(window.max_timestamp())
+
+
+class AfterEndOfWindow(_AtEndOfWindow):
+    """Ready once the watermark has passed the window; finished when it has fired. See :func:`after_watermark`."""
+
+    @property
+    def finish(self) -> Finish:
+        """The end of the window."""
+        return Finish.WINDOW_END
+
+    def on_fire(self, window: Window, context: PartContext) -> bool:
+        """Is finished."""
+        return True
+
+    def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
+        """Is finished where it was in all windows and the watermark has passed the new one; else it waits again."""
+        self._wait(window, context)
+        return all(finished) and end_is_reached(window, context)
+
+    def describe(self) -> str:
+        return "after_watermark()"
+
+
+class DefaultTrigger(_AtEndOfWindow):
+    """Ready whenever it is asked once the watermark has passed the window; never finished. See :func:`default`."""
+
+    @property
+    def finish(self) -> Finish:
+        """Never."""
+        return Finish.NEVER
+
+    def on_fire(self, window: Window, context: PartContext) -> bool:
+        """Goes on: each late element fires the window again."""
+        return False
+
+    def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
+        """Waits for the end of the new window."""
+        self._wait(window, context)
+        return False
+
+    def describe(self) -> str:
+        return "default()"
+
+
+def default() -> DefaultTrigger:
+    """Fires when the watermark has passed the window, and again at each late element.
+
+    It is what windows in event time do without a trigger. Beam calls it ``DefaultTrigger``.
+    """
+    return DefaultTrigger()
+
+
+class AfterCount(MergingComposableTrigger[object, "Window"]):
+    """Ready when enough elements have come; finished when it has fired. See :func:`after_count`."""
+
+    _COUNT = ReducingStateDescriptor[int]("count", operator.add)
+
+    def __init__(self, count: int) -> None:
+        check_positive(count, "the count of a trigger")
+        self.count = count
+
+    def observe(self, element: object, timestamp: int, window: Window, context: PartContext) -> None:
+        """Counts the element."""
+        context.get_state(self._COUNT).add(1)
+
+    def is_ready(self, window: Window, context: PartContext) -> bool:
+        """Returns whether there are enough."""
+        return (context.get_state(self._COUNT).get() or 0) >= self.count
+
+    def on_fire(self, window: Window, context: PartContext) -> bool:
+        """Is finished."""
+        context.get_state(self._COUNT).clear()
+        return True
+
+    def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
+        """Is finished where it was in one of the windows; else it adds the counts up."""
+        context.merge_partitioned_state(self._COUNT)
+        if any(finished):
+            context.get_state(self._COUNT).clear()
+        return any(finished)
+
+    def forget(self, window: Window, context: PartContext) -> None:
+        """Forgets the count."""
+        context.get_state(self._COUNT).clear()
+
+    def describe(self) -> str:
+        return f"after_count({self.count})"
+
+
+def after_count(count: int) -> AfterCount:
+    """Fires once, when ``count`` elements of the window have come since the trigger began.
+
+    Beam calls it ``AfterPane.elementCountAtLeast`` in Java, ``AfterCount`` in Python. Alone it lets no second result
+    out: ``repeatedly(after_count(count))`` does.
+
+    Raises:
+        InvalidArgumentError: If ``count`` is not a positive int.
+    """
+    return AfterCount(count)
+
+
+class AfterProcessingTime(MergingComposableTrigger[object, "Window"]):
+    """Ready when the clock has gone on for a time; finished when it has fired. See :func:`after_processing_time`."""
+
+    uses_processing_time = True
+
+    # The earliest target wins where windows merge.
+    _TARGET = ReducingStateDescriptor[int]("target", min)
+
+    def __init__(self, delay: timedelta, aligned_to: timedelta | None = None) -> None:
+        self.delay = duration_millis(delay, "the delay of a trigger")
+        if self.delay < 0:
+            raise InvalidArgumentError(
+                "the delay of a trigger must not be negative", given=delay, expected="a timedelta >= 0"
+            )
+        self.aligned_to = (
+            None if aligned_to is None else positive_millis(aligned_to, "the period that targets align to")
+        )
+
+    def observe(self, element: object, timestamp: int, window: Window, context: PartContext) -> None:
+        """Sets the target at the first element."""
+        target = context.get_state(self._TARGET)
+        if target.get() is None:
+            due = self._target_of(context.current_processing_time)
+            target.add(due)
+            context.register_processing_time_timer(due)
+
+    def is_ready(self, window: Window, context: PartContext) -> bool:
+        """Returns whether the clock has reached the target."""
+        due = context.get_state(self._TARGET).get()
+        return due is not None and due <= context.current_processing_time
+
+    def on_fire(self, window: Window, context: PartContext) -> bool:
+        """Is finished."""
+        self.forget(window, context)
+        return True
+
+    def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
+        """Is finished where it was in one of the windows; else the earliest target holds."""
+        context.merge_partitioned_state(self._TARGET)
+        target = context.get_state(self._TARGET)
+        if any(finished):
+            target.clear()
+            return True
+        due = target.get()
+        if due is not None:
+            context.register_processing_time_timer(due)
+        return False
+
+    def forget(self, window: Window, context: PartContext) -> None:
+        """Forgets the target and deletes its timer."""
+        target = context.get_state(self._TARGET)
+        due = target.get()
+        if due is not None:
+            context.delete_processing_time_timer(due)
+            target.clear()
+
+    def describe(self) -> str:
+        aligned = "" if self.aligned_to is None else f", aligned to {self.aligned_to} ms"
+        return f"after_processing_time({self.delay} ms{aligned})"
+
+    def _target_of(self, now: int) -> int:
+        due = now + self.delay
+        if self.aligned_to is not None:
+            due += -due % self.aligned_to
+        return min(due, MAX_TIMESTAMP)
+
+
+def after_processing_time(
+    delay: timedelta = timedelta(0), *, aligned_to: timedelta | None = None
+) -> AfterProcessingTime:
+    """Fires once, when the clock has gone on for ``delay`` since the first element that the trigger saw.
+
+    It is ready at the target itself, not a millisecond later.
+
+    Args:
+        delay: How long; zero by default.
+        aligned_to: Moves the target on to the next multiple of this period since the epoch, the target itself
+            included. ``after_processing_time(aligned_to=timedelta(minutes=1))`` is the paper's ``AtPeriod``.
+
+    Raises:
+        InvalidArgumentError: If ``delay`` is negative, or ``aligned_to`` is not positive.
+    """
+    return AfterProcessingTime(delay, aligned_to)
+
+
+class Never(MergingComposableTrigger[object, "Window"]):
+    """Never ready. See :func:`never`."""
+
+    @property
+    def finish(self) -> Finish:
+        """Never."""
+        return Finish.NEVER
+
+    def is_ready(self, window: Window, context: PartContext) -> bool:
+        """Returns False."""
+        return False
+
+    def on_fire(self, window: Window, context: PartContext) -> bool:
+        """Goes on."""
+        return False
+
+    def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
+        """Has nothing to merge."""
+        return False
+
+    def describe(self) -> str:
+        return "never()"
+
+
+def never() -> Never:
+    """Does not fire: a window lets its elements out in its closing pane alone, when it is cleaned up."""
+    return Never()
+
+
+class Always(MergingComposableTrigger[object, "Window"]):
+    """Ready whenever it is asked. See :func:`always`."""
+
+    @property
+    def finish(self) -> Finish:
+        """Never."""
+        return Finish.NEVER
+
+    def is_ready(self, window: Window, context: PartContext) -> bool:
+        """Returns True."""
+        return True
+
+    def on_fire(self, window: Window, context: PartContext) -> bool:
+        """Goes on."""
+        return False
+
+    def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
+        """Has nothing to merge."""
+        return False
+
+    def describe(self) -> str:
+        return "always()"
+
+
+def always() -> Always:
+    """Fires at each element."""
+    return Always()

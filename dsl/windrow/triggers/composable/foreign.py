@@ -1,0 +1,129 @@
+"""Makes a trigger of Flink's kind a part of a composite one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from windrow.errors import InvalidArgumentError
+from windrow.state import ReducingStateDescriptor
+from windrow.triggers.composable.contract import ComposableTrigger, Finish, MergingComposableTrigger
+from windrow.triggers.trigger import MergePartContext, MergingTrigger, PartContext, Trigger, TriggerResult
+
+if TYPE_CHECKING:
+    from windrow.windows.window import Window
+
+__all__ = ["FiringTrigger", "MergingFiringTrigger", "composable"]
+
+T_contra = TypeVar("T_contra", contravariant=True)
+W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
+T = TypeVar("T")
+W = TypeVar("W", bound="Window")
+
+_OWN: Final = "own"
+
+# Whether the trigger has answered FIRE since the window fired last, and whether an answer of those was to purge. Where
+# windows merge, one that is ready makes the result ready.
+_FIRED: Final = ReducingStateDescriptor[bool]("fired", lambda one, other: one or other)
+
+
+class FiringTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_contra]):
+    """Is ready when a trigger of Flink's kind has answered ``FIRE``, until the window fires; never finished.
+
+    The trigger is called for elements and for its own timers. An answer that purges drops the contents of the window:
+    at once if it does not fire, else when the window fires.
+    """
+
+    def __init__(self, inner: Trigger[T_contra, W_contra]) -> None:
+        self.inner = inner
+        self.uses_processing_time = inner.uses_processing_time
+
+    @property
+    def parts(self) -> tuple[Trigger[T_contra, W_contra], ...]:
+        """The trigger inside."""
+        return (self.inner,)
+
+    @property
+    def finish(self) -> Finish:
+        """Never."""
+        return Finish.NEVER
+
+    def observe(self, element: T_contra, timestamp: int, window: W_contra, context: PartContext) -> None:
+        """Calls the trigger."""
+        self._take(self.inner.on_element(element, timestamp, window, context.part(_OWN)), context)
+
+    def observe_timer(self, time: int, window: W_contra, context: PartContext, *, event_time: bool) -> None:
+        """Calls the trigger for a timer of its own."""
+        own = context.part(_OWN)
+        if event_time:
+            if own.take_event_time_timer(time):
+                self._take(self.inner.on_event_time(time, window, own), context)
+        elif own.take_processing_time_timer(time):
+            self._take(self.inner.on_processing_time(time, window, own), context)
+
+    def is_ready(self, window: W_contra, context: PartContext) -> bool:
+        """Returns whether the trigger has answered ``FIRE`` since the window fired last."""
+        return context.get_state(_FIRED).get() is not None
+
+    def on_fire(self, window: W_contra, context: PartContext) -> bool:
+        """Goes on, and purges if the trigger said so."""
+        fired = context.get_state(_FIRED)
+        if fired.get():
+            context.purge()
+        fired.clear()
+        return False
+
+    def forget(self, window: W_contra, context: PartContext) -> None:
+        """Clears the trigger."""
+        context.get_state(_FIRED).clear()
+        self.inner.clear(window, context.part(_OWN))
+
+    def describe(self) -> str:
+        return self.inner.describe()
+
+    def _take(self, answer: TriggerResult, context: PartContext) -> None:
+        if not isinstance(answer, TriggerResult):
+            raise InvalidArgumentError(
+                "a trigger answers with a TriggerResult",
+                given=repr(answer),
+                expected="CONTINUE, FIRE, PURGE or FIRE_AND_PURGE",
+                hint="return TriggerResult.CONTINUE where nothing is to happen",
+            )
+        if answer.is_fire:
+            context.get_state(_FIRED).add(answer.is_purge)
+        elif answer.is_purge:
+            context.purge()
+
+
+class MergingFiringTrigger(FiringTrigger[T_contra, W_contra], MergingComposableTrigger[T_contra, W_contra]):
+    """A :class:`FiringTrigger` of a trigger that can merge."""
+
+    def __init__(self, inner: MergingTrigger[T_contra, W_contra]) -> None:
+        super().__init__(inner)
+        self._merging = inner
+
+    def merge(self, window: W_contra, finished: Sequence[bool], context: MergePartContext) -> bool:
+        """Merges the trigger."""
+        context.merge_partitioned_state(_FIRED)
+        self._merging.on_merge(window, context.part(_OWN))
+        return False
+
+
+def composable(trigger: Trigger[T, W]) -> ComposableTrigger[T, W]:
+    """The trigger itself if it composes, else one around it that does.
+
+    Raises:
+        InvalidArgumentError: If it is no trigger.
+    """
+    if isinstance(trigger, ComposableTrigger):
+        return trigger
+    if isinstance(trigger, MergingTrigger):
+        return MergingFiringTrigger(trigger)
+    if not isinstance(trigger, Trigger):
+        raise InvalidArgumentError(
+            "a composite trigger is made of triggers",
+            given=trigger,
+            expected="a Trigger",
+            hint="call it, such as after_watermark()" if callable(trigger) else None,
+        )
+    return FiringTrigger(trigger)

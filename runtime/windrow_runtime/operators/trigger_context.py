@@ -1,0 +1,163 @@
+"""The contexts of triggers: time, timers and state of one key and window, and of the parts of a trigger apart."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any, Final, TypeAlias
+
+from windrow.state import MergingStateDescriptor, StateDescriptor, ValueStateDescriptor
+from windrow_runtime.operators.operator import KeyedOperator, TimerContext
+from windrow_runtime.operators.state.handles import merge_values, open_state, refuse_expiry
+from windrow_runtime.operators.state.model import WindowEntry
+
+# Any in this module: windows and state of every type.
+
+_TIMERS: Final = "\0timers"
+"""The name under which a window keeps the timers of the parts of its trigger. No state of a trigger has such a name."""
+
+_Timer: TypeAlias = tuple[bool, int]
+"""A timer of a window: whether it waits for the watermark, and its time."""
+
+
+class TriggerContextImpl(TimerContext):
+    """The context of triggers. One instance serves all calls; the operator points it at a window before each."""
+
+    __slots__ = ("_scope", "entry", "merged", "purges")
+
+    def __init__(self, operator: KeyedOperator) -> None:
+        super().__init__(operator)
+        self._scope = ""
+        self.entry = WindowEntry()
+        self.merged: list[WindowEntry] = []
+        self.purges = False  # whether a part of the trigger has asked for a purge
+
+    def at(self, key: Hashable, window: Any, entry: WindowEntry) -> TriggerContextImpl:
+        """The context, pointed at a window."""
+        self._key = key
+        self._namespace = window
+        self.entry = entry
+        return self
+
+    def get_state(self, descriptor: StateDescriptor) -> Any:
+        refuse_expiry(descriptor)
+        return open_state(self.entry.trigger_cells(), descriptor, self._scope + descriptor.name)
+
+    def merge_partitioned_state(self, descriptor: MergingStateDescriptor) -> None:
+        name = self._scope + descriptor.name
+        # The entry of the result may be one of those that merged; its own state is where it belongs already.
+        for source in self.merged:
+            if source is self.entry or not source.trigger_state or name not in source.trigger_state:
+                continue
+            value = source.trigger_state.pop(name)
+            cells = self.entry.trigger_cells()
+            cells[name] = merge_values(descriptor, cells[name], value) if name in cells else value
+
+    def merged_values(self, descriptor: ValueStateDescriptor[Any]) -> list[Any]:
+        return [
+            open_state(source.trigger_cells(), descriptor, self._scope + descriptor.name).value()
+            for source in self.merged
+        ]
+
+    def nested(self, name: str) -> TriggerContextImpl:
+        inner = TriggerContextImpl(self._operator)
+        inner._scope = f"{self._scope}{name}/"
+        inner.merged = self.merged
+        return inner.at(self._key, self._namespace, self.entry)
+
+    def part(self, name: str) -> PartContextImpl:
+        return PartContextImpl(self, self, f"{self._scope}{name}/")
+
+
+class PartContextImpl(TriggerContextImpl):
+    """The context of a part of a trigger. A window's timers are shared; here each knows the parts that have set it."""
+
+    __slots__ = ("_owner", "_whole")
+
+    def __init__(self, whole: TriggerContextImpl, outer: TriggerContextImpl, owner: str) -> None:
+        super().__init__(outer._operator)
+        self._scope = self._owner = owner
+        self._whole = whole
+        self.merged = outer.merged
+        self.at(outer._key, outer._namespace, outer.entry)
+
+    def nested(self, name: str) -> PartContextImpl:
+        inner = PartContextImpl(self._whole, self, self._owner)
+        inner._scope = f"{self._scope}{name}/"
+        return inner
+
+    def part(self, name: str) -> PartContextImpl:
+        return PartContextImpl(self._whole, self, f"{self._scope}{name}/")
+
+    def purge(self) -> None:
+        self._whole.purges = True
+
+    def take_purge(self) -> bool:
+        asked, self._whole.purges = self._whole.purges, False
+        return asked
+
+    # Timers
+
+    def register_event_time_timer(self, time: int) -> None:
+        self._own(True, time)
+        super().register_event_time_timer(time)
+
+    def register_processing_time_timer(self, time: int) -> None:
+        self._own(False, time)
+        super().register_processing_time_timer(time)
+
+    def delete_event_time_timer(self, time: int) -> None:
+        if self._disown((True, time), self._owner):
+            super().delete_event_time_timer(time)
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        if self._disown((False, time), self._owner):
+            super().delete_processing_time_timer(time)
+
+    def take_event_time_timer(self, time: int) -> bool:
+        return self._take((True, time))
+
+    def take_processing_time_timer(self, time: int) -> bool:
+        return self._take((False, time))
+
+    def delete_timers(self) -> None:
+        for timer, owner in list(self._owned()):
+            if owner.startswith(self._owner) and self._disown(timer, owner):
+                in_event_time, time = timer
+                if in_event_time:
+                    super().delete_event_time_timer(time)
+                else:
+                    super().delete_processing_time_timer(time)
+
+    def _owned(self) -> Iterator[tuple[_Timer, str]]:
+        """The timers of the window with each part that has set them."""
+        cells = self.entry.trigger_state or {}
+        for timer, owners in cells.get(_TIMERS, {}).items():
+            for owner in owners:
+                yield timer, owner
+
+    def _own(self, in_event_time: bool, time: int) -> None:
+        timers = self.entry.trigger_cells().setdefault(_TIMERS, {})
+        owners = timers.setdefault((in_event_time, time), [])
+        if self._owner not in owners:
+            owners.append(self._owner)
+
+    def _take(self, timer: _Timer) -> bool:
+        found = any(known == timer and owner == self._owner for known, owner in self._owned())
+        if found:
+            self._disown(timer, self._owner)
+        return found
+
+    def _disown(self, timer: _Timer, owner: str) -> bool:
+        """Notes that a part has a timer no more; returns whether it was the last part that had it."""
+        cells = self.entry.trigger_state or {}
+        timers = cells.get(_TIMERS, {})
+        owners = timers.get(timer)
+        if owners is None or owner not in owners:
+            return False
+        owners.remove(owner)
+        if owners:
+            return False
+        del timers[timer]
+        if not timers:
+            del cells[_TIMERS]
+        return True

@@ -1,0 +1,181 @@
+"""Runs windows that let out panes: by triggers that compose, and where a pane is more than a firing of Flink's."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Final
+
+from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, PaneTiming, TimestampCombiner
+from windrow.plan import Step, WindowNode
+from windrow.plan.emitting import records_of
+from windrow.time import MAX_TIMESTAMP
+from windrow.triggers.composable import composable
+from windrow.triggers.composable.contract import WHOLE, Part
+from windrow.windows import GlobalWindows
+from windrow_runtime.operators.copies import own
+from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
+from windrow_runtime.operators.windows.general import WindowOperator
+from windrow_runtime.operators.windows.merging import Merged
+from windrow_runtime.operators.windows.pane_state import PANES, PaneState
+
+# Any in this module: windows, elements and results of every type pass through.
+
+CLOSED: Final = "closed_window_records_dropped"
+"""The counter of elements that came after the trigger of their window had finished."""
+
+_COMBINE: Final = {TimestampCombiner.EARLIEST: min, TimestampCombiner.LATEST: max}
+
+
+class PaneOperator(WindowOperator):
+    """Asks triggers whether they are ready, and counts what each window lets out.
+
+    A trigger is asked behind each element and each timer of a window, and the end of each window is such a timer. A
+    window whose trigger has finished takes no more elements. One that is cleaned up before lets out what is new in it.
+    """
+
+    form = "panes"
+
+    def __init__(self, step: Step, node: WindowNode) -> None:
+        super().__init__(step, node)
+        self.trigger = composable(self.trigger)
+        self._whole = Part(self.trigger, WHOLE)
+        said = node.panes
+        self._discards = said.mode is AccumulationMode.DISCARDING
+        self._always_on_time = said.on_time is not OnTimeBehavior.FIRE_IF_NON_EMPTY
+        self._always_closes = said.closing is ClosingBehavior.FIRE_ALWAYS
+        self._combine = _COMBINE.get(said.timestamp) if said.timestamp is not None else None
+        # The window of all time ends with the stream, as the watermark says it; others by what they are assigned by.
+        self._by_watermark = self.is_event_time or isinstance(self.assigner, GlobalWindows)
+
+    # Elements
+
+    def _add(
+        self, key: Hashable, key_state: KeyState, window: Any, value: Any, timestamp: int | None, stamp: int
+    ) -> None:
+        entry = key_state.windows.get(window)
+        if entry is None:
+            entry = key_state.windows[window] = WindowEntry()
+        elif self._whole.is_finished(self._trigger_context.at(key, window, entry)):
+            self.metrics.count(CLOSED)
+            return
+        panes, contents = PaneState.of(entry), entry.contents
+        if contents is NOTHING:
+            entry.born = key_state.arrivals
+        shown = own(value) if self.exposure.trigger else value
+        mine = own(value) if self.exposure.windows else value
+        entry.contents = self.contents.add(contents, mine, timestamp, key_state.arrivals)
+        key_state.arrivals += 1
+        panes.fresh = True
+        panes.in_time = panes.in_time or not self._is_over(window)
+        if self._combine is not None and timestamp is not None and timestamp > self.current_watermark:
+            # One that came behind the watermark would pull the result behind it, too.
+            panes.stamp = timestamp if panes.stamp is None else self._combine(panes.stamp, timestamp)
+        self._whole.observe(shown, stamp, window, self._trigger_context.at(key, window, entry))
+        self._ask(key, key_state, window, entry)
+        self._register_cleanup(key, window)
+
+    # Merging
+
+    def _merge(self, key: Hashable, key_state: KeyState, merge: Merged[Any]) -> None:
+        windows = key_state.windows
+        entries = [(source, windows[source]) for source in merge.sources if source in windows]
+        before = [(source, PaneState.of(entry)) for source, entry in entries]
+        # What the window counts on is taken over below, with what the others have left.
+        for _, entry in entries:
+            entry.trigger_cells().pop(PANES)
+        super()._merge(key, key_state, merge)
+        entry = windows.setdefault(merge.into, WindowEntry())
+        panes = PaneState.of(entry)
+        for source, other in before:
+            panes.absorb(other, same_window=source == merge.into)
+        if self._combine is not None:
+            stamps = [other.stamp for _, other in before if other.stamp is not None]
+            panes.stamp = self._combine(stamps, default=None)
+        self._register_cleanup(key, merge.into)
+
+    # Timers
+
+    def _fire_timer(self, time: int, key: Hashable, window: Any, event_time: bool) -> None:
+        key_state = self.state.keys.get(key)
+        entry = None if key_state is None else key_state.windows.get(window)
+        if key_state is None or entry is None:
+            # The window merged away or was cleaned up, and the trigger left the timer behind.
+            return
+        closes = event_time == self._by_watermark and time == self._closing_time(window)
+        context = self._trigger_context.at(key, window, entry)
+        self._whole.observe_timer(time, window, context, event_time=event_time)
+        self._ask(key, key_state, window, entry, closes=closes)
+        if closes:
+            self._clear(key, key_state, window, entry)
+        else:
+            self._register_cleanup(key, window)
+        self._keep(key, key_state, window, entry)
+
+    def _closing_time(self, window: Any) -> int:
+        """The time at which a window lets out its last pane, at the latest: the end of the stream."""
+        return min(self.cleanup_time(window), MAX_TIMESTAMP)
+
+    def _register_cleanup(self, key: Hashable, window: Any) -> None:
+        closing = self._closing_time(window)
+        if not self._by_watermark:
+            self.state.processing_timers.register(key, window, closing)
+            return
+        self.state.event_timers.register(key, window, closing)
+        end = window.max_timestamp()
+        if end > self.current_watermark:
+            self.state.event_timers.register(key, window, end)
+
+    def _is_over(self, window: Any) -> bool:
+        """Returns whether the time of a window is over."""
+        end: int = window.max_timestamp()
+        return end <= (self.current_watermark if self._by_watermark else self.current_processing_time)
+
+    # Panes
+
+    def _ask(
+        self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, closes: bool = False
+    ) -> None:
+        """Asks the trigger, and lets a pane out if it is ready, or if the window closes with something new."""
+        context, whole = self._trigger_context.at(key, window, entry), self._whole
+        finished = whole.is_finished(context)
+        if not finished and whole.is_ready(window, context):
+            finished = whole.fire(window, context)
+            purges, context.purges = context.purges, False
+            self._let_out(key, key_state, window, entry, is_last=finished or closes)
+            if self._discards or purges or (finished and self.merging is None):
+                # A session may grow, and its trigger begin anew: it needs what it holds.
+                entry.contents = NOTHING
+            return
+        if context.purges:
+            entry.contents, context.purges = NOTHING, False
+        if closes and not finished and (PaneState.of(entry).fresh or self._always_closes):
+            self._let_out(key, key_state, window, entry, is_last=True)
+
+    def _let_out(self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, *, is_last: bool) -> None:
+        """Lets out a pane, unless nothing is new and nobody waits for an empty one."""
+        panes = PaneState.of(entry)
+        timing = panes.timing(is_over=self._is_over(window))
+        awaited = (timing is PaneTiming.ON_TIME and self._always_on_time) or (is_last and self._always_closes)
+        if not (panes.fresh or awaited) or (entry.contents is NOTHING and not self._discards):
+            return
+        self._window_context.pane_info = panes.take_next(timing, is_last=is_last)
+        if entry.contents is not NOTHING:
+            self._fire(key, key_state, window, entry)
+        else:
+            elements = self._compute(())
+            if elements is not None:
+                self._evaluate(key, key_state, window, entry, elements)
+        panes.fresh, panes.stamp = False, None
+
+    def _evaluate(
+        self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, elements: Sequence[Any]
+    ) -> None:
+        collect, stamp = self.output.collect, PaneState.of(entry).stamp
+        timestamp = window.max_timestamp() if stamp is None else stamp
+        results: Any = elements
+        if self.process is not None:
+            context = self._window_context.at(window, entry, key_state.state)
+            given = self.process.process(key, context, elements)
+            results = () if given is None else records_of(given)
+        for result in results:
+            collect(result, timestamp)

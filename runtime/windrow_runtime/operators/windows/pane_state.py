@@ -1,0 +1,54 @@
+"""Keeps what a window remembers of the panes that it has let out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from windrow.panes import PaneInfo, PaneTiming
+from windrow_runtime.operators.state.model import WindowEntry
+
+PANES: Final = "\0panes"
+"""The name under which a window keeps them, beside the state of its trigger, which goes with the window as they do."""
+
+
+@dataclass(slots=True)
+class PaneState:
+    """The panes of one window so far, and what the next one needs."""
+
+    index: int = 0  # that of the next pane
+    nonspeculative_index: int = 0  # that of the next pane that is not early
+    fresh: bool = False  # whether elements have come since the last pane
+    in_time: bool = False  # whether an element came before the time of the window was over
+    stamp: int | None = None  # the timestamps since the last pane, combined; None: there is none to combine
+
+    @classmethod
+    def of(cls, entry: WindowEntry) -> PaneState:
+        """The panes of a window, to be changed."""
+        cells = entry.trigger_cells()
+        found = cells.get(PANES)
+        if found is None:
+            found = cells[PANES] = cls()
+        assert isinstance(found, cls)
+        return found
+
+    def timing(self, *, is_over: bool) -> PaneTiming:
+        """The timing of the next pane; ``is_over`` says whether the time of the window is over."""
+        if not is_over:
+            return PaneTiming.EARLY
+        return PaneTiming.LATE if self.nonspeculative_index or not self.in_time else PaneTiming.ON_TIME
+
+    def take_next(self, timing: PaneTiming, *, is_last: bool) -> PaneInfo:
+        """Counts a pane that is let out."""
+        early = timing is PaneTiming.EARLY
+        info = PaneInfo(timing, self.index, -1 if early else self.nonspeculative_index, self.index == 0, is_last)
+        self.index += 1
+        self.nonspeculative_index += not early
+        return info
+
+    def absorb(self, other: PaneState, *, same_window: bool) -> None:
+        """Takes over what is left of a window that merged into this one; panes are counted on in the same window."""
+        if same_window:
+            self.index, self.nonspeculative_index = other.index, other.nonspeculative_index
+        self.fresh = self.fresh or other.fresh
+        self.in_time = self.in_time or other.in_time
