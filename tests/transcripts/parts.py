@@ -30,6 +30,7 @@ from windrow.windows import (
     TumblingEventTimeWindows,
     Window,
     WindowAssigner,
+    WindowStagger,
 )
 
 # Any in this module: what JSON holds, and windows of every kind.
@@ -80,7 +81,7 @@ class _ShiftedWindows(TumblingEventTimeWindows):
     """Windows that would have their results at another time, if anybody asked them."""
 
     def __init__(self, size: int, output_shift: int) -> None:
-        super().__init__(size)
+        super().__init__(millis(size), millis(0), WindowStagger.ALIGNED)
         self.output_shift = output_shift
 
     def get_output_time(self, window: TimeWindow, timestamp: int) -> int:
@@ -102,10 +103,7 @@ def windows_of(described: Mapping[str, Any]) -> WindowAssigner[object, Any]:
     return TumblingEventTimeWindows.of(millis(described["size"]), millis(described.get("offset", 0)))
 
 
-MODES = {
-    "accumulating": AccumulationMode.ACCUMULATING,
-    "discarding": AccumulationMode.DISCARDING,
-}
+MODES = {"accumulating": AccumulationMode.ACCUMULATING, "discarding": AccumulationMode.DISCARDING}
 
 COMBINERS = {
     "end_of_window": TimestampCombiner.END_OF_WINDOW,

@@ -1,0 +1,58 @@
+"""The pipeline of a transcript: one key, and windows that let out panes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tests.transcripts.checking import Pane
+from tests.transcripts.parts import COMBINERS, MODES, millis, shown, trigger_of, windows_of
+from windrow import DataStream, from_source
+from windrow.evictors import TimestampedValue
+from windrow.functions import ProcessWindowContext, ProcessWindowFunction
+from windrow.panes import AccumulationMode, PaneInfo
+from windrow.sources import Source
+
+# Any in this module: values and windows of every type.
+
+Result = tuple[Any, PaneInfo, list[Any]]
+
+
+class _Panes(ProcessWindowFunction[Any, Result, str, Any]):
+    """Gives each pane with its window and its values."""
+
+    def process(self, key: str, context: ProcessWindowContext[Any], elements: Sequence[Any]) -> Iterable[Result]:
+        return [(context.window, context.pane, list(elements))]
+
+
+def transcript_stream(source: Source[Any], case: Mapping[str, Any]) -> DataStream[Result]:
+    """The stream of the panes of a case."""
+    keyed = from_source(source).key_by(lambda value: "all", key_type=str)
+    assigner = windows_of(case["window_fn"])
+    windows = keyed.window(assigner)
+    mode = MODES[case.get("accumulation_mode") or case["mode"]]
+    windows = windows.trigger(trigger_of(case["trigger"]), may_lose_data=True)
+    windows = windows.discarding() if mode is AccumulationMode.DISCARDING else windows.accumulating()
+    windows = windows.timestamp_combiner(COMBINERS[case.get("timestamp_combiner", "end_of_window")])
+    if case.get("allowed_lateness") and assigner.is_event_time:
+        windows = windows.allowed_lateness(millis(case["allowed_lateness"]))
+    return windows.process(_Panes())
+
+
+def panes_of(results: Iterable[TimestampedValue[Result]]) -> list[Pane]:
+    """The panes of results with their timestamps."""
+    return [
+        Pane(
+            window=shown(window),
+            values=sorted(values),
+            timestamp=result.timestamp,
+            window_max=window.max_timestamp(),
+            timing=pane.timing.name,
+            index=pane.index,
+            nonspeculative_index=pane.nonspeculative_index,
+            first=pane.is_first,
+            final=pane.is_last,
+        )
+        for result in results
+        for window, pane, values in [result.value]
+    ]

@@ -1,0 +1,139 @@
+"""Runs the cases of transcript files, and says what differed."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.transcripts.checking import Pane, UnexpectedPaneError, UnmatchedPaneError, compare
+from tests.transcripts.machines import run_machine
+
+# Any in this module: what JSON holds.
+
+
+class Run(Protocol):
+    """One case in an engine."""
+
+    def input(self, elements: list[tuple[int, Any]]) -> None: ...
+
+    def watermark(self, ticks: int | str) -> None: ...
+
+    def clock(self, now: int) -> None: ...
+
+    def take(self) -> list[Pane]: ...
+
+
+Engine = Callable[[Mapping[str, Any]], AbstractContextManager[Run]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a case; ``difference`` is None where it passed."""
+
+    file: str
+    name: str
+    difference: str | None
+
+
+def run_file(path: Path, engine: Engine) -> Iterator[Outcome]:
+    """Runs all cases of a file, whichever of the formats it has."""
+    data = json.loads(path.read_text("utf-8"))
+    found: list[tuple[str, Callable[[], None]]] = []
+    if data["format"].startswith("dataflow-worked-examples/"):
+        from tests.transcripts.paper import paper_cases
+
+        found += paper_cases(data, engine)
+    elif data["format"].startswith("trigger-state-machine-cases/"):
+        found += [(case["name"], lambda case=case: run_machine(case)) for case in data["cases"]]
+    else:
+        found += [(case["name"], lambda case=case: run_transcript(case, engine)) for case in data.get("cases", [])]
+        found += [
+            (case["name"], lambda case=case: run_stream_case(case, engine)) for case in data.get("stream_cases", [])
+        ]
+    if not found:
+        yield Outcome(path.name, "", "there are no cases in a format that is known")
+    for name, run in found:
+        try:
+            run()
+        except Exception as error:
+            yield Outcome(path.name, name, f"{type(error).__name__}: {error}")
+        else:
+            yield Outcome(path.name, name, None)
+
+
+def run_transcript(case: Mapping[str, Any], engine: Engine) -> None:
+    """Runs a transcript; one that must fail passes if it is rejected for the right reason.
+
+    Raises:
+        AssertionError: If panes differ, or if a wrong transcript is taken.
+    """
+    expected = case.get("must_fail")
+    kinds = {"unmatched_pane": UnmatchedPaneError, "unexpected_pane": UnexpectedPaneError}
+    try:
+        with engine(case) as run:
+            _run_steps(case, run)
+    except (UnmatchedPaneError, UnexpectedPaneError) as error:
+        if expected is None or not isinstance(error, kinds[expected]):
+            raise
+    else:
+        assert expected is None, f"must be rejected, {expected}"
+
+
+def _run_steps(case: Mapping[str, Any], run: Run) -> None:
+    now = 0
+    waiting: list[Pane] = []
+    for step in case["steps"]:
+        operation = step["op"]
+        if operation == "expect":
+            compare(waiting, step["panes"])
+            waiting = []
+            continue
+        if operation == "state":
+            continue
+        _check_none(waiting, operation)
+        now = run_step(step, run, now)
+        waiting = run.take()
+    _check_none(waiting, "the end")
+
+
+def _check_none(waiting: list[Pane], before: str) -> None:
+    if waiting:
+        raise UnexpectedPaneError(f"nobody expects, before {before}: {waiting}")
+
+
+def run_step(step: Mapping[str, Any], run: Run, now: int) -> int:
+    """Runs a step that moves time or brings elements; returns the clock."""
+    operation = step["op"]
+    if operation == "input":
+        elements = step.get("elements") or [(stamp, stamp) for stamp in step["timestamps"]]
+        run.input([(int(stamp), value) for stamp, value in elements])
+    elif operation == "watermark":
+        run.watermark(step["to"])
+    elif operation == "clock":
+        now = step["to"] if "to" in step else now + step["advance"]
+        run.clock(now)
+    else:
+        raise ValueError(f"a step {operation!r} is not known")
+    return now
+
+
+def run_stream_case(case: Mapping[str, Any], engine: Engine) -> None:
+    """Runs a case that lists the panes of each window in order.
+
+    Raises:
+        AssertionError: If they differ.
+    """
+    found: defaultdict[str, list[list[Any]]] = defaultdict(list)
+    now = 0
+    with engine(case) as run:
+        for step in case["steps"]:
+            now = run_step(step, run, now)
+            for pane in run.take():
+                found[json.dumps(pane.window)].append(pane.values)
+    expected = {json.dumps(each["window"]): [sorted(pane) for pane in each["panes"]] for each in case["expect_all"]}
+    assert dict(found) == expected, f"expected {expected}, came {dict(found)}"
